@@ -1,0 +1,179 @@
+"""What makes a collection of sample sets valid, and the messages for one that is not.
+
+Arrays in, arrays out: conversion to the stored dtypes, then checks that take one vectorised pass each. A valid collection
+has offsets 0 = o_0 < o_1 < ... < o_N = T, finite points that fit float32, one dimension d, and one finite weight (or one
+row of k weights) for each point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+Points = NDArray[Any]
+"""(T, d) float32, or (T, 1) uint8/uint16 codes of strings."""
+
+CODE_DTYPES = (np.dtype("u1"), np.dtype("u2"))
+
+
+class SampleSetError(ValueError):
+    """A collection of sample sets is not valid; the message names the set and what to do."""
+
+
+def require_finite(values: Points, offsets: I64, what: str = "point", first_set: int = 0) -> None:
+    """Refuse NaN and infinities in the (T,) or (T, d) values of the sets that start at `first_set`.
+
+    The extremes of an array are finite exactly if all of it is, and need no temporary of its size.
+    """
+    if values.size == 0 or values.dtype.kind != "f":
+        return
+    if np.isfinite(values.min()) and np.isfinite(values.max()):
+        return
+    bad = ~np.isfinite(values.reshape(len(values), -1))
+    row = int(np.argmax(bad.any(axis=1)))
+    column = int(np.argmax(bad[row]))
+    i, r = locate(offsets, row)
+    where = f" in column {column}" if values.ndim == 2 else ""
+    raise SampleSetError(
+        f"{what} {r} of set {first_set + i} is {values.reshape(len(values), -1)[row, column]}{where}: "
+        "every value must be finite and fit float32 (below 3.4e38). Drop it, or replace it"
+    )
+
+
+def locate(offsets: I64, row: int) -> tuple[int, int]:
+    """The set that holds a row of the points, and the row's place in it."""
+    i = int(np.searchsorted(offsets, row, side="right")) - 1
+    return i, row - int(offsets[i])
+
+
+def _stored_dtype(given: np.dtype[Any], d: int) -> np.dtype[Any]:
+    return given if d == 1 and given in CODE_DTYPES else np.dtype(np.float32)
+
+
+def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise SampleSetError(
+            f"{what} cannot be made an array ({error}): give rows of equal length"
+        ) from error
+    if array.dtype.kind not in "fiub":
+        raise SampleSetError(f"{what} must hold real numbers, found dtype {array.dtype}: convert it first")
+    return array
+
+
+def as_points(points: ArrayLike) -> Points:
+    array = _as_array(points, "points")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise SampleSetError(
+            f"points must have shape (n_points, n_dims) with n_dims >= 1, found {array.shape}: "
+            "use points[:, None] for one dimension"
+        )
+    with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
+        return np.ascontiguousarray(array, dtype=_stored_dtype(array.dtype, array.shape[1]))
+
+
+def as_offsets(offsets: ArrayLike, n_points: int) -> I64:
+    given = _as_array(offsets, "offsets")
+    if given.ndim != 1 or len(given) == 0 or given.dtype.kind not in "iu":
+        raise SampleSetError(
+            f"offsets must be n_sets + 1 integers, found {given.dtype} of shape {given.shape}: "
+            "give 0 and the running total of the set sizes"
+        )
+    edges = given.astype(np.int64)
+    require_increasing(edges)
+    if edges[0] != 0:
+        raise SampleSetError(
+            f"offsets must start at 0, found {edges[0]}: subtract offsets[0] and cut the points"
+        )
+    if edges[-1] != n_points:
+        raise SampleSetError(
+            f"offsets end at {edges[-1]} (set {len(edges) - 2}) but there are {n_points} points: the last offset "
+            "must be the number of points. Check that neither array is cut short"
+        )
+    return edges
+
+
+def require_increasing(offsets: I64, first_set: int = 0) -> None:
+    """Refuse offsets that go down (not monotone) or stand still (an empty set)."""
+    sizes = np.diff(offsets)
+    if len(sizes) == 0 or sizes.min() > 0:
+        return
+    i = int(np.argmax(sizes <= 0))
+    if sizes[i] < 0:
+        raise SampleSetError(
+            f"offsets are not monotone: set {first_set + i} would go from {offsets[i]} to {offsets[i + 1]}. "
+            "Give 0 and the running total of the set sizes"
+        )
+    raise SampleSetError(_empty_set(first_set + i))
+
+
+def _empty_set(i: int) -> str:
+    return f"set {i} is empty: every sample set needs at least one point. Drop it, and its target"
+
+
+def as_weights(weights: ArrayLike, edges: I64) -> F32:
+    array = _as_array(weights, "weights")
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
+        raise SampleSetError(f"weights must have shape (n_points,) or (n_points, k), found {array.shape}")
+    if len(array) != edges[-1]:
+        raise SampleSetError(
+            f"weights have {len(array)} rows but there are {edges[-1]} points (the last in set {len(edges) - 2}): "
+            "give one weight a point"
+        )
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(array, dtype=np.float32)
+    require_finite(values, edges, "weight")
+    return values
+
+
+def as_set(i: int, values: ArrayLike) -> NDArray[Any]:
+    array = _as_array(values, f"set {i}")
+    if array.ndim != 2:
+        raise SampleSetError(
+            f"set {i} has shape {array.shape}; expected (n_points, n_dims). Use x[:, None] for one dimension"
+        )
+    return array
+
+
+def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
+    d = parts[0].shape[1]
+    for i, part in enumerate(parts):
+        if part.shape[1] != d:
+            raise SampleSetError(
+                f"set {i} has {part.shape[1]} dimensions but set 0 has {d}: all sets must have the same. "
+                "Check which of the two is wrong"
+            )
+        if len(part) == 0:
+            raise SampleSetError(_empty_set(i))
+    if d == 0:
+        raise SampleSetError("set 0 has 0 dimensions: points need at least one coordinate")
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+
+def joined(parts: Sequence[NDArray[Any]]) -> Points:
+    dtypes = {part.dtype for part in parts}
+    given = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)
+    with np.errstate(over="ignore"):
+        return np.concatenate(parts, dtype=_stored_dtype(given, parts[0].shape[1]), casting="unsafe")
+
+
+def joined_weights(weights: Sequence[ArrayLike], parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    columns = [_as_array(w, f"weights of set {i}") for i, w in enumerate(weights)]
+    if len(columns) != len(parts):
+        raise SampleSetError(
+            f"there are weights for {len(columns)} sets but {len(parts)} sets: give one array a set"
+        )
+    for i, (w, part) in enumerate(zip(columns, parts, strict=True)):
+        if len(w.shape) == 0 or len(w) != len(part) or w.shape[1:] != columns[0].shape[1:]:
+            raise SampleSetError(
+                f"weights of set {i} have shape {w.shape}; expected ({len(part)}, ...) for its points, "
+                f"with the trailing shape {columns[0].shape[1:]} of set 0"
+            )
+    with np.errstate(over="ignore"):
+        return np.concatenate(columns, dtype=np.float32, casting="unsafe")

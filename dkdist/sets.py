@@ -1,0 +1,296 @@
+"""Collections of sample sets: the data every other room works on.
+
+A data point is a *set* of n_i points in R^d, drawn from a distribution p_i (a bag of features, a time series, the code
+points of a string). N sets are held as one array of points, T = n_1 + ... + n_N rows, and offsets o with
+
+    set i = points[o_i : o_(i+1)],    o_0 = 0,    o_N = T.
+
+Everything is validated once, when a collection is made; slices of a valid collection are valid and skip the checks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dkdist._indexing import as_position, resolve_key
+from dkdist._validation import (
+    F32,
+    I64,
+    Points,
+    SampleSetError,
+    as_offsets,
+    as_points,
+    as_set,
+    as_weights,
+    edges_of,
+    joined,
+    joined_weights,
+    locate,
+    require_finite,
+)
+
+__all__ = ["SampleSetError", "SampleSets", "as_sample_sets", "require_nonnegative_weights"]
+
+
+class SampleSets:
+    """An immutable collection of N sample sets, with optional point weights, in memory.
+
+    Parameters
+    ----------
+    points : (T, d) array
+        All points, set after set; converted to C-contiguous float32. uint8 and uint16 codes with d = 1 are kept.
+    offsets : (N + 1,) integer array
+        Set i is ``points[offsets[i]:offsets[i + 1]]``; starts at 0, strictly increases, ends at T.
+    weights : (T,) or (T, k) array, optional
+        One weight (or k signed channels) for each point, float32. Any finite value is allowed here; who needs more
+        calls `require_nonnegative_weights`.
+
+    Raises
+    ------
+    SampleSetError
+        For an empty set, NaN or infinite points or weights (or values that overflow float32), offsets that are not
+        monotone or do not cover the points, and weights of the wrong length.
+
+    Notes
+    -----
+    One vectorised pass over the points; no copy if they are C-contiguous float32 already. The arrays handed out are
+    read-only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dkdist.sets import SampleSets
+    >>> sets = SampleSets(np.arange(10.0).reshape(5, 2), [0, 2, 5])
+    >>> sets
+    SampleSets(n_sets=2, n_points=5, n_dims=2)
+    >>> sets[1].shape, sets.sizes.tolist(), sets[-1:].n_points
+    ((3, 2), [2, 3], 3)
+    """
+
+    __slots__ = ("_offsets", "_points", "_weights")
+    _offsets: I64
+    _points: Points
+    _weights: F32 | None
+
+    def __init__(self, points: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None) -> None:
+        rows = as_points(points)
+        edges = as_offsets(offsets, len(rows))
+        require_finite(rows, edges)
+        self._set(rows, edges, None if weights is None else as_weights(weights, edges))
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Sequence[ArrayLike], weights: Sequence[ArrayLike] | None = None
+    ) -> SampleSets:
+        """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k) weights.
+
+        Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions.
+
+        Examples
+        --------
+        >>> SampleSets.from_arrays([np.zeros((3, 2)), np.ones((1, 2))]).sizes.tolist()
+        [3, 1]
+        """
+        parts = [as_set(i, a) for i, a in enumerate(arrays)]
+        if not parts:
+            raise SampleSetError(
+                "an empty list has no sets and no number of dimensions: give at least one set"
+            )
+        edges = edges_of(parts)
+        rows = joined(parts)
+        require_finite(rows, edges)
+        columns = None if weights is None else joined_weights(weights, parts)
+        return cls._trusted(rows, edges, None if columns is None else as_weights(columns, edges))
+
+    @classmethod
+    def _trusted(cls, points: Points, offsets: I64, weights: F32 | None = None) -> SampleSets:
+        """Wrap arrays that are known to be valid, without looking at them."""
+        self = object.__new__(cls)
+        self._set(points, offsets, weights)
+        return self
+
+    def _set(self, points: Points, offsets: I64, weights: F32 | None) -> None:
+        self._points = _read_only(points)
+        self._offsets = _read_only(offsets)
+        self._weights = None if weights is None else _read_only(weights)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleSets._trusted, (self._points, self._offsets, self._weights)
+
+    @property
+    def points(self) -> Points:
+        """(T, d) all points, set after set; read-only."""
+        return self._points
+
+    @property
+    def offsets(self) -> I64:
+        """(N + 1,) int64: where each set starts in `points`; read-only."""
+        return self._offsets
+
+    @property
+    def weights(self) -> F32 | None:
+        """(T,) or (T, k) float32 weights of the points, or None; read-only."""
+        return self._weights
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(N,), as scikit-learn asks for the number of samples."""
+        return (len(self),)
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return int(self._points.shape[1])
+
+    @property
+    def n_points(self) -> int:
+        """The number T of points in all sets together."""
+        return int(self._points.shape[0])
+
+    @property
+    def sizes(self) -> I64:
+        """(N,) int64: the number of points n_i of each set."""
+        return np.diff(self._offsets)
+
+    @property
+    def bounds(self) -> tuple[Points, Points]:
+        """(low, high), each (d,): the smallest box that holds every point. One pass over the points."""
+        if len(self) == 0:
+            raise SampleSetError("a collection of 0 sets has no bounds: give at least one set")
+        return column_bounds(self._points)
+
+    def weights_of(self, i: int) -> F32 | None:
+        """(n_i,) or (n_i, k): the weights of the points of set i, or None if the collection has none."""
+        if self._weights is None:
+            return None
+        i = as_position(i, len(self))
+        return self._weights[self._offsets[i] : self._offsets[i + 1]]
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __iter__(self) -> Iterator[Points]:
+        edges = self._offsets.tolist()
+        for start, stop in itertools.pairwise(edges):
+            yield self._points[start:stop]
+
+    @overload
+    def __getitem__(self, key: int | np.integer[Any]) -> Points: ...
+    @overload
+    def __getitem__(self, key: Any) -> SampleSets: ...
+    def __getitem__(self, key: Any) -> Points | SampleSets:
+        chosen = resolve_key(key, len(self))
+        if isinstance(chosen, int):
+            return self._points[self._offsets[chosen] : self._offsets[chosen + 1]]
+        if isinstance(chosen, range) and chosen.step == 1:
+            return self._run(chosen.start, chosen.stop)
+        return self._gather(np.asarray(chosen, dtype=np.int64))
+
+    def _run(self, start: int, stop: int) -> SampleSets:
+        """Sets start..stop - 1 as views of the same arrays (only the offsets are new)."""
+        edges = self._offsets[start : stop + 1]
+        rows = slice(edges[0], edges[-1])
+        weights = None if self._weights is None else self._weights[rows]
+        return SampleSets._trusted(self._points[rows], edges - edges[0], weights)
+
+    def _gather(self, index: I64) -> SampleSets:
+        sizes = self.sizes[index]
+        edges = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])
+        weights = None if self._weights is None else self._weights[rows]
+        return SampleSets._trusted(self._points[rows], edges, weights)
+
+    def __repr__(self) -> str:
+        extra = "" if self._weights is None else f", weights={self._weights.shape}"
+        codes = "" if self._points.dtype == np.float32 else f", codes={self._points.dtype}"
+        return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
+
+
+def as_sample_sets(X: Any) -> SampleSets:
+    """Return X as `SampleSets`: a collection itself, a list of (n_i, d) arrays, or an (N, n, d) array.
+
+    Raises
+    ------
+    SampleSetError
+        If X is none of these (a 2-D array could mean one set or N sets of one point) or holds an invalid set.
+
+    Examples
+    --------
+    >>> as_sample_sets(np.zeros((4, 3, 2)))
+    SampleSets(n_sets=4, n_points=12, n_dims=2)
+    """
+    if isinstance(X, SampleSets):
+        return X
+    if isinstance(X, (list, tuple)):
+        return SampleSets.from_arrays(X)
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        n_sets, n, d = X.shape
+        return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n)
+    if isinstance(X, np.ndarray):
+        raise SampleSetError(
+            f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one set or "
+            "the only points of many. Give [X] for one set, X[:, None, :] for one point a set, list(X) for an array "
+            "of arrays, or (n_sets, n_points, n_dims)"
+        )
+    raise SampleSetError(
+        f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}. "
+        "For a store of sets, call its load() first"
+    )
+
+
+def require_nonnegative_weights(sets: SampleSets) -> None:
+    """Refuse weights that are not a measure: negative ones, a set that weighs nothing, or several channels.
+
+    Embeddings of distributions call this; the kernel distance, which knows signed weights, does not. Without weights
+    there is nothing to check. One pass over the weights.
+
+    Raises
+    ------
+    SampleSetError
+        Naming the first offending set.
+    """
+    w = sets.weights
+    if w is None or len(sets) == 0:
+        return
+    if w.ndim == 2 and w.shape[1] > 1:
+        raise SampleSetError(
+            f"weights have {w.shape[1]} channels a point; an embedding of distributions takes one. Keep one column"
+        )
+    w = w.reshape(-1)
+    if w.min() < 0:
+        row = int(np.argmax(w < 0))
+        i, r = locate(sets.offsets, row)
+        raise SampleSetError(
+            f"weight of point {r} of set {i} is {w[row]}: weights of a distribution must be >= 0. "
+            "Clip them, or drop the points"
+        )
+    totals = np.add.reduceat(w, sets.offsets[:-1], dtype=np.float64)
+    if totals.min() <= 0:
+        i = int(np.argmin(totals))
+        raise SampleSetError(
+            f"the weights of set {i} sum to 0: a set needs at least one point of positive weight. "
+            "Drop the set, or give it weights"
+        )
+
+
+def column_bounds(points: Points) -> tuple[Points, Points]:
+    """(low, high) of the columns of (T, d), T > 0; many rows are folded into one wide row to run at memory speed."""
+    total, d = points.shape
+    fold = max(1, min(1024 // d, total))
+    main = points[: total - total % fold].reshape(-1, fold * d)
+    rest = points[total - total % fold :]
+    low = np.concatenate([main.min(axis=0).reshape(fold, d), rest]).min(axis=0)
+    high = np.concatenate([main.max(axis=0).reshape(fold, d), rest]).max(axis=0)
+    return low, high
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
