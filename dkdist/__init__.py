@@ -1,5 +1,68 @@
-"""Learning from distributions: classifiers, regressors, kernels and distances over collections of sample sets."""
+"""Learning from distributions: classifiers, regressors, kernels and distances over collections of sample sets.
+
+Names are imported when they are first used, so that ``import dkdist`` and the command line answer at once.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+if "NUMBA_CACHE_DIR" not in os.environ:  # compiled loops are kept per user; site-packages may be read-only
+    os.environ["NUMBA_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"dkdist-numba-{os.getuid()}")
+
+if TYPE_CHECKING:
+    from dkdist.estimators.divergence import DivergenceEmbedding
+    from dkdist.estimators.fourier import RandomFourierFeatures
+    from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
+    from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
+    from dkdist.sets import SampleSetError, SampleSets
+    from dkdist.store import SetStore, SetWriter, StoreFormatError, open_sets, write_sets
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "DivergenceEmbedding": "dkdist.estimators.divergence",
+    "RandomFourierFeatures": "dkdist.estimators.fourier",
+    "IncrementalRidge": "dkdist.estimators.ridge",
+    "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
+    "IncrementalSGDClassifier": "dkdist.estimators.sgd",
+    "IncrementalSGDRegressor": "dkdist.estimators.sgd",
+    "SampleSetError": "dkdist.sets",
+    "SampleSets": "dkdist.sets",
+    "SetStore": "dkdist.store",
+    "SetWriter": "dkdist.store",
+    "StoreFormatError": "dkdist.store",
+    "open_sets": "dkdist.store",
+    "write_sets": "dkdist.store",
+}
+
+__all__ = [
+    "DivergenceEmbedding",
+    "IncrementalRidge",
+    "IncrementalRidgeClassifier",
+    "IncrementalSGDClassifier",
+    "IncrementalSGDRegressor",
+    "RandomFourierFeatures",
+    "SampleSetError",
+    "SampleSets",
+    "SetStore",
+    "SetWriter",
+    "StoreFormatError",
+    "open_sets",
+    "write_sets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dkdist' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,45 @@
+"""Checks of constructor parameters, with messages that say what was expected, what was found and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> Any:
+    """``value`` if it is one of the allowed words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r}")
+    return value
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """``value`` as an int that is at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}; found {value!r}")
+    return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """``value`` as a finite float above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number; found {value!r}")
+    return float(value)
+
+
+def draw_seed(random_state: Any) -> int:
+    """A seed below 2**63 from an int, a Generator, a RandomState or None (a fresh one)."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(
+        f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r}"
+    )

@@ -1,0 +1,220 @@
+"""`DivergenceEmbedding`: sample sets to rows whose squared distances are divergences."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.estimators._embedding import transform_sets
+from dkdist.estimators._inputs import Sets, check_sets, sample_of, survey
+from dkdist.estimators._params import draw_seed, one_of, whole
+from dkdist.numerics.bandwidth import scott_bandwidth, spreads
+from dkdist.numerics.divergences import divergence
+from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
+from dkdist.parameters.divergence import DivergenceSpec
+from dkdist.parameters.domain import Domain
+
+STRUCTURES = ("auto", "joint", "marginal")
+MOST_JOINT_DIMS = 6
+ROLE = 0x44495645  # keeps these random numbers apart from others of the same seed
+
+
+class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Embed sample sets so that squared Euclidean distances between rows are divergences between distributions.
+
+    Each set's density is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the walls) and
+    evaluated at quadrature nodes x_k; a row holds sqrt(v_k w_j) p(x_k)^(1/2 + i l_j), so that
+
+        |row_p - row_q|^2 ~ d^2(p, q) = int kappa(p(x), q(x)) dx.
+
+    Parameters
+    ----------
+    divergence : {"hellinger", "jensen-shannon", "total-variation", "chi2"} or callable, default="hellinger"
+        kappa(x, y): Hellinger (sqrt x - sqrt y)^2 / 2; Jensen-Shannon in nats; total variation |x - y|; chi2 (Le Cam)
+        (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree one.
+    n_basis : int, default=10
+        Legendre basis functions (equally, Gauss-Legendre nodes) per dimension. From four joint dimensions on, the
+        power of two nearest to n_basis^3 lattice nodes.
+    n_frequencies : int or "auto", default="auto"
+        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for total variation). Hellinger
+        needs one, and it is zero.
+    frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
+        Where the frequencies and their weights come from: least squares over density ratios, equal-mass strata of the
+        spectral measure, Gauss quadrature, or independent draws as in the paper. "auto" is "fitted".
+    bandwidth : float, (d,) sequence or "auto", default="auto"
+        Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each. "auto" is
+        Scott's rule for the typical set, but never below 1 / n_basis, the spacing of the nodes.
+    domain : {"data", "unit"} or (low, high), default="data"
+        The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the given one
+        (numbers or one per dimension). Points outside a given box are refused; outside the data's bounds they
+        count at the wall, with a warning that counts them.
+    structure : {"auto", "joint", "marginal"}, default="auto"
+        Densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then a total-degree basis), or of each
+        dimension alone, rows side by side, divergences added. "auto" is joint for d <= 3.
+    random_state : int, Generator or None, default=None
+        Seed of frequencies="random"; nothing else is random.
+
+    Attributes
+    ----------
+    spec_ : DivergenceSpec
+        What was chosen, in plain numbers: domain, bandwidth, nodes, frequencies and their weights.
+    bandwidth_ : (d,) array
+        The bandwidth in use, on the scaled domain.
+    n_features_in_ : int
+        The dimension d of the points.
+
+    Raises
+    ------
+    SampleSetError
+        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights, points
+        outside a given domain.
+    ValueError
+        For an unknown divergence, rule or structure (with the list of those there are), or a kappa whose spectral
+        measure is negative.
+
+    Notes
+    -----
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
+    depends on that set alone, bit for bit. `fit` reads the data once (the bounds, and every check). Cost of a set
+    of n points in d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large sets and d = 3 go
+    through a grid, at about 10 ns a point. A row has n_basis^d nodes times twice the number of frequencies (once
+    for Hellinger).
+
+    References
+    ----------
+    Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel embeddings
+    (2016), sections 3.1 to 3.3; the weights of Table 1 are corrected here.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> rng = np.random.default_rng(0)
+    >>> sets = [rng.beta(1 + i % 3, 2, size=(50, 1)) for i in range(12)]
+    >>> A = dk.DivergenceEmbedding("jensen-shannon", domain="unit").fit_transform(sets)
+    >>> A.shape[0], A.dtype
+    (12, dtype('float32'))
+    >>> d2 = ((A[0] - A[1:3]) ** 2).sum(axis=1)  # Jensen-Shannon divergences in nats, below ln 2
+    >>> bool((d2 > 0).all() and (d2 < np.log(2)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        divergence: str | Callable[[Any, Any], Any] = "hellinger",
+        n_basis: int = 10,
+        n_frequencies: int | str = "auto",
+        frequencies: str = "auto",
+        bandwidth: float | Sequence[float] | str = "auto",
+        domain: str | tuple[ArrayLike, ArrayLike] = "data",
+        structure: str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.divergence = divergence
+        self.n_basis = n_basis
+        self.n_frequencies = n_frequencies
+        self.frequencies = frequencies
+        self.bandwidth = bandwidth
+        self.domain = domain
+        self.structure = structure
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> DivergenceEmbedding:
+        """Choose domain, bandwidth and frequencies from the sets X; one pass over the data. ``y`` is not used."""
+        n_basis = whole("n_basis", self.n_basis, least=2)
+        lam, w = self._frequency_rule()
+        sets = check_sets(X)
+        structure = self._structure(sets.n_dims)
+        domain = _domain(self.domain, sets)
+        bandwidth = self._bandwidth(sets, domain, structure, n_basis)
+        self.spec_ = DivergenceSpec(
+            domain, bandwidth, structure, n_basis, tuple(lam.tolist()), tuple(w.tolist())
+        )
+        self.bandwidth_ = np.array(bandwidth)
+        self.n_features_in_ = sets.n_dims
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
+        check_is_fitted(self)
+        return transform_sets(self.spec_, check_sets(X, self.n_features_in_), "divergence_embedding")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.spec_.n_features
+
+    def _frequency_rule(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rule = one_of("frequencies", self.frequencies, ("auto", *RULES))
+        kappa = divergence(self.divergence)
+        rule = default_rule(kappa) if rule == "auto" else rule
+        n = self.n_frequencies
+        if n == "auto":
+            n = frequency_count(kappa, rule)
+        n = whole("n_frequencies", n)
+        uniforms = None
+        if rule == "random":
+            uniforms = np.random.default_rng([draw_seed(self.random_state), ROLE]).random(n)
+        return frequency_rule(kappa, rule, n, uniforms=uniforms)
+
+    def _structure(self, d: int) -> str:
+        structure = one_of("structure", self.structure, STRUCTURES)
+        if structure == "auto":
+            structure = "joint" if d <= 3 else "marginal"
+        if structure == "marginal":
+            return "marginal"
+        if d > MOST_JOINT_DIMS:
+            raise ValueError(
+                f"structure='joint' estimates a density in {d} dimensions; up to {MOST_JOINT_DIMS} are supported. "
+                "Use structure='marginal', or reduce the dimension of the points first"
+            )
+        return "tensor" if d <= 3 else "total-degree"
+
+    def _bandwidth(self, sets: Sets, domain: Domain, structure: str, n_basis: int) -> tuple[float, ...]:
+        d = sets.n_dims
+        if isinstance(self.bandwidth, str):
+            one_of("bandwidth", self.bandwidth, ("auto",))
+            sample = sample_of(sets)
+            std, size = spreads(sample.points, sample.offsets, sample.weights)
+            scale = domain.low_and_scale[1].astype(np.float64)
+            h = scott_bandwidth(std * scale, size, 1 if structure == "marginal" else d, 1 / n_basis)
+        else:
+            h = np.asarray(self.bandwidth, dtype=np.float64)
+            if h.ndim > 1 or h.size not in (1, d) or not (np.isfinite(h).all() and (h > 0).all()):
+                raise ValueError(
+                    f"bandwidth must be a positive number or {d} of them (standard deviations on the scaled domain), "
+                    f"or 'auto'; found {self.bandwidth!r}"
+                )
+            h = np.broadcast_to(h.ravel(), (d,))
+            if h.min() * n_basis < 0.5:
+                warnings.warn(
+                    f"bandwidth {h.min():.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of "
+                    f"several percent of d^2): use n_basis >= {int(np.ceil(0.8 / h.min()))}, or a bandwidth of "
+                    f"{0.8 / n_basis:.3g}",
+                    stacklevel=3,
+                )
+        return tuple(float(x) for x in h)
+
+
+def _domain(given: Any, sets: Sets) -> Domain:
+    """The domain that was asked for, after one pass that checks every set against it."""
+    d = sets.n_dims
+    if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
+        low, high = survey(sets, None)
+        return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=False)
+    try:
+        low, high = ([0.0], [1.0]) if isinstance(given, str) else given
+        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in (low, high))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"
+        ) from error
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
+    domain = Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
+    survey(sets, domain)
+    return domain

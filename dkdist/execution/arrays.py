@@ -1,0 +1,113 @@
+"""Lazy arrays: one task a block, made from a view of a store or from a block of another lazy array.
+
+Parameters are one key of the graph, whose task draws them from plain numbers, so nothing is scattered and a worker
+that joins late or is replaced just draws them again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask._task_spec import GraphNode, Task, TaskRef
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.threaded import get as threaded_get
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, Key
+
+I64 = NDArray[np.int64]
+
+
+def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
+    """Where blocks of whole sets begin and end: (n_blocks + 1,).
+
+    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block; ``block_sets`` is the
+    user's own number of sets instead.
+    """
+    most = block_sets or int(np.clip(BLOCK_BYTES // max(1, row_bytes), 1, BLOCK_SETS))
+    if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= BLOCK_BYTES:
+        return np.append(np.arange(0, len(sizes), most), len(sizes)).astype(np.int64)
+    ends = np.cumsum(sizes) * point_bytes
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        first = bounds[-1]
+        before = ends[first - 1] if first else 0
+        fits = int(np.searchsorted(ends, before + BLOCK_BYTES, side="right"))
+        bounds.append(min(max(fits, first + 1), first + most))
+    return np.array(bounds, np.int64)
+
+
+def lazy_from_views(
+    function: Callable[[Any, Any, int], Any],
+    spec: Any,
+    views: Sequence[Any],
+    bounds: I64,
+    label: str,
+    read_bytes: int,
+) -> da.Array:
+    """A (n_sets, spec.n_features) float32 array whose block i is ``function(spec.draw(), views[i], bounds[i])``."""
+    token = tokenize(spec, [view.__dask_tokenize__() for view in views])
+    name, parameters = f"{label}-{token}", f"{label}_parameters-{tokenize(spec)}"
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, _draw, spec)}
+    for i, view in enumerate(views):
+        key = (name, i, 0)
+        graph[key] = Task(key, function, TaskRef(parameters), view, int(bounds[i]))
+    layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
+    layers = HighLevelGraph({name: layer}, {name: set()})
+    return _array(layers, name, np.diff(bounds), spec.n_features)
+
+
+def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, label: str) -> da.Array:
+    """A (n, spec.n_features) float32 array whose block i is ``function(spec.draw(), block i of X)``."""
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    name, parameters = f"{label}-{tokenize(spec, X.name)}", f"{label}_parameters-{tokenize(spec)}"
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, _draw, spec)}
+    for i in range(X.numblocks[0]):
+        key = (name, i, 0)
+        graph[key] = Task(key, function, TaskRef(parameters), TaskRef((X.name, i, 0)))
+    layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])
+    return _array(layers, name, X.chunks[0], spec.n_features)
+
+
+def _array(graph: HighLevelGraph, name: str, rows: Sequence[int], columns: int) -> da.Array:
+    chunks = (tuple(int(r) for r in rows), (columns,))
+    return da.Array(graph, name, chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+def _draw(spec: Any) -> Any:
+    return spec.draw()
+
+
+def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
+    """Call ``function(rows)`` for each block of rows on this machine's threads; it fills arrays of the caller's."""
+    graph: dict[Key, GraphNode] = {}
+    for i, (a, b) in enumerate(itertools.pairwise(bounds.tolist())):
+        graph[("rows", i)] = Task(("rows", i), function, slice(a, b))
+    with threadpool_limits(1):
+        threaded_get(graph, list(graph))
+
+
+def take_rows(X: da.Array, rows: I64) -> NDArray[Any]:
+    """The listed rows of a lazy array, as numpy; only blocks that hold one of them are made."""
+    from dkdist.execution.blocks import row_blocks
+    from dkdist.execution.mapping import collect
+
+    blocks = row_blocks(X)
+    block_of = np.searchsorted(blocks.bounds, rows, side="right") - 1
+    which = np.unique(block_of)
+    picks: list[Any] = [None] * len(blocks)
+    for i in which:
+        picks[i] = rows[block_of == i] - blocks.bounds[i]
+    made = collect(blocks, _pick, picks, only=which.tolist(), label="sample")
+    return np.concatenate(made)
+
+
+def _pick(block: NDArray[Any], rows: I64) -> NDArray[Any]:
+    return np.asarray(block)[rows]

@@ -1,0 +1,227 @@
+"""Cosine coefficients of sample sets: everything a reflected kernel density estimate needs of the points.
+
+    C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1,   a_j = 0 .. K_j - 1
+
+The Gaussian estimate reflected at the walls of the unit cube has the coefficients C_a exp(-(pi a h)^2 / 2): the
+bandwidth h only damps them, so one pass over the points serves every bandwidth. Columns of cosines come from the
+Chebyshev recurrence T_{a+1} = 2 cos(pi x) T_a - T_{a-1}; the weights enter through its two starting values.
+
+Points are taken 256 at a time in float32. Cost per point: the recurrences (sum of K_j steps), then one multiply-add
+for each coefficient. A set's coefficients depend on that set alone, so on no block, thread or neighbour.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dkdist.numerics.elementary import LOOP, SUM, cospi, f32
+
+TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
+
+F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
+
+
+def tensor_coefficients(
+    points: F32,
+    spans: I64,
+    weights: F32 | None,
+    low: F32,
+    scale: F32,
+    degrees: tuple[int, ...],
+    column: int = 0,
+) -> F32:
+    """Coefficients of all degrees a_j < degrees[j], for d = 1, 2 or 3: (n_sets, K_1 * .. * K_d) float32.
+
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last; ``scale`` is 1 / (high - low)
+    for each dimension. Points outside the box count at its wall. The dimensions are the columns from ``column`` on.
+    """
+    out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
+    kernel = (_tensor_1, _tensor_2, _tensor_3)[len(degrees) - 1]
+    kernel(points, spans, *_weights(weights), low, scale, column, np.array(degrees), out)
+    return out
+
+
+def total_degree_coefficients(
+    points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64
+) -> F32:
+    """Coefficients of the listed terms, for any d: (n_sets, n_terms) float32.
+
+    ``terms`` is what `total_degree_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
+    """
+    out = np.zeros((len(spans), len(terms)), np.float32)
+    _total_degree(points, spans, *_weights(weights), low, scale, terms, int(terms[:, 2].max()) + 1, out)
+    return out
+
+
+def total_degree_terms(d: int, degree: int) -> tuple[I64, I64]:
+    """All exponents with a_1 + .. + a_d <= degree, as (exponents (n, d), terms (n, 3)).
+
+    Each term is an earlier one times one cosine: its parent lacks the last non-zero exponent.
+    """
+    exponents: list[tuple[int, ...]] = [(0,) * d]
+    terms = [(0, 0, 0)]
+    first = 0
+    for j in range(d):
+        for parent in range(first, len(exponents)):
+            left = degree - sum(exponents[parent])
+            for a in range(1, left + 1):
+                child = list(exponents[parent])
+                child[j] = a
+                exponents.append(tuple(child))
+                terms.append((parent, j, a))
+    return np.array(exponents, np.int64), np.array(terms, np.int64)
+
+
+_NO_WEIGHTS = np.empty(0, np.float32)
+_NO_WEIGHTS.flags.writeable = False  # as the weights of a collection are: one compiled variant serves both
+
+
+def _weights(weights: F32 | None) -> tuple[F32, bool]:
+    return (_NO_WEIGHTS, False) if weights is None else (weights.reshape(-1), True)
+
+
+@njit(nogil=True, cache=True, fastmath=LOOP)
+def _columns(points, first, m, j, low, scale, start, cosine, T):  # type: ignore[no-untyped-def]
+    """T[a, i] = start[i] cos(pi a x_ij) for the m points from ``first`` on."""
+    for i in range(m):
+        u = (points[first + i, j] - low[j]) * scale[j]
+        cosine[i] = min(max(u, f32(0.0)), f32(1.0))
+    for i in range(m, TILE):
+        cosine[i] = f32(0.5)
+    for i in range(TILE):
+        cosine[i] = cospi(cosine[i])
+    for i in range(TILE):
+        T[0, i] = start[i]
+        T[1, i] = start[i] * cosine[i]
+    for a in range(2, T.shape[0]):
+        for i in range(TILE):
+            T[a, i] = f32(2.0) * cosine[i] * T[a - 1, i] - T[a - 2, i]
+
+
+@njit(nogil=True, cache=True, fastmath=LOOP)
+def _shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
+    """share[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
+    for i in range(TILE):
+        share[i] = f32(0.0)
+    for i in range(m):
+        share[i] = weights[first + i] / total if weighted else f32(1.0) / total
+
+
+@njit(nogil=True, cache=True)
+def _total(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
+    total = 0.0
+    if weighted:
+        for i in range(start, stop):
+            total += weights[i]
+    else:
+        total = float(stop - start)
+    return f32(total)
+
+
+@njit(nogil=True, cache=True, fastmath=SUM)
+def _add_products(t, T, c):  # type: ignore[no-untyped-def]
+    """c[b] += <t, T[b]> over one tile, four rows at a time."""
+    K = T.shape[0]
+    full = K - K % 4
+    for b in range(0, full, 4):
+        s0 = s1 = s2 = s3 = f32(0.0)
+        for i in range(TILE):
+            s0 += t[i] * T[b, i]
+            s1 += t[i] * T[b + 1, i]
+            s2 += t[i] * T[b + 2, i]
+            s3 += t[i] * T[b + 3, i]
+        c[b] += s0
+        c[b + 1] += s1
+        c[b + 2] += s2
+        c[b + 3] += s3
+    for b in range(full, K):
+        s0 = f32(0.0)
+        for i in range(TILE):
+            s0 += t[i] * T[b, i]
+        c[b] += s0
+
+
+@njit(nogil=True, cache=True)
+def _tensor_1(points, spans, weights, weighted, low, scale, j, degrees, out):  # type: ignore[no-untyped-def]
+    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
+    T = np.empty((degrees[0], TILE), f32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = _total(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _shares(weights, weighted, first, m, total, share)
+            _columns(points, first, m, j, low, scale, share, cosine, T)
+            _add_products(one, T, out[s])
+
+
+@njit(nogil=True, cache=True)
+def _tensor_2(points, spans, weights, weighted, low, scale, j, degrees, out):  # type: ignore[no-untyped-def]
+    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
+    T, U = np.empty((degrees[0], TILE), f32), np.empty((degrees[1], TILE), f32)
+    K = degrees[1]
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = _total(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _shares(weights, weighted, first, m, total, share)
+            _columns(points, first, m, j, low, scale, share, cosine, T)
+            _columns(points, first, m, j + 1, low, scale, one, cosine, U)
+            for a in range(degrees[0]):
+                _add_products(T[a], U, out[s, a * K : (a + 1) * K])
+
+
+@njit(nogil=True, cache=True)
+def _tensor_3(points, spans, weights, weighted, low, scale, j, degrees, out):  # type: ignore[no-untyped-def]
+    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
+    T, U, V = (
+        np.empty((degrees[0], TILE), f32),
+        np.empty((degrees[1], TILE), f32),
+        np.empty((degrees[2], TILE), f32),
+    )
+    TU = np.empty(TILE, f32)
+    K = degrees[2]
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = _total(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _shares(weights, weighted, first, m, total, share)
+            _columns(points, first, m, j, low, scale, share, cosine, T)
+            _columns(points, first, m, j + 1, low, scale, one, cosine, U)
+            _columns(points, first, m, j + 2, low, scale, one, cosine, V)
+            for a in range(degrees[0]):
+                for b in range(degrees[1]):
+                    for i in range(TILE):
+                        TU[i] = T[a, i] * U[b, i]
+                    c = (a * degrees[1] + b) * K
+                    _add_products(TU, V, out[s, c : c + K])
+
+
+@njit(nogil=True, cache=True, fastmath=SUM)
+def _total_degree(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
+    d = points.shape[1]
+    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
+    T = np.empty((d, K, TILE), f32)
+    products = np.empty((len(terms), TILE), f32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = _total(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _shares(weights, weighted, first, m, total, share)
+            for j in range(d):
+                _columns(points, first, m, j, low, scale, one, cosine, T[j])
+            out[s, 0] += np.sum(share)
+            products[0] = share
+            for t in range(1, len(terms)):
+                parent, column, row = products[terms[t, 0]], T[terms[t, 1], terms[t, 2]], products[t]
+                c = f32(0.0)
+                for i in range(TILE):
+                    row[i] = parent[i] * column[i]
+                    c += row[i]
+                out[s, t] += c

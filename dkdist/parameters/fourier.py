@@ -1,0 +1,97 @@
+"""Parameters of random Fourier features: rows x -> z with z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.numerics.fourier import dense_features, orthogonal_frequencies
+from dkdist.numerics.hadamard import padded_length, structured_features
+
+F32 = NDArray[np.float32]
+
+METHODS = ("iid", "orthogonal", "structured")
+STRUCTURED_FROM = 200  # input dimensions from which the Hadamard product is cheaper than the plain one
+ROLE = 0x52464620  # keeps these random numbers apart from others of the same seed
+
+
+@dataclass(frozen=True)
+class FourierSpec:
+    """What defines a set of random Fourier features, in plain numbers; ``draw()`` makes the frequencies."""
+
+    n_inputs: int
+    n_components: int
+    sigma: float
+    method: str
+    seed: int
+
+    @property
+    def n_features(self) -> int:
+        """Length D of a row of features."""
+        return self.n_components
+
+    def draw(self) -> FourierParameters:
+        """The frequencies of these features; drawn once in a process."""
+        return _draw(self)
+
+
+@lru_cache(maxsize=8)
+def _draw(spec: FourierSpec) -> FourierParameters:
+    return FourierParameters(spec)
+
+
+class FourierParameters:
+    """Drawn frequencies of a `FourierSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: FourierSpec) -> None:
+        self.spec = spec
+        self._fill = _FILLS[spec.method](spec, np.random.default_rng([spec.seed, ROLE]))
+
+    def __reduce__(self) -> tuple[Callable[[FourierSpec], FourierParameters], tuple[FourierSpec]]:
+        return _draw, (self.spec,)  # plain numbers travel; whoever needs the frequencies draws them again
+
+    def transform(self, X: F32) -> F32:
+        """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1."""
+        out = np.empty((len(X), self.spec.n_components), np.float32)
+        self._fill(np.ascontiguousarray(X, np.float32), out)
+        return out
+
+
+Fill = Callable[[F32, F32], None]
+
+
+def _iid(spec: FourierSpec, rng: np.random.Generator) -> Fill:
+    W = rng.standard_normal((spec.n_components // 2, spec.n_inputs))
+    return _dense(W, spec)
+
+
+def _orthogonal(spec: FourierSpec, rng: np.random.Generator) -> Fill:
+    F, m = spec.n_components // 2, spec.n_inputs
+    gaussian = rng.standard_normal((-(-F // m), m, m))
+    norms = np.sqrt(rng.chisquare(m, F))
+    return _dense(orthogonal_frequencies(gaussian, norms), spec)
+
+
+def _dense(W: NDArray[np.float64], spec: FourierSpec) -> Fill:
+    Wt = np.ascontiguousarray(W.T / spec.sigma, np.float32)
+    return lambda X, out: dense_features(X, Wt, out)
+
+
+def _structured(spec: FourierSpec, rng: np.random.Generator) -> Fill:
+    F, L = spec.n_components // 2, padded_length(spec.n_inputs)
+    signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
+    lengths = np.sqrt(rng.chisquare(L, F))
+    # three unnormalised Hadamard transforms have stretched a vector by L^(3/2)
+    scales = (lengths / (spec.sigma * L**1.5)).astype(np.float32)
+    return lambda X, out: structured_features(X, signs, scales, out)
+
+
+_FILLS: dict[str, Callable[[FourierSpec, np.random.Generator], Fill]] = {
+    "iid": _iid,
+    "orthogonal": _orthogonal,
+    "structured": _structured,
+}
