@@ -15,6 +15,7 @@ if "NUMBA_CACHE_DIR" not in os.environ:  # compiled loops are kept per user; sit
 
 if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding
+    from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
@@ -35,7 +36,9 @@ _HOMES = {
     "SetStore": "dkdist.store",
     "SetWriter": "dkdist.store",
     "StoreFormatError": "dkdist.store",
+    "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
+    "write_features": "dkdist.estimators.feature_store",
     "write_sets": "dkdist.store",
 }
 
@@ -51,7 +54,9 @@ __all__ = [
     "SetStore",
     "SetWriter",
     "StoreFormatError",
+    "open_features",
     "open_sets",
+    "write_features",
     "write_sets",
 ]
 

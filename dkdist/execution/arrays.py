@@ -63,6 +63,30 @@ def lazy_from_views(
     return _array(layers, name, np.diff(bounds), spec.n_features)
 
 
+def lazy_from_calls(
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    rows: Sequence[int],
+    columns: int,
+    label: str,
+    read_bytes: int,
+) -> da.Array:
+    """A float32 array whose block i is ``function(*calls[i])``, ``rows[i]`` rows of ``columns`` values."""
+    name = f"{label}-{tokenize(function, [call[0] for call in calls[:1]], [call[1:] for call in calls])}"
+    graph: dict[Key, GraphNode] = {
+        (name, i, 0): Task((name, i, 0), function, *call) for i, call in enumerate(calls)
+    }
+    layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
+    return _array(HighLevelGraph({name: layer}, {name: set()}), name, rows, columns)
+
+
+def even_rows(X: Any) -> Any:
+    """X with row blocks of one length, the last one perhaps shorter; an ndarray stays as it is."""
+    if not isinstance(X, da.Array) or len(set(X.chunks[0][:-1])) <= 1 and X.chunks[0][-1] <= X.chunks[0][0]:
+        return X
+    return X.rechunk({0: int(np.median(X.chunks[0]))})
+
+
 def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, label: str) -> da.Array:
     """A (n, spec.n_features) float32 array whose block i is ``function(spec.draw(), block i of X)``."""
     if X.numblocks[1] > 1:

@@ -1,0 +1,155 @@
+"""What linear estimators share: validation of features and targets, decision values over blocks, seeds."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+
+from dkdist.execution.blocks import is_lazy, row_blocks
+from dkdist.execution.mapping import collect
+from dkdist.learners.rows import checked
+
+_FLOATS = [np.float64, np.float32]
+
+
+def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """X as finite float features: an ndarray in C order, or a dask array whose values are checked when made."""
+    if not is_lazy(X):
+        return validate_data(estimator, X, reset=reset, dtype=_FLOATS, order="C")
+    if X.ndim != 2:
+        raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"features must be real numbers, found dtype {X.dtype}")
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def as_problem(
+    estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
+) -> tuple[Any, NDArray[Any]]:
+    """Features and targets of equal length; the targets of dask features are NumPy arrays too."""
+    if is_lazy(y):
+        raise ValueError("targets must be in memory, found a dask array: give y.compute()")
+    if not is_lazy(X):
+        X, y = validate_data(
+            estimator, X, y, reset=reset, dtype=_FLOATS, order="C", multi_output=multi_output, y_numeric=numeric
+        )
+    else:
+        X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
+        if len(y) != X.shape[0]:
+            raise ValueError(
+                f"X has {X.shape[0]} rows but y has {len(y)} targets: give one target for every row of X"
+            )
+        if len(y) == 0:
+            raise ValueError("found 0 samples: a minimum of 1 is required")
+    return X, y.astype(np.float64, copy=False) if numeric else y
+
+
+def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: bool) -> NDArray[Any]:
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    if not (numeric and multi_output and np.ndim(y) == 2):
+        y = column_or_1d(y, warn=True)
+    dtype = np.float64 if numeric else None
+    return np.asarray(check_array(y, ensure_2d=False, dtype=dtype, input_name="y", ensure_min_samples=0))
+
+
+def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes and every target's index among them; ValueError unless there are two or more."""
+    check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"a classifier needs at least 2 classes in y, found 1 class: {classes[0]!r}. "
+            "Check how the targets were selected"
+        )
+    return classes, index.astype(np.int64)
+
+
+def draw_seed(random_state: Any) -> int:
+    """The integer that all randomness of one fit follows from; a generator moves on by one draw."""
+    return int(np.random.default_rng(random_state).integers(2**63))
+
+
+def feature_dtype(X: Any) -> np.dtype[Any]:
+    """float32 where the features are, else float64."""
+    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
+    """X W' + b as an ndarray, (n,) for one function or (n, k); dask features are made and used block by block."""
+    check_is_fitted(estimator)
+    X = as_features(estimator, X, reset=False)
+    if not is_lazy(X):
+        return np.asarray(X @ estimator.coef_.T + estimator.intercept_)
+    blocks = row_blocks(X)
+    function = partial(_block_values, feature_dtype(X), estimator.coef_, estimator.intercept_)
+    return np.concatenate(collect(blocks, function, [int(a) for a in blocks.bounds[:-1]], label="predict"))
+
+
+def _block_values(
+    dtype: np.dtype[Any], coef: NDArray[Any], intercept: NDArray[Any], block: Any, start: int
+) -> NDArray[Any]:
+    X = checked(block, dtype, start, (len(block), coef.shape[-1]))
+    return np.asarray(X @ coef.T + intercept)
+
+
+class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Prediction by the largest decision value."""
+
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Decision values: (n,), positive for ``classes_[1]``, or (n, n_classes).
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+            Blocks of a dask array are made, used and let go; only the values come back.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+        """
+        values = decision_values(self, X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of every row.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        values = self.decision_function(X)
+        return self.classes_[(values > 0).astype(np.int64) if values.ndim == 1 else values.argmax(axis=1)]
+
+
+class LinearRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Prediction by the linear function itself."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The predicted target of every row.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+            Blocks of a dask array are made, used and let go; only the values come back.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, n_targets) if ``fit`` was given two-dimensional targets
+        """
+        return decision_values(self, X)

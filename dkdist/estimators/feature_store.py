@@ -1,0 +1,116 @@
+"""Features on disk: write lazy features once, block by block, and read them back as a dask array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.execution.arrays import even_rows, lazy_from_calls
+from dkdist.execution.blocks import row_blocks
+from dkdist.execution.mapping import collect
+from dkdist.execution.plan import plan_map
+from dkdist.store import StoreFormatError
+from dkdist.store.features import FeatureStore, create_features, find_features, remove_features
+
+
+def write_features(store: Any, features: Any, *, overwrite: bool = False, verbose: bool = False) -> Any:
+    """Write features to a Zarr store, block by block, and return them as they are read from there.
+
+    A run that was stopped goes on where it ended when it is called again with the same features: blocks that are
+    written stay, and only the others are made.
+
+    Parameters
+    ----------
+    store : path, URL or Zarr store object
+    features : dask array or ndarray, (n, m)
+        What `transform` gives, float32. A dask array is made and written one block at a time.
+    overwrite : bool, default=False
+        Replace what is there. Without it, a finished store or one of other features is refused.
+    verbose : bool, default=False
+        Print the plan and the progress on standard error.
+
+    Returns
+    -------
+    dask array, (n, m)
+        The stored features, lazily.
+
+    Raises
+    ------
+    FileExistsError
+        If a finished store of the same features is there and ``overwrite`` is not given.
+    ValueError
+        If an unfinished store of *other* features is there (another map, seed or source).
+
+    Examples
+    --------
+    >>> import dask.array as da, dkdist as dk, tempfile
+    >>> X = da.ones((6, 4), chunks=(2, 4), dtype="f4")
+    >>> dk.write_features(tempfile.mkdtemp() + "/z.zarr", X).shape
+    (6, 4)
+    """
+    blocks = row_blocks(even_rows(features))
+    if not len(blocks):
+        raise ValueError("there are no features to write: expected at least one row")
+    target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
+    missing = target.missing_blocks()
+    plan = plan_map(blocks, n_blocks=len(missing), what="write features")
+    with plan.announced(verbose) as progress:
+        collect(blocks, _WriteBlock(target), list(range(len(blocks))), only=missing, label="write", progress=progress)
+    return _lazy(target.finish())
+
+
+def open_features(store: Any) -> Any:
+    """Open a finished store of features as a dask array (n, m); nothing is read yet.
+
+    Raises `StoreFormatError` if there is none, or it was never finished.
+    """
+    found = find_features(store)
+    if found is None:
+        raise StoreFormatError(f"there are no features in {store}: write them with write_features")
+    if not found.complete:
+        raise StoreFormatError(
+            f"the features in {store} are not complete ({len(found.missing_blocks())} of {found.n_blocks} blocks are "
+            "missing): call write_features again with the same features, and it goes on where it stopped"
+        )
+    return _lazy(found)
+
+
+@dataclass(frozen=True)
+class _WriteBlock:
+    """Writes one block; sent to whichever task makes it."""
+
+    target: FeatureStore
+
+    def __call__(self, rows: NDArray[Any], i: int) -> None:
+        self.target.write_block(i, np.asarray(rows, np.float32))
+
+
+def _target(
+    store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str, overwrite: bool
+) -> FeatureStore:
+    if overwrite:
+        remove_features(store)
+    found = find_features(store)
+    if found is None:
+        return create_features(store, n_rows, n_columns, block_rows, fingerprint)
+    if found.fingerprint != fingerprint or (found.n_rows, found.block_rows) != (n_rows, block_rows):
+        raise ValueError(
+            f"{store} holds other features (found fingerprint {found.fingerprint!r}, expected {fingerprint!r}): they "
+            "come from another map, seed, source or block size. Choose another place, or pass overwrite=True"
+        )
+    if found.complete:
+        raise FileExistsError(f"{store} already holds these features: open_features reads them, overwrite=True replaces them")
+    return found
+
+
+def _lazy(stored: FeatureStore) -> Any:
+    rows = [min(stored.block_rows, stored.n_rows - i * stored.block_rows) for i in range(stored.n_blocks)]
+    calls = [(stored, i) for i in range(stored.n_blocks)]
+    return lazy_from_calls(_read_block, calls, rows, stored.n_columns, "stored_features", 4 * stored.n_rows * stored.n_columns)
+
+
+def _read_block(stored: FeatureStore, i: int) -> NDArray[np.float32]:
+    return stored.read_block(i)

@@ -1,0 +1,142 @@
+"""Checkpoints: the state of a run in one file that is either whole or not there.
+
+A checkpoint is a directory with ``state.npz`` in it: named arrays, and a JSON text that holds the fingerprint of the run
+(what it computes, from which data), its notes, and a digest of the arrays. It is written beside and moved into
+place, so a killed process leaves the checkpoint before it; a state of another run is refused, never continued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+
+_FILE = "state.npz"
+_HEADER = "checkpoint.json"
+
+
+class Checkpoint:
+    """The latest saved state of one run.
+
+    Parameters
+    ----------
+    path : path-like
+        A directory of its own, made if it is missing.
+    fingerprint : mapping of str to JSON values
+        What makes two runs the same run. Compared entry by entry when a state is loaded.
+
+    Notes
+    -----
+    Saving costs one write of the arrays and two flushes to disk (a few milliseconds for 100 KB).
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> Checkpoint(folder, {"seed": 0}).save({"coef": np.ones(2)}, {"epoch": 1})
+    >>> arrays, notes = Checkpoint(folder, {"seed": 0}).load()
+    >>> arrays["coef"], notes
+    (array([1., 1.]), {'epoch': 1})
+    """
+
+    def __init__(self, path: str | os.PathLike[str], fingerprint: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self.fingerprint = _as_json(fingerprint)
+
+    def save(self, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, Any]) -> None:
+        """Replace the saved state, all of it or nothing."""
+        header = {"fingerprint": self.fingerprint, "notes": _as_json(notes), "digest": digest(*_items(arrays))}
+        text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        self.path.mkdir(parents=True, exist_ok=True)
+        beside = self.path / f"{_FILE}.{os.getpid()}.tmp"
+        with open(beside, "wb") as file:
+            np.savez(file, **{_HEADER: text}, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.path / _FILE)
+        _flush_directory(self.path)
+
+    def load(self) -> tuple[Arrays, dict[str, Any]] | None:
+        """The saved arrays and notes, or None where nothing was saved.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or was saved by a run with another fingerprint.
+        """
+        file = self.path / _FILE
+        if not file.exists():
+            return None
+        arrays, header = self._read(file)
+        self._refuse_other_run(header["fingerprint"])
+        return arrays, header["notes"]
+
+    def _read(self, file: Path) -> tuple[Arrays, dict[str, Any]]:
+        try:
+            with np.load(file, allow_pickle=False) as content:
+                arrays = {name: content[name] for name in content.files}
+            header = json.loads(arrays.pop(_HEADER).tobytes())
+            whole = header["digest"] == digest(*_items(arrays))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(self._damaged(f"{type(error).__name__}: {error}")) from error
+        if not whole:
+            raise ValueError(self._damaged("the digest of its arrays does not match"))
+        return arrays, header
+
+    def _damaged(self, found: str) -> str:
+        return (
+            f"the checkpoint {self.path / _FILE} is damaged ({found}): "
+            "delete it to start again, or use another path"
+        )
+
+    def _refuse_other_run(self, found: Mapping[str, Any]) -> None:
+        names = sorted(self.fingerprint.keys() | found.keys())
+        differing = [n for n in names if self.fingerprint.get(n) != found.get(n)]
+        if differing:
+            told = "; ".join(
+                f"{n}: expected {self.fingerprint.get(n)!r}, found {found.get(n)!r}" for n in differing
+            )
+            raise ValueError(
+                f"the checkpoint {self.path} was saved by a different run ({told}): "
+                "use another path for this run, or delete the checkpoint to start again"
+            )
+
+
+def digest(*parts: bytes | NDArray[Any]) -> str:
+    """A short text that changes with any byte of the parts (BLAKE2, about 1 GB/s)."""
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _items(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
+    parts: list[bytes | NDArray[Any]] = []
+    for name in sorted(arrays):
+        array = arrays[name]
+        parts += [f"{name} {array.dtype.str} {array.shape}".encode(), array.reshape(-1)]
+    return parts
+
+
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as they will be read back: tuples as lists, so that comparisons are fair."""
+    return dict(json.loads(json.dumps(dict(values))))
+
+
+def _flush_directory(path: Path) -> None:
+    """Make the move itself durable, where directories can be opened."""
+    if os.name == "posix":
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

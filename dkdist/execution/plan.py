@@ -1,0 +1,106 @@
+"""The plan of a run, made before it starts: blocks, bytes, passes and peak memory; a run that cannot fit is refused.
+
+    peak of a process ~ (threads + items waiting) x one block + state
+
+Blocks are counted at their finished size; what is read for one is counted beside it. The limit is the configuration
+``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what a cluster's workers were given, else the memory
+that this machine has free.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import numpy as np
+import psutil
+from dask.base import get_scheduler
+from dask.utils import format_bytes, parse_bytes
+
+from dkdist.execution.blocks import Blocks
+from dkdist.execution.progress import Progress
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do; ``check`` refuses it, ``announced`` prints it and shows progress."""
+
+    what: str
+    n_rows: int
+    n_blocks: int
+    block_bytes: int
+    read_bytes: int
+    passes: int
+    peak_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        read = f", reads {format_bytes(self.read_bytes)} a pass" if self.read_bytes else ""
+        return (
+            f"{self.what}: {self.n_rows:,} rows in {self.n_blocks:,} blocks of up to {format_bytes(self.block_bytes)}"
+            f"{read}, {self.passes} pass{'es' if self.passes > 1 else ''}; "
+            f"peak memory about {format_bytes(self.peak_bytes)} a process (limit {format_bytes(self.limit_bytes)})"
+        )
+
+    def check(self) -> None:
+        """Raise MemoryError if the peak does not fit."""
+        if self.peak_bytes > self.limit_bytes:
+            raise MemoryError(
+                f"{self}. This does not fit. To fix: use fewer features, smaller blocks (open_sets(..., block_sets=)), "
+                "or raise dask.config 'dkdist.memory-limit' if you know better"
+            )
+
+    @contextmanager
+    def announced(self, verbose: bool | int) -> Iterator[Progress]:
+        """Check the plan, print it if asked to, and give the progress of its blocks."""
+        self.check()
+        if verbose:
+            print(self, file=sys.stderr)
+        progress = Progress(self.n_blocks * self.passes, self.what, show=bool(verbose))
+        try:
+            yield progress
+        finally:
+            progress.close()
+
+
+def plan_map(blocks: Blocks, *, n_blocks: int, what: str, passes: int = 1) -> Plan:
+    """The plan of a run in which a block lives as long as the task that makes it."""
+    return _plan(blocks, n_blocks=n_blocks, what=what, passes=passes, waiting=0, state_bytes=0)
+
+
+def plan_fold(blocks: Blocks, *, what: str, passes: int, waiting: int, state_bytes: int) -> Plan:
+    """The plan of a fold in which ``waiting`` blocks may wait for their step beside a state of some size."""
+    return _plan(
+        blocks, n_blocks=len(blocks), what=what, passes=passes, waiting=waiting, state_bytes=state_bytes
+    )
+
+
+def _plan(
+    blocks: Blocks, *, n_blocks: int, what: str, passes: int, waiting: int, state_bytes: int
+) -> Plan:
+    rows = np.diff(blocks.bounds).max(initial=0)
+    block_bytes = int(rows) * blocks.row_bytes
+    read_block = -(-blocks.read_bytes // max(1, len(blocks)))
+    threads, limit = _threads_and_limit(blocks.local)
+    peak = (threads + waiting) * block_bytes + threads * read_block + state_bytes
+    return Plan(what, blocks.n_rows, n_blocks, block_bytes, blocks.read_bytes, passes, peak, limit)
+
+
+def _threads_and_limit(local: bool) -> tuple[int, int]:
+    """Threads and bytes of one process on the active scheduler; what a cluster says of its smallest worker."""
+    configured = dask.config.get("dkdist.memory-limit", None)
+    limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
+    threads = os.cpu_count() or 1
+    client: Any = None if local else getattr(get_scheduler(), "__self__", None)
+    if client is not None and hasattr(client, "scheduler_info"):
+        workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+        limits = [w["memory_limit"] for w in workers if w["memory_limit"]]
+        threads = max([w["nthreads"] for w in workers], default=threads)
+        if configured is None and limits:
+            limit = min(limits)
+    return threads, int(limit)

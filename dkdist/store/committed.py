@@ -1,0 +1,265 @@
+"""One commit of a store, opened: reads rows of its arrays and believes nothing that the bytes do not show.
+
+Only the first n_sets and n_points entries of the arrays are ever read. A lost chunk shows as NaN or -1 (the
+fill values), or, where these could be data, is looked for before reading. Opened commits are kept per
+process, so that a view that comes back from a pickle costs a dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dkdist.sets import SampleSets
+from dkdist.store.address import Address, missing_keys
+from dkdist.store.errors import RESTORE, StoreFormatError, decoding
+from dkdist.store.layout import DOCUMENT, Commit, Metadata, array_of, read_layout
+
+I64 = NDArray[np.int64]
+POINT_DTYPES = ("float32", "uint8", "uint16")
+OFFSET_CHUNKS_KEPT = 64
+
+
+class Committed:
+    """The arrays of one commit. `points`, `offsets` and so on are read through methods that check them."""
+
+    def __init__(self, address: Address, commit: Commit | None = None) -> None:
+        self.address = address
+        self.store = address.open(read_only=True)
+        self._seen = self._signature()
+        found, self.metadata = read_layout(self.store, address.label)
+        self.commit = found if commit is None else commit
+        self._require_same_content(found)
+        self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
+        self._check_arrays()
+        self._offsets_chunk: Callable[[int], I64] = lru_cache(OFFSET_CHUNKS_KEPT)(self._read_offsets_chunk)
+        self.offsets(self.commit.n_sets, self.commit.n_sets)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the points have weights."""
+        return "weights" in self.arrays
+
+    @property
+    def chunk_rows(self) -> int:
+        """The number of points in a chunk."""
+        return int(self.arrays["points"].chunks[0])
+
+    @property
+    def target_names(self) -> list[str]:
+        """The names of the targets, sorted."""
+        return sorted(name.removeprefix("targets/") for name in self.arrays if name.startswith("targets/"))
+
+    def offsets(self, start: int, stop: int) -> I64:
+        """The offsets o_start .. o_stop, both included."""
+        size = int(self.arrays["offsets"].chunks[0])
+        chunks = range(start // size, stop // size + 1)
+        edges = np.concatenate([self._offsets_chunk(k) for k in chunks])[start - chunks[0] * size :][
+            : stop - start + 1
+        ]
+        self._check_offsets(edges, start, stop)
+        return edges
+
+    def extents(self, index: I64) -> tuple[I64, I64]:
+        """The first row of each set of a sorted array of positions, and the row after its last."""
+        positions = np.unique(np.concatenate([index, index + 1]))
+        size = int(self.arrays["offsets"].chunks[0])
+        owners = positions // size
+        values = np.empty(len(positions), np.int64)
+        for k in np.unique(owners):
+            mine = owners == k
+            values[mine] = self._offsets_chunk(int(k))[positions[mine] - k * size]
+        starts, stops = (values[np.searchsorted(positions, p)] for p in (index, index + 1))
+        if len(index) and (
+            int((stops - starts).min()) < 1
+            or int(starts.min()) < 0
+            or int(stops.max()) > self.commit.n_points
+        ):
+            worst = int(np.argmax((stops <= starts) | (starts < 0) | (stops > self.commit.n_points)))
+            raise self._bad_offsets(int(index[worst]), int(starts[worst]), int(stops[worst]))
+        return starts, stops
+
+    def sets(self, start: int, stop: int) -> SampleSets:
+        """Read the sets start .. stop - 1."""
+        edges = self.offsets(start, stop)
+        points, weights = self.rows(int(edges[0]), int(edges[-1]))
+        return SampleSets._trusted(points, edges - edges[0], weights)
+
+    def rows(self, start: int, stop: int) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+        """Read the points start .. stop - 1 and their weights."""
+        points = self._row_array("points", start, stop)
+        weights = self._row_array("weights", start, stop) if self.weighted else None
+        self.require_current()
+        return points, weights
+
+    def column(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read the entries start .. stop - 1 of ``ids`` or ``targets/NAME``; strings come as NumPy str."""
+        self.require_chunks(name, start, stop)
+        values = self._read(name, start, stop)
+        self.require_current()
+        if values.dtype.kind != "T":
+            return values
+        width = int(np.strings.str_len(values).max(initial=1))
+        return values.astype(f"U{width}")
+
+    def entries(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read the entries start .. stop - 1 of any array, checked as that array needs."""
+        if name == "offsets":
+            return self.offsets(start, stop - 1)
+        if name in ("points", "weights"):
+            return self._row_array(name, start, stop)
+        return self.column(name, start, stop)
+
+    def require_chunks(self, name: str, start: int, stop: int) -> None:
+        """Refuse an array that lost one of the chunks (or shards) of some rows."""
+        array = self.arrays[name]
+        size = int((array.shards or array.chunks)[0])
+        zeros = (0,) * (array.ndim - 1)
+        encode = array.metadata.encode_chunk_key
+        keys = [f"{name}/{encode((k, *zeros))}" for k in range(start // size, -(-stop // size))]
+        lost = missing_keys(self.store, keys)
+        if lost:
+            raise StoreFormatError(
+                f"chunk {lost[0]} of {self.address.label} is missing "
+                f"({len(lost)} of {len(keys)} looked for). {RESTORE}"
+            )
+
+    def where(self, start: int, stop: int) -> str:
+        """Name the sets that own some rows, for messages."""
+        try:
+            edges = self.offsets(0, self.commit.n_sets)
+        except StoreFormatError:
+            return "the sets cannot be named, the offsets are damaged too"
+        first = int(np.searchsorted(edges, start, side="right")) - 1
+        last = int(np.searchsorted(edges, stop - 1, side="right")) - 1
+        return f"set {first}" if first == last else f"sets {first} to {last}"
+
+    def require_current(self) -> None:
+        """Refuse to go on if another store took this one's place; on a local disk this costs one stat."""
+        seen = self._signature()
+        if seen == self._seen:
+            return
+        found, _ = read_layout(self.store, self.address.label)
+        self._require_same_content(found)
+        self._seen = seen
+
+    def _signature(self) -> tuple[int, ...] | None:
+        if self.address.path is None:
+            return None
+        try:
+            found = os.stat(os.path.join(self.address.path, DOCUMENT))
+        except (FileNotFoundError, NotADirectoryError):
+            if not os.path.exists(self.address.path):
+                raise FileNotFoundError(
+                    f"there is no store at {self.address.label}: check the path"
+                ) from None
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _require_same_content(self, found: Commit) -> None:
+        if not self.commit.grew_into(found):
+            raise StoreFormatError(
+                f"{self.address.label} was replaced: this view is of generation {self.commit.generation} "
+                f"and the store is now of generation {found.generation}, with other content. "
+                "Open it again with open_sets"
+            )
+
+    def _open_array(self, name: str, metadata: Metadata) -> zarr.Array[Any]:
+        with decoding(f"{name}/{DOCUMENT} of {self.address.label}"):
+            return array_of(self.store, name, metadata)
+
+    def _check_arrays(self) -> None:
+        c = self.commit
+        points, offsets = self.arrays["points"], self.arrays["offsets"]
+        self._check_array("points", c.n_points, str(points.dtype) in POINT_DTYPES, (c.n_dims,))
+        self._check_array("offsets", c.n_sets + 1, offsets.dtype == np.int64, ())
+        for name, array in self.arrays.items():
+            if name == "weights":
+                self._check_array(
+                    name, c.n_points, array.dtype == np.float32 and array.ndim < 3, array.shape[1:]
+                )
+            elif name not in ("points", "offsets"):
+                self._check_array(name, c.n_sets, array.dtype.kind in "biufT", array.shape[1:])
+
+    def _check_array(self, name: str, length: int, dtype_fits: bool, trailing: tuple[int, ...]) -> None:
+        array = self.arrays[name]
+        fits = dtype_fits and array.shape[1:] == trailing and array.chunks[1:] == trailing
+        if not fits or array.shape[0] < length or array.chunks[0] < 1:
+            raise StoreFormatError(
+                f"array '{name}' of {self.address.label} has dtype {array.dtype}, shape {array.shape} and "
+                f"chunks {array.chunks}; its {self.commit.n_sets} sets with {self.commit.n_points} points "
+                f"need at least {(length, *trailing)} in chunks of whole rows. {RESTORE}"
+            )
+
+    def _row_array(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        if self.metadata[name].get("fill_value") != "NaN":
+            self.require_chunks(name, start, stop)
+        values = self._read(name, start, stop)
+        if (
+            values.size == 0
+            or values.dtype.kind != "f"
+            or (np.isfinite(values.min()) and np.isfinite(values.max()))
+        ):
+            return values
+        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        row, last = start + int(bad[0]), start + int(bad[-1]) + 1
+        raise StoreFormatError(
+            f"array '{name}' of {self.address.label} is not finite in {len(bad)} rows from row {row} "
+            f"({self.where(row, last)}): chunk {row // int(self.arrays[name].chunks[0])} is missing "
+            f"or damaged. {RESTORE}"
+        )
+
+    def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        array = self.arrays[name]
+        try:
+            return np.asarray(array[start:stop])
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            self.require_current()  # a store that was replaced under us is no damage
+            raise self._damage(name, start, stop, error) from error
+
+    def _damage(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
+        """Find the first chunk that cannot be decoded, and name it with its sets."""
+        size = int(self.arrays[name].chunks[0])
+        for k in range(start // size, -(-stop // size)):
+            first, last = max(k * size, start), min((k + 1) * size, stop)
+            try:
+                self.arrays[name][first:last]
+            except Exception:
+                break
+        rows = f"rows {first} to {last - 1}"
+        owners = self.where(first, last) if name in ("points", "weights") else f"sets {first} to {last - 1}"
+        return StoreFormatError(
+            f"chunk {k} of array '{name}' of {self.address.label} ({rows}; {owners}) cannot be read "
+            f"({type(error).__name__}: {error}). {RESTORE}"
+        )
+
+    def _read_offsets_chunk(self, k: int) -> I64:
+        size = int(self.arrays["offsets"].chunks[0])
+        stop = min((k + 1) * size, self.commit.n_sets + 1)
+        return self._read("offsets", k * size, stop).astype(np.int64, copy=False)
+
+    def _check_offsets(self, edges: I64, start: int, stop: int) -> None:
+        ends_fit = edges[0] >= 0 and edges[-1] <= self.commit.n_points
+        ends_fit = ends_fit and (start > 0 or edges[0] == 0)
+        ends_fit = ends_fit and (stop < self.commit.n_sets or edges[-1] == self.commit.n_points)
+        sizes = np.diff(edges)
+        if ends_fit and (len(sizes) == 0 or int(sizes.min()) > 0):
+            return
+        worst = int(np.argmax((sizes <= 0) | (edges[:-1] < 0))) if len(sizes) else 0
+        raise self._bad_offsets(start + worst, int(edges[worst]), int(edges[min(worst + 1, len(edges) - 1)]))
+
+    def _bad_offsets(self, i: int, start: int, stop: int) -> StoreFormatError:
+        chunk = i // int(self.arrays["offsets"].chunks[0])
+        return StoreFormatError(
+            f"the offsets of {self.address.label} are wrong near set {i} (from {start} to {stop}; they must "
+            f"start at 0, increase, and end at {self.commit.n_points}): chunk {chunk} of array 'offsets' is "
+            f"missing or damaged. {RESTORE}"
+        )

@@ -1,0 +1,144 @@
+"""A store of feature rows, written block by block: format "dkdist.features", version 1.
+
+    /          attrs.dkdist = {format, version, n_rows, n_columns, fingerprint, generation, complete}
+    features   f4 (n, m)   chunks (rows of a block, m)   fill NaN   blosc(lz4, shuffle) -> crc32c
+
+One block is one chunk and has one writer, so a chunk that is there is a block that is done, and a killed writer
+leaves whole chunks. ``fingerprint`` names the rows' origin (map, seed and generation of the source): a writer goes
+on with an unfinished store only if it is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.abc.store import Store
+from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.core.sync import sync
+
+from dkdist.store.address import Address, as_address, get_bytes, missing_keys, put_bytes
+from dkdist.store.errors import RESTORE, StoreFormatError, decoding
+from dkdist.store.layout import DOCUMENT, group_document
+
+FORMAT = "dkdist.features"
+VERSION = 1
+FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FeatureStore:
+    """An opened store of n_rows x n_columns float32 features, in blocks of ``block_rows``."""
+
+    address: Address
+    n_rows: int
+    n_columns: int
+    block_rows: int
+    fingerprint: str
+    generation: int
+    complete: bool
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks, the last one perhaps short."""
+        return -(-self.n_rows // self.block_rows)
+
+    def missing_blocks(self) -> list[int]:
+        """Blocks that are not written yet."""
+        keys = [f"features/c/{i}/0" for i in range(self.n_blocks)]
+        return [int(key.split("/")[2]) for key in missing_keys(self._open(read_only=True), keys)]
+
+    def write_block(self, i: int, rows: F32) -> None:
+        """Write block i, whole."""
+        array = zarr.open_array(self._open(read_only=False), path="features", mode="r+")
+        array = array.with_config({"write_empty_chunks": True})
+        array[i * self.block_rows : i * self.block_rows + len(rows)] = rows
+
+    def read_block(self, i: int) -> F32:
+        """Rows of block i; a lost or damaged chunk is a `StoreFormatError`."""
+        with decoding(f"block {i} of {self.address.label}"):
+            array = zarr.open_array(self._open(read_only=True), path="features", mode="r")
+            rows = np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows], np.float32)
+        if np.isnan(rows).any():
+            raise StoreFormatError(f"block {i} of {self.address.label} is missing or holds NaN. {RESTORE}")
+        return rows
+
+    def finish(self) -> FeatureStore:
+        """Mark the store as complete: from now on it can be opened."""
+        missing = self.missing_blocks()
+        if missing:
+            raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
+        done = FeatureStore(**{**self.__dict__, "complete": True})
+        done._write_attrs()
+        return done
+
+    def _open(self, *, read_only: bool) -> Store:
+        return self.address.open(read_only=read_only)
+
+    def _write_attrs(self) -> None:
+        numbers = {name: getattr(self, name) for name in FIELDS}
+        record = {"format": FORMAT, "version": VERSION, **numbers}
+        record |= {"fingerprint": self.fingerprint, "complete": self.complete}
+        put_bytes(self._open(read_only=False), DOCUMENT, group_document({"dkdist": record}))
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
+
+
+def create_features(store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str) -> FeatureStore:
+    """Begin a store of features; nothing but its metadata is written."""
+    address = as_address(store)
+    created = FeatureStore(
+        address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
+    )
+    zarr.create_array(
+        address.open(read_only=False),
+        name="features",
+        shape=(n_rows, n_columns),
+        chunks=(block_rows, n_columns),
+        dtype="float32",
+        fill_value=np.nan,
+        overwrite=True,  # of an array that was begun and never named by the root
+        compressors=[BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
+    )
+    created._write_attrs()
+    return created
+
+
+def remove_features(store: Any) -> None:
+    """Remove a store of features, finished or not; anything else is refused and stays."""
+    if find_features(store) is not None:
+        sync(as_address(store).open(read_only=False).clear())
+
+
+def find_features(store: Any) -> FeatureStore | None:
+    """The store of features at an address, complete or not; None where there is nothing."""
+    address = as_address(store)
+    if address.path is not None and not os.path.exists(address.path):
+        return None
+    (document,) = get_bytes(address.open(read_only=True), [DOCUMENT])
+    if document is None:
+        if address.path is not None and set(os.listdir(address.path)) - {"features"}:
+            raise FileExistsError(f"{address.label} is not empty and holds no features: choose another place")
+        return None
+    with decoding(f"{DOCUMENT} of {address.label}"):
+        record = json.loads(document).get("attributes", {}).get("dkdist")
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise StoreFormatError(f"{address.label} holds something else than {FORMAT!r}: choose another place")
+    if type(record.get("version")) is int and record["version"] > VERSION:
+        raise StoreFormatError(f"{address.label} has a newer format version: upgrade dkdist")
+    numbers = [record.get(name) for name in FIELDS]
+    if record.get("version") != VERSION or any(type(v) is not int or v < 1 for v in numbers):
+        raise StoreFormatError(f"the 'dkdist' attributes of {address.label} make no sense: {record}. {RESTORE}")
+    fields = dict(zip(FIELDS, numbers, strict=True))
+    return FeatureStore(
+        address=address, fingerprint=str(record["fingerprint"]), complete=bool(record["complete"]), **fields
+    )

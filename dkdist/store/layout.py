@@ -1,0 +1,222 @@
+"""The format "dkdist.sets", version 1: which arrays there are, how they are cut and coded, and the commit
+record.
+
+    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, checksum}   the
+    commit points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)     targets/NAME
+    (N,) or (N, k)
+
+A store holds what its commit says and nothing else: arrays may be longer (an append that never finished).
+`checksum` is the crc32c of the commit and of every array's metadata but the growing lengths; stores without
+it are read all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import zarr
+from zarr.abc.store import Store
+from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.storage import MemoryStore, StorePath
+
+from dkdist.store.address import get_bytes, list_names
+from dkdist.store.errors import RESTORE, StoreFormatError, decoding
+
+FORMAT = "dkdist.sets"
+VERSION = 1
+DOCUMENT = "zarr.json"
+OFFSETS_CHUNK = 131_072
+STRINGS_CHUNK = 16_384
+CHUNK_BYTES = 2 * 2**20
+Metadata = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a store holds: its sizes, and the generation that names this content among all it ever had.
+
+    `created` is the generation of the first commit. It is kept with the points, and tells an append from a
+    replacement.
+    """
+
+    n_sets: int
+    n_points: int
+    n_dims: int
+    generation: int
+    sealed: bool = False
+    created: int | None = None
+
+    def attrs(self) -> dict[str, Any]:
+        """The attributes that are written last and make the commit, without the checksum."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "n_sets": self.n_sets,
+            "n_points": self.n_points,
+            "n_dims": self.n_dims,
+            "generation": self.generation,
+            "sealed": self.sealed,
+        }
+
+    def grew_into(self, later: Commit) -> bool:
+        """Whether `later` is this commit, or this commit and what was appended since."""
+        if later.generation == self.generation:
+            return later == self
+        return (
+            later.generation > self.generation
+            and later.created == self.created
+            and later.n_dims == self.n_dims
+            and later.n_sets >= self.n_sets
+            and later.n_points >= self.n_points
+        )
+
+
+def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None]:
+    """The commit in a root document and its checksum, or the reason why there is none."""
+    if document is None:
+        raise StoreFormatError(
+            f"there is no {DOCUMENT} in {label}: nothing was committed there, or it is not a Zarr "
+            "version 3 store. Check the path, or write the store with write_sets"
+        )
+    with decoding(f"{DOCUMENT} of {label}"):
+        root = json.loads(document)
+        kind = (root.get("zarr_format"), root.get("node_type"))
+        attrs = root.get("attributes", {}).get("dkdist")
+    if kind != (3, "group"):
+        raise StoreFormatError(
+            f"{label} holds a Zarr {kind[1]} of version {kind[0]}, not a version 3 group of sets"
+        )
+    if not isinstance(attrs, dict):
+        raise StoreFormatError(
+            f"{label} has no 'dkdist' attributes: it was never committed, or is another kind of Zarr "
+            "group. If a writer was interrupted, write the store again"
+        )
+    return _checked_commit(attrs, label), attrs.get("checksum")
+
+
+def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
+    if attrs.get("format") != FORMAT:
+        raise StoreFormatError(
+            f"{label} has format {attrs.get('format')!r}, expected {FORMAT!r}: it holds no sets"
+        )
+    version = attrs.get("version")
+    if type(version) is int and version > VERSION:
+        raise StoreFormatError(
+            f"{label} has version {version} of the format and this library knows version {VERSION}: "
+            "upgrade dkdist"
+        )
+    numbers = {name: attrs.get(name) for name in ("n_sets", "n_points", "n_dims", "generation")}
+    if version != VERSION or any(type(v) is not int or not 0 < v < 2**53 for v in numbers.values()):
+        raise StoreFormatError(f"the 'dkdist' attributes of {label} make no sense: {attrs}. {RESTORE}")
+    if type(attrs.get("sealed", False)) is not bool:
+        raise StoreFormatError(
+            f"'sealed' of {label} is {attrs['sealed']!r}, expected true or false. {RESTORE}"
+        )
+    return Commit(
+        **{k: int(v) for k, v in numbers.items() if v is not None}, sealed=attrs.get("sealed", False)
+    )
+
+
+def checksum(commit: Commit, arrays: dict[str, Metadata]) -> int:
+    """crc32c over the canonical JSON of the commit and of every array's metadata but its length."""
+    fixed = {name: {**m, "shape": m["shape"][1:]} for name, m in arrays.items()}
+    text = json.dumps({"dkdist": commit.attrs(), "arrays": fixed}, sort_keys=True, separators=(",", ":"))
+    return int(google_crc32c.value(text.encode()))
+
+
+def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
+    """The commit and the metadata of every array, as of one moment, checked against each other."""
+    (before,) = get_bytes(store, [DOCUMENT])
+    while True:
+        commit, expected = parse_commit(before, label)
+        names = ["points", "offsets", "weights", "ids"]
+        names += [f"targets/{name}" for name in list_names(store, "targets") if name != DOCUMENT]
+        *documents, after = get_bytes(store, [*(f"{name}/{DOCUMENT}" for name in names), DOCUMENT])
+        if before == after:
+            break
+        before = after
+    arrays = {n: _parse_array(n, d, label) for n, d in zip(names, documents, strict=True) if d is not None}
+    for name in ("points", "offsets"):
+        if name not in arrays:
+            raise StoreFormatError(
+                f"array '{name}' of {label} has no metadata ({name}/{DOCUMENT}). {RESTORE}"
+            )
+    if expected is not None and expected != checksum(commit, arrays):
+        raise StoreFormatError(
+            f"the metadata of {label} does not match its checksum: a {DOCUMENT} was changed, lost or "
+            f"damaged. {RESTORE}"
+        )
+    return replace(commit, created=_created(arrays["points"])), arrays
+
+
+def _parse_array(name: str, document: bytes, label: str) -> Metadata:
+    with decoding(f"{name}/{DOCUMENT} of {label}"):
+        metadata: Metadata = json.loads(document)
+        shape = metadata["shape"]
+        if not shape or any(type(n) is not int or n < 0 for n in shape):
+            raise ValueError(f"shape {shape}")
+    return metadata
+
+
+def _created(points: Metadata) -> int | None:
+    with decoding("the attributes of array 'points'"):
+        created = points.get("attributes", {}).get("created")
+        return None if created is None else int(created)
+
+
+def array_of(store: Store, name: str, metadata: Metadata, length: int | None = None) -> zarr.Array[Any]:
+    """The Zarr array of some metadata, optionally of another length; nothing is read or written."""
+    if length is not None:
+        metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
+    array = zarr.Array.from_dict(StorePath(store, name), metadata)
+    return array.with_config({"write_empty_chunks": True})  # a chunk that is not there is a lost chunk
+
+
+def dump_json(document: dict[str, Any]) -> bytes:
+    """A document as it is stored."""
+    return json.dumps(document, indent=2).encode()
+
+
+def group_document(attributes: dict[str, Any] | None = None) -> bytes:
+    """The document of a Zarr version 3 group."""
+    return dump_json({"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"})
+
+
+def chunk_rows_for(row_bytes: int) -> int:
+    """The power of two of rows that comes nearest to 2 MiB (at least one row)."""
+    return 1 << max(0, round(math.log2(CHUNK_BYTES / row_bytes)))
+
+
+def new_metadata(
+    trailing: tuple[int, ...], dtype: Any, rows: int, fill: Any, codec: str, shard_rows: int | None = None
+) -> Metadata:
+    """The metadata of a new array of length 0: `rows` a chunk, blosc(codec, shuffle) and then crc32c."""
+    scratch = MemoryStore()
+    zarr.create_array(
+        scratch,
+        shape=(0, *trailing),
+        chunks=(rows, *trailing),
+        shards=None if shard_rows is None else (shard_rows, *trailing),
+        dtype=dtype,
+        fill_value=fill,
+        compressors=[BloscCodec(cname=codec, shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
+    )
+    (document,) = get_bytes(scratch, [DOCUMENT])
+    assert document is not None
+    metadata: Metadata = json.loads(document)
+    return metadata
+
+
+def column_metadata(values: np.ndarray[Any, Any]) -> Metadata:
+    """The metadata of a target or of the ids: one entry a set."""
+    if values.dtype.kind == "U":
+        return new_metadata((), "string", STRINGS_CHUNK, "", "zstd")
+    row_bytes = values.dtype.itemsize * math.prod(values.shape[1:])
+    rows = min(OFFSETS_CHUNK, chunk_rows_for(row_bytes))
+    fill = np.nan if values.dtype.kind == "f" else values.dtype.type(0)
+    return new_metadata(values.shape[1:], values.dtype, rows, fill, "zstd")
