@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
+    from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.sets import SampleSetError, SampleSets
@@ -36,8 +37,10 @@ _HOMES = {
     "SetStore": "dkdist.store",
     "SetWriter": "dkdist.store",
     "StoreFormatError": "dkdist.store",
+    "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
+    "save_model": "dkdist.estimators.model_file",
     "write_features": "dkdist.estimators.feature_store",
     "write_sets": "dkdist.store",
 }
@@ -54,8 +57,10 @@ __all__ = [
     "SetStore",
     "SetWriter",
     "StoreFormatError",
+    "load_model",
     "open_features",
     "open_sets",
+    "save_model",
     "write_features",
     "write_sets",
 ]

@@ -13,8 +13,9 @@ I64 = NDArray[np.int64]
 def resolve_key(key: Any, n: int) -> int | range | I64:
     """Turn an index into a collection of n sets into a position, a range, or an int64 array of positions.
 
-    Knows integers, slices, boolean masks, integer arrays and lists, and the form ``(key, ...)`` that scikit-learn
-    uses. Positions that happen to be consecutive come back as a range. IndexError if any is out of range.
+    Knows integers, slices, boolean masks, integer arrays and lists, and the form ``(key, ...)`` that
+    scikit-learn uses. Positions that happen to be consecutive come back as a range. IndexError if any is out
+    of range.
     """
     if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
         key = key[0]
@@ -51,3 +52,10 @@ def _as_index(key: NDArray[Any], n: int) -> I64:
         worst = int(index.max()) if int(index.max()) >= n else int(index.min())
         raise IndexError(f"set {worst} is out of range: there are {n} sets")
     return np.where(index < 0, index + n, index)
+
+
+def positions(chosen: range | I64) -> I64:
+    """The positions of a range or an array, as an array."""
+    if isinstance(chosen, range):
+        return np.arange(chosen.start, chosen.stop, chosen.step, dtype=np.int64)
+    return chosen

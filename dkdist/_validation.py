@@ -1,8 +1,8 @@
 """What makes a collection of sample sets valid, and the messages for one that is not.
 
-Arrays in, arrays out: conversion to the stored dtypes, then checks that take one vectorised pass each. A valid collection
-has offsets 0 = o_0 < o_1 < ... < o_N = T, finite points that fit float32, one dimension d, and one finite weight (or one
-row of k weights) for each point.
+Arrays in, arrays out: conversion to the stored dtypes, then checks that take one vectorised pass each. A
+valid collection has offsets 0 = o_0 < o_1 < ... < o_N = T, finite points that fit float32, one dimension d,
+and one finite weight (or one row of k weights) for each point.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def as_offsets(offsets: ArrayLike, n_points: int) -> I64:
         )
     if edges[-1] != n_points:
         raise SampleSetError(
-            f"offsets end at {edges[-1]} (set {len(edges) - 2}) but there are {n_points} points: the last offset "
-            "must be the number of points. Check that neither array is cut short"
+            f"offsets end at {edges[-1]} (set {len(edges) - 2}) but there are {n_points} points: "
+            "the last offset must be the number of points. Check that neither array is cut short"
         )
     return edges
 
@@ -123,8 +123,8 @@ def as_weights(weights: ArrayLike, edges: I64) -> F32:
         raise SampleSetError(f"weights must have shape (n_points,) or (n_points, k), found {array.shape}")
     if len(array) != edges[-1]:
         raise SampleSetError(
-            f"weights have {len(array)} rows but there are {edges[-1]} points (the last in set {len(edges) - 2}): "
-            "give one weight a point"
+            f"weights have {len(array)} rows but there are {edges[-1]} points (the last in set "
+            f"{len(edges) - 2}): give one weight a point"
         )
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(array, dtype=np.float32)

@@ -1,11 +1,13 @@
 """Collections of sample sets: the data every other room works on.
 
-A data point is a *set* of n_i points in R^d, drawn from a distribution p_i (a bag of features, a time series, the code
-points of a string). N sets are held as one array of points, T = n_1 + ... + n_N rows, and offsets o with
+A data point is a *set* of n_i points in R^d, drawn from a distribution p_i (a bag of features, a time series,
+the code points of a string). N sets are held as one array of points, T = n_1 + ... + n_N rows, and offsets o
+with
 
     set i = points[o_i : o_(i+1)],    o_0 = 0,    o_N = T.
 
-Everything is validated once, when a collection is made; slices of a valid collection are valid and skip the checks.
+Everything is validated once, when a collection is made; slices of a valid collection are valid and skip the
+checks.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist._indexing import as_position, resolve_key
+from dkdist._indexing import as_position, positions, resolve_key
 from dkdist._validation import (
     F32,
     I64,
@@ -43,23 +45,24 @@ class SampleSets:
     Parameters
     ----------
     points : (T, d) array
-        All points, set after set; converted to C-contiguous float32. uint8 and uint16 codes with d = 1 are kept.
+        All points, set after set; converted to C-contiguous float32. uint8 and uint16 codes with d = 1 are
+        kept.
     offsets : (N + 1,) integer array
         Set i is ``points[offsets[i]:offsets[i + 1]]``; starts at 0, strictly increases, ends at T.
     weights : (T,) or (T, k) array, optional
-        One weight (or k signed channels) for each point, float32. Any finite value is allowed here; who needs more
-        calls `require_nonnegative_weights`.
+        One weight (or k signed channels) for each point, float32. Any finite value is allowed here; who needs
+        more calls `require_nonnegative_weights`.
 
     Raises
     ------
     SampleSetError
-        For an empty set, NaN or infinite points or weights (or values that overflow float32), offsets that are not
-        monotone or do not cover the points, and weights of the wrong length.
+        For an empty set, NaN or infinite points or weights (or values that overflow float32), offsets that
+        are not monotone or do not cover the points, and weights of the wrong length.
 
     Notes
     -----
-    One vectorised pass over the points; no copy if they are C-contiguous float32 already. The arrays handed out are
-    read-only.
+    One vectorised pass over the points; no copy if they are C-contiguous float32 already. The arrays handed
+    out are read-only.
 
     Examples
     --------
@@ -87,7 +90,8 @@ class SampleSets:
     def from_arrays(
         cls, arrays: Sequence[ArrayLike], weights: Sequence[ArrayLike] | None = None
     ) -> SampleSets:
-        """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k) weights.
+        """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k)
+        weights.
 
         Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions.
 
@@ -153,6 +157,11 @@ class SampleSets:
         return int(self._points.shape[0])
 
     @property
+    def points_dtype(self) -> np.dtype[Any]:
+        """float32, or uint8/uint16 for codes of strings."""
+        return self._points.dtype
+
+    @property
     def sizes(self) -> I64:
         """(N,) int64: the number of points n_i of each set."""
         return np.diff(self._offsets)
@@ -189,7 +198,7 @@ class SampleSets:
             return self._points[self._offsets[chosen] : self._offsets[chosen + 1]]
         if isinstance(chosen, range) and chosen.step == 1:
             return self._run(chosen.start, chosen.stop)
-        return self._gather(np.asarray(chosen, dtype=np.int64))
+        return self._gather(positions(chosen))
 
     def _run(self, start: int, stop: int) -> SampleSets:
         """Sets start..stop - 1 as views of the same arrays (only the offsets are new)."""
@@ -233,9 +242,9 @@ def as_sample_sets(X: Any) -> SampleSets:
         return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n)
     if isinstance(X, np.ndarray):
         raise SampleSetError(
-            f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one set or "
-            "the only points of many. Give [X] for one set, X[:, None, :] for one point a set, list(X) for an array "
-            "of arrays, or (n_sets, n_points, n_dims)"
+            f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one "
+            "set or the only points of many. Give [X] for one set, X[:, None, :] for one point a set, "
+            "list(X) for an array of arrays, or (n_sets, n_points, n_dims)"
         )
     raise SampleSetError(
         f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}. "
@@ -246,8 +255,8 @@ def as_sample_sets(X: Any) -> SampleSets:
 def require_nonnegative_weights(sets: SampleSets) -> None:
     """Refuse weights that are not a measure: negative ones, a set that weighs nothing, or several channels.
 
-    Embeddings of distributions call this; the kernel distance, which knows signed weights, does not. Without weights
-    there is nothing to check. One pass over the weights.
+    Embeddings of distributions call this; the kernel distance, which knows signed weights, does not. Without
+    weights there is nothing to check. One pass over the weights.
 
     Raises
     ------
@@ -259,7 +268,8 @@ def require_nonnegative_weights(sets: SampleSets) -> None:
         return
     if w.ndim == 2 and w.shape[1] > 1:
         raise SampleSetError(
-            f"weights have {w.shape[1]} channels a point; an embedding of distributions takes one. Keep one column"
+            f"weights have {w.shape[1]} channels a point; an embedding of distributions takes one. "
+            "Keep one column"
         )
     w = w.reshape(-1)
     if w.min() < 0:
@@ -279,7 +289,7 @@ def require_nonnegative_weights(sets: SampleSets) -> None:
 
 
 def column_bounds(points: Points) -> tuple[Points, Points]:
-    """(low, high) of the columns of (T, d), T > 0; many rows are folded into one wide row to run at memory speed."""
+    """(low, high) of the columns of (T, d), T > 0; rows are folded into wide rows to run at memory speed."""
     total, d = points.shape
     fold = max(1, min(1024 // d, total))
     main = points[: total - total % fold].reshape(-1, fold * d)

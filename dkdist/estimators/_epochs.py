@@ -1,10 +1,10 @@
-"""Epochs of stochastic gradient descent over blocks: their order, their lanes, and where they can be taken up again.
+"""Epochs of stochastic gradient descent over blocks: their order, their lanes, and how they are resumed.
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
-    L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in one task,
-                   eight batches a time, and the lanes are averaged at the end of the epoch
+    L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
+                   one task, eight batches at a time, and the lanes are averaged at the end of the epoch
 
-Everything random follows from (seed, role, epoch, block): workers, schedulers and interruptions change no bit.
+All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.fold import WINDOW, Job, fold
+from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
 from dkdist.learners.rows import Rows
 from dkdist.learners.sgd import Objective, State, fit_lane, merge, prepare, step
@@ -41,6 +42,17 @@ class Course:
     n_lanes: int
     n_mixed: int
     patience: int | None = None
+
+    @property
+    def window(self) -> int:
+        """Batches that may wait to be fitted while others are made."""
+        return max(2, WINDOW // self.n_mixed)
+
+    def plan(self, what: str, n_passes: int) -> Plan:
+        """Blocks, bytes and peak memory of the passes."""
+        waiting = self.n_mixed * (self.window if self.n_lanes == 1 else 1)
+        states = 4 * self.n_lanes * self.objective.n_outputs * self.blocks.n_columns * self.dtype.itemsize
+        return plan_fold(self.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=states)
 
     def lanes(self, epoch: int) -> list[list[Job]]:
         """The batches of an epoch, lane by lane; a lane without a block is left out."""
@@ -68,7 +80,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run has come: ``done`` batches of every lane of ``epoch``, and the losses of the epochs before."""
+    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs."""
 
     states: tuple[State, ...]
     epoch: int = 0
@@ -91,9 +103,10 @@ class Position:
         )  # fmt: skip
 
 
-def run_epochs(
-    course: Course, position: Position, progress: Progress, save: Callable[[Position], None]
-) -> Position:
+Save = Callable[[Position], None]
+
+
+def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
     """Go from ``position`` to the end of the course; ``save`` is told every place it can be taken up at."""
     while position.epoch < course.n_epochs and not position.stalled(course.patience):
         lanes = course.lanes(position.epoch)
@@ -103,10 +116,16 @@ def run_epochs(
 
 
 def _one_lane(
-    course: Course, lanes: list[list[Job]], position: Position, progress: Progress, save: Callable[[Position], None]
+    course: Course, lanes: list[list[Job]], position: Position, progress: Progress, save: Save
 ) -> Position:
     start, jobs = position.done, lanes[0][position.done :]
-    progress.advance(start)
+    progress.advance(_n_blocks(lanes[0][:start]))
+    before, ends = progress.done, np.cumsum([len(job.blocks) for job in jobs])
+
+    def after_segment(state: State, done: int) -> None:
+        progress.advance(before + int(ends[done - 1]) - progress.done)
+        save(replace(position, states=(state,), done=start + done))
+
     state = fold(
         course.blocks,
         jobs,
@@ -114,20 +133,18 @@ def _one_lane(
         partial(step, course.objective),
         position.states[0],
         label="sgd",
-        window=max(2, WINDOW // course.n_mixed),
-        progress=progress,
-        on_segment=lambda state, done: save(replace(position, states=(state,), done=start + done)),
+        window=course.window,
+        on_segment=after_segment,
     )
     return replace(position, states=(state,), done=start + len(jobs))
 
 
 def _many_lanes(
-    course: Course, lanes: list[list[Job]], position: Position, progress: Progress, save: Callable[[Position], None]
+    course: Course, lanes: list[list[Job]], position: Position, progress: Progress, save: Save
 ) -> Position:
-    states = position.states * (len(lanes) if position.done == 0 else 1)
     if position.done == 0:  # every lane starts from the common model
-        position = replace(position, states=states)
-    progress.advance(sum(min(len(lane), position.done) for lane in lanes))
+        position = replace(position, states=position.states * len(lanes))
+    progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     work = partial(fit_lane, course.objective, course.dtype)
     for start in range(position.done, max(len(lane) for lane in lanes), ROUND):
         turns = [lane[start : start + ROUND] for lane in lanes]
@@ -137,9 +154,13 @@ def _many_lanes(
         ]
         states = fold(course.blocks, jobs, work, _append, (), label="sgd_lane", window=len(jobs))
         position = replace(position, states=states, done=start + ROUND)
-        progress.advance(sum(len(turn) for turn in turns))
+        progress.advance(_n_blocks(jobs))
         save(position)
     return position
+
+
+def _n_blocks(jobs: list[Job]) -> int:
+    return sum(len(job.blocks) for job in jobs)
 
 
 def _append(states: tuple[State, ...], state: State) -> tuple[State, ...]:

@@ -19,7 +19,7 @@ _FLOATS = [np.float64, np.float32]
 
 
 def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """X as finite float features: an ndarray in C order, or a dask array whose values are checked when made."""
+    """X as float features: a finite ndarray in C order, or a dask array that is checked as it is made."""
     if not is_lazy(X):
         return validate_data(estimator, X, reset=reset, dtype=_FLOATS, order="C")
     if X.ndim != 2:
@@ -37,9 +37,8 @@ def as_problem(
     if is_lazy(y):
         raise ValueError("targets must be in memory, found a dask array: give y.compute()")
     if not is_lazy(X):
-        X, y = validate_data(
-            estimator, X, y, reset=reset, dtype=_FLOATS, order="C", multi_output=multi_output, y_numeric=numeric
-        )
+        kinds = {"multi_output": multi_output, "y_numeric": numeric}
+        X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
     else:
         X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
         if len(y) != X.shape[0]:
@@ -53,9 +52,7 @@ def as_problem(
 
 def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: bool) -> NDArray[Any]:
     if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
-        )
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     if not (numeric and multi_output and np.ndim(y) == 2):
         y = column_or_1d(y, warn=True)
     dtype = np.float64 if numeric else None
@@ -68,7 +65,7 @@ def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"a classifier needs at least 2 classes in y, found 1 class: {classes[0]!r}. "
+            f"a classifier needs at least 2 classes in y, found 1 class: {classes.tolist()[0]!r}. "
             "Check how the targets were selected"
         )
     return classes, index.astype(np.int64)
@@ -85,7 +82,7 @@ def feature_dtype(X: Any) -> np.dtype[Any]:
 
 
 def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
-    """X W' + b as an ndarray, (n,) for one function or (n, k); dask features are made and used block by block."""
+    """X W' + b as an ndarray, (n,) or (n, k); dask features are made and used block by block."""
     check_is_fitted(estimator)
     X = as_features(estimator, X, reset=False)
     if not is_lazy(X):
@@ -102,7 +99,7 @@ def _block_values(
     return np.asarray(X @ coef.T + intercept)
 
 
-class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearClassifier(ClassifierMixin, BaseEstimator):
     """Prediction by the largest decision value."""
 
     classes_: NDArray[Any]
@@ -134,10 +131,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n,)
         """
         values = self.decision_function(X)
-        return self.classes_[(values > 0).astype(np.int64) if values.ndim == 1 else values.argmax(axis=1)]
+        index = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(np.int64)
+        return np.asarray(self.classes_[index])
 
 
-class LinearRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LinearRegressor(RegressorMixin, BaseEstimator):
     """Prediction by the linear function itself."""
 
     def predict(self, X: Any) -> NDArray[Any]:

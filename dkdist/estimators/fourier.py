@@ -114,8 +114,14 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _validated(self, X: Any, reset: bool) -> Any:
         if not is_lazy(X):
             return validate_data(self, X, reset=reset, dtype=np.float32, order="C")
-        if X.ndim != 2 or X.dtype.kind != "f":
-            raise ValueError(f"expected a 2-D dask array of floats, found {X.ndim}-D of dtype {X.dtype}")
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            raise ValueError(
+                f"expected a 2-D dask array of real numbers, found {X.ndim}-D of dtype {X.dtype}"
+            )
+        if np.isnan(X.shape[0]):
+            raise ValueError(
+                "this dask array has chunks of unknown length: call X.compute_chunk_sizes() first"
+            )
         if reset:
             self.n_features_in_ = int(X.shape[1])
         elif X.shape[1] != self.n_features_in_:

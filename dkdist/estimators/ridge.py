@@ -1,4 +1,4 @@
-"""Ridge regression and classification from one pass over blocks of features; every penalty from one decomposition.
+"""Ridge regression and classification in one pass over blocks; every penalty from one decomposition.
 
 What travels is never a feature: at most 32 tasks sum the statistics of their blocks and send one or two Gram
 matrices each, which are added in order.
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist.estimators._learning import (
@@ -25,7 +25,7 @@ from dkdist.estimators._learning import (
 )
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.fold import Job, fold
-from dkdist.execution.progress import Progress
+from dkdist.execution.plan import Plan, plan_fold
 from dkdist.learners.ridge import (
     LeaveOneOut,
     accumulate,
@@ -45,7 +45,7 @@ JOBS = 32  # tasks that sum statistics, at most
 UNMERGED_BYTES = 2 * 2**30  # of statistics that wait to be added, over all workers
 
 
-class _IncrementalRidge(BaseEstimator):  # type: ignore[misc]
+class _IncrementalRidge(BaseEstimator):
     """The part of fitting that does not care what the targets mean."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -78,32 +78,31 @@ class _IncrementalRidge(BaseEstimator):  # type: ignore[misc]
         self, X: Any, targets: NDArray[np.float64], classes: NDArray[np.int64] | None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Coefficients (n_targets, n_features) and intercepts (n_targets,) for targets (n, n_targets)."""
-        alphas, centre, dtype, blocks = self._checked_alphas(), bool(self.fit_intercept), feature_dtype(X), row_blocks(X)
+        alphas, centre = self._checked_alphas(), bool(self.fit_intercept)
+        dtype, blocks = feature_dtype(X), row_blocks(X)
         split = len(alphas) > 1 and self.selection == "held-out"
+        again = len(alphas) > 1 and not split
         held_out = np.zeros(len(targets), dtype=np.bool_)
         if split:
-            held_out = choose_held_out(len(targets), self.validation_fraction, (draw_seed(self.random_state),), classes)
+            seed = draw_seed(self.random_state)
+            held_out = choose_held_out(len(targets), self.validation_fraction, (seed,), classes)
         offset = targets.mean(axis=0) if centre else np.zeros(targets.shape[1])
         jobs = _jobs(blocks, targets - offset, held_out)
-        passes = 2 if len(alphas) > 1 and not split else 1
-        progress = Progress(passes * len(jobs), type(self).__name__, show=bool(self.verbose))
-        window = int(np.clip(UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)), 2, JOBS))
-        work = partial(accumulate, dtype, centre, split)
-        parts = fold(blocks, jobs, work, merge_parts, (), label="ridge", window=window, progress=progress)
-        equations = centred(parts[0], centre)
+        self.alpha_errors_ = np.full(len(alphas), np.nan)
+        with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
+            work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
+            parts = fold(blocks, jobs, work, merge_parts, (), label="ridge", window=window)
+            progress.advance(len(blocks))
+            equations = centred(parts[0], centre)
+            if again:
+                known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)
+                second, none = partial(leave_one_out, known), np.zeros(len(alphas))
+                sums = fold(blocks, jobs, second, np.add, none, label="ridge_loo", window=JOBS)
+                progress.advance(len(blocks))
+                self.alpha_errors_ = sums / targets.size
         if split:
             self.alpha_errors_ = held_out_errors(equations, parts[1], alphas)
             equations = centred(merge(*parts), centre)
-        elif passes == 2:
-            known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)
-            sums = fold(
-                blocks, jobs, partial(leave_one_out, known), np.add, np.zeros(len(alphas)),
-                label="ridge_loo", window=JOBS, progress=progress,
-            )  # fmt: skip
-            self.alpha_errors_ = sums / targets.size
-        else:
-            self.alpha_errors_ = np.array([np.nan])
-        progress.close()
         self.alpha_ = float(alphas[int(np.argmin(self.alpha_errors_))])
         w, intercept = solve(equations, self.alpha_)
         return w.T.astype(dtype, order="C"), intercept + offset
@@ -126,6 +125,17 @@ def _jobs(blocks: Blocks, targets: NDArray[np.float64], held_out: NDArray[np.boo
         starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
         jobs.append(Job(members, Rows(starts, sizes, blocks.n_columns, targets[here], held_out[here])))
     return jobs
+
+
+def _window(blocks: Blocks, split: bool) -> int:
+    """Statistics that may wait to be merged: up to 2 GB of them."""
+    return int(np.clip(UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)), 2, JOBS))
+
+
+def _plan(blocks: Blocks, what: str, split: bool, again: bool) -> Plan:
+    """Five matrices to decompose one (C, its vectors, as much again to work with), four to merge one."""
+    state_bytes = 8 * blocks.n_columns**2 * max(5, 4 * (1 + split))
+    return plan_fold(blocks, what=what, passes=1 + again, waiting=1, state_bytes=state_bytes)
 
 
 class IncrementalRidge(LinearRegressor, _IncrementalRidge):
@@ -163,24 +173,25 @@ class IncrementalRidge(LinearRegressor, _IncrementalRidge):
     Raises
     ------
     ValueError
-        For features that are not finite (the row is named), lengths that do not match, alphas that are not positive.
+        For features that are not finite (the row is named), lengths that do not match, alphas that are not
+        positive.
 
     Notes
     -----
-    n D^2 operations a pass, 10 D^3 to choose alpha, D^3 / 3 to solve (D features). A Gram matrix takes 8 D^2 bytes
-    (200 MB at D = 5000); held-out selection keeps two of each. Alive at a time: one for the sum, one for the sum that
-    replaces it, one in each running task, and up to 2 GB that wait to be added. No order of storage matters.
+    n D^2 operations a pass, about 10 D^3 to choose alpha, D^3 / 3 to solve (D features). A Gram matrix takes
+    8 D^2 bytes (200 MB at D = 5000); held-out selection needs two wherever there is one. Alive at a time: the
+    sum, the sum that replaces it, one for each running task, and up to 2 GB that wait to be added, over all
+    workers. The order of storage does not matter.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from dkdist.estimators.ridge import IncrementalRidge
+    >>> from dkdist import IncrementalRidge
     >>> X = np.random.default_rng(0).standard_normal((500, 3)).astype("f4")
     >>> IncrementalRidge(alphas=0.1).fit(X, X @ [1.0, 2.0, 3.0] + 4.0).coef_.round(2)
     array([1., 2., 3.], dtype=float32)
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike) -> IncrementalRidge:
         """Fit from scratch.
 
@@ -194,6 +205,7 @@ class IncrementalRidge(LinearRegressor, _IncrementalRidge):
         IncrementalRidge
             Itself.
         """
+        self._validate_params()
         X, y = as_problem(self, X, y, numeric=True, multi_output=True)
         coef, intercept = self._solve(X, y if y.ndim == 2 else y[:, None], None)
         self.coef_ = coef if y.ndim == 2 else coef[0]
@@ -237,14 +249,13 @@ class IncrementalRidgeClassifier(LinearClassifier, _IncrementalRidge):
     Examples
     --------
     >>> import numpy as np
-    >>> from dkdist.estimators.ridge import IncrementalRidgeClassifier
+    >>> from dkdist import IncrementalRidgeClassifier
     >>> X = np.random.default_rng(0).standard_normal((500, 3)).astype("f4")
     >>> y = np.where(X[:, 0] > 0, "right", "left")
     >>> IncrementalRidgeClassifier(random_state=0).fit(X, y).score(X, y) > 0.97
     True
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike) -> IncrementalRidgeClassifier:
         """Fit from scratch.
 
@@ -258,6 +269,7 @@ class IncrementalRidgeClassifier(LinearClassifier, _IncrementalRidge):
         IncrementalRidgeClassifier
             Itself.
         """
+        self._validate_params()
         X, y = as_problem(self, X, y, numeric=False)
         self.classes_, index = as_classes(y)
         coef, intercept = self._solve(X, signs(index, len(self.classes_)), index)

@@ -1,180 +1,32 @@
 """Linear classifiers and regressors by stochastic gradient descent over blocks of features.
 
-The model is all that is kept: features are made block by block, used once an epoch, and let go. What a step does
-is in ``learners.sgd``, what an epoch is in ``_epochs``; here are the parameters, their checks and the fitted names.
+The model is all that is kept: features are made block by block, used once an epoch, and let go. What a step
+does is in ``learners.sgd``, what an epoch is in ``_epochs``; here are the parameters and the fitted names.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from dkdist.estimators._epochs import HELD_OUT, SHUFFLE, Course, Position, run_epochs
-from dkdist.estimators._learning import (
-    LinearClassifier,
-    LinearRegressor,
-    as_classes,
-    as_problem,
-    draw_seed,
-    feature_dtype,
-)
-from dkdist.execution.blocks import Blocks, row_blocks
-from dkdist.execution.checkpoint import Checkpoint, digest
-from dkdist.execution.mapping import collect
-from dkdist.execution.progress import Progress
+from dkdist.estimators._learning import LinearClassifier, LinearRegressor, as_classes, as_problem
+from dkdist.estimators._sgd import IncrementalSGD
 from dkdist.learners.losses import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, REGRESSOR_LOSSES, probabilities
-from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out
-from dkdist.learners.sgd import Objective, State, step_size
-
-SAMPLE_ROWS = 1024  # rows that the default step is estimated from
+from dkdist.learners.sgd import Objective, State
 
 
-class _IncrementalSGD(BaseEstimator):  # type: ignore[misc]
-    """The part of fitting that does not care what the targets mean."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "eta0": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "n_lanes": [Interval(Integral, 1, None, closed="left")],
-        "average": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "patience": [None, Interval(Integral, 1, None, closed="left")],
-        "checkpoint": [None, str, PathLike],
-        "random_state": ["random_state", np.random.Generator],
-        "verbose": ["boolean", Interval(Integral, 0, None, closed="left")],
-    }
-
-    def _train(
-        self, X: Any, targets: NDArray[Any], classes: NDArray[np.int64] | None, n_classes: int
-    ) -> tuple[State, Position]:
-        """Run all epochs, or what a checkpoint leaves of them."""
-        if self.patience is not None and self.validation_fraction == 0.0:
-            raise ValueError(
-                f"patience={self.patience} stops on held-out rows but validation_fraction=0 holds out none: "
-                "set validation_fraction (0.1 is usual), or patience=None"
-            )
-        blocks, dtype = row_blocks(X), feature_dtype(X)
-        checkpoint = self._open_checkpoint(blocks, X, targets)
-        saved = checkpoint.load() if checkpoint is not None else None
-        notes = saved[1] if saved else {"seed": draw_seed(self.random_state)}
-        if not saved:
-            notes["eta0"] = self._step(blocks, dtype, notes["seed"])
-        seed, objective = notes["seed"], self._objective(notes["eta0"], n_classes)
-        course = Course(
-            blocks, objective, dtype, targets,
-            choose_held_out(len(targets), self.validation_fraction, (seed, HELD_OUT), classes),
-            seed, self.n_epochs, self.n_lanes,
-            blocks_to_mix(_columns(targets, n_classes), blocks.bounds), self.patience,
-        )  # fmt: skip
-        start = Position((State.start(objective.n_outputs, blocks.n_columns, dtype),))
-        progress = Progress(len(blocks) * self.n_epochs, type(self).__name__, show=bool(self.verbose))
-        end = run_epochs(
-            course,
-            _restored(*saved) if saved else start,
-            progress,
-            lambda position: _save(checkpoint, position, notes),
-        )
-        progress.close()
-        self._stream = (seed, objective, end.states[0], end.epoch)
-        self.eta0_, self.n_iter_ = objective.eta0, end.epoch
-        return end.states[0], end
-
-    def _open_checkpoint(self, blocks: Blocks, X: Any, targets: NDArray[Any]) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        parameters = {k: v for k, v in self.get_params().items() if k not in ("checkpoint", "verbose")}
-        if not isinstance(self.random_state, (int, np.integer)):
-            parameters["random_state"] = type(self.random_state).__name__
-        fingerprint = {
-            "estimator": type(self).__name__,
-            **{k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()},
-            "features": digest(X) if blocks.local else blocks.name,
-            "shape": [blocks.n_rows, blocks.n_columns],
-            "dtype": str(X.dtype),
-            "blocks": digest(blocks.bounds),
-            "targets": digest(targets),
-            "scikit-learn": ".".join(sklearn.__version__.split(".")[:2]),
-        }
-        return Checkpoint(self.checkpoint, fingerprint)
-
-    def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int) -> float:
-        """``eta0``, or the loss's own for the rows of one block, chosen by the seed."""
-        if self.eta0 != "auto":
-            return float(self.eta0)
-        filled = np.flatnonzero(np.diff(blocks.bounds))
-        i = int(np.random.default_rng((seed, SHUFFLE)).choice(filled))
-        shape = (blocks.rows(i).stop - blocks.rows(i).start, blocks.n_columns)
-        sample = partial(_sampled_step, self.loss, dtype, shape)
-        starts = [int(a) for a in blocks.bounds]
-        return float(collect(blocks, sample, starts, only=[i], label="sgd_sample")[0])
-
-    def _objective(self, eta0: float, n_classes: int) -> Objective:
-        return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
-
-    def _train_once(self, X: Any, targets: NDArray[Any], n_classes: int, reset: bool) -> State:
-        """One pass over a batch of rows, from the state that earlier calls have left."""
-        blocks, dtype = row_blocks(X), feature_dtype(X)
-        if reset:
-            seed = draw_seed(self.random_state)
-            objective = self._objective(self._step(blocks, dtype, seed), n_classes)
-            state, calls = State.start(objective.n_outputs, blocks.n_columns, dtype), 0
-        else:
-            seed, objective, state, calls = self._stream
-        dtype = state.coef.dtype
-        mix = blocks_to_mix(_columns(targets, n_classes), blocks.bounds)
-        held_out = np.zeros(len(targets), dtype=np.bool_)
-        course = Course(blocks, objective, dtype, targets, held_out, seed, calls + 1, 1, mix)
-        progress = Progress(len(blocks), type(self).__name__, show=bool(self.verbose))
-        end = run_epochs(course, Position((state,), epoch=calls), progress, lambda position: None)
-        progress.close()
-        self._stream = (seed, objective, end.states[0], calls + 1)
-        self.eta0_, self.n_iter_ = objective.eta0, calls + 1
-        return end.states[0]
-
-
-def _sampled_step(
-    loss: str, dtype: np.dtype[Any], shape: tuple[int, int], block: Any, start: int
-) -> float:
-    return step_size(loss, checked(block, dtype, start, shape)[:SAMPLE_ROWS])
-
-
-def _columns(targets: NDArray[Any], n_classes: int) -> NDArray[Any]:
-    """Targets as (n, k) numbers; classes as one column of 0 and 1 each."""
-    return targets[:, None] == np.arange(n_classes) if n_classes else targets[:, None]
-
-
-def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
-    if checkpoint is None:
-        return
-    arrays = [state.arrays() for state in position.states]
-    place = {"epoch": position.epoch, "done": position.done}
-    curves = {"losses": position.losses, "held_out_losses": position.held_out_losses}
-    checkpoint.save({name: np.stack([a[name] for a in arrays]) for name in arrays[0]}, notes | place | curves)
-
-
-def _restored(arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> Position:
-    n_lanes = len(arrays["coef"])
-    states = tuple(State(**{name: a[lane] for name, a in arrays.items()}) for lane in range(n_lanes))
-    curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
-    return Position(states, notes["epoch"], notes["done"], *curves)
-
-
-class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
+class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     """Linear classifier trained by stochastic gradient descent, one block of features at a time.
 
-    Minimises the mean loss plus ``alpha / 2`` times the squared norm of the coefficients, with a constant step and
-    averaged weights; more than two classes are fitted each against the rest.
+    Minimises the mean loss plus ``alpha / 2`` times the squared norm of the coefficients, with a constant
+    step and averaged weights; more than two classes are fitted each against the rest.
 
     Parameters
     ----------
@@ -183,24 +35,24 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
     alpha : float, default=1e-6
         Strength of the penalty; the intercept is not penalised.
     eta0 : float or "auto", default="auto"
-        The step. "auto" is c / R^2, with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: 4 for log loss,
-        .5 for hinge and .25 for the squared losses at unit norm.
+        The step. "auto" is c / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: at unit
+        norm 4 for the log loss, .5 for the hinge, .25 for its squares.
     n_epochs : int, default=5
         Passes over the data (at most; see ``patience``).
     n_lanes : int, default=1
-        Independent sequences that share the blocks of an epoch and are averaged at its end. One lane is exact
-        sequential descent, and keeps three or four producing cores busy; L lanes keep L busy at a small loss of
-        accuracy. The result depends on this number, never on the number of workers.
+        Independent sequences that share the blocks of an epoch and are averaged at its end. One lane is
+        exact sequential descent, and keeps three or four producing cores busy; L lanes keep L busy at a
+        small loss of accuracy. The result depends on this number, never on the number of workers.
     average : bool, default=True
         Predict with the average of the iterates, the n-th weighted by n, instead of the last one.
     validation_fraction : float in [0, 1), default=0.0
-        Share of the rows (of every class) that is never trained on. Their loss is measured in the same pass, on
-        each block before it is fitted, so watching it costs no pass of its own.
+        Share of the rows (of every class) that is never trained on. Their loss is measured in the same
+        pass, on each block before it is fitted, so watching it costs no pass of its own.
     patience : int or None, default=None
         Stop when the held-out loss has not improved for this many epochs; the last model is kept.
     checkpoint : path or None, default=None
-        Directory in which the run is saved, every 128 batches. The same call takes it up where it was killed and
-        ends with the same bits; a checkpoint of other data or parameters is refused.
+        Directory in which the run is saved, every 128 batches. The same call takes it up where it was
+        killed and ends with the same bits; a checkpoint of other data or parameters is refused.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         Decides the order of blocks and rows and the held-out rows.
     verbose : bool, default=False
@@ -230,9 +82,10 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
 
     Notes
     -----
-    An epoch makes every block once. About 11 us a row and decision function at 5000 features (float32). At most
-    ``WINDOW + 1`` batches are alive. Rows stored in the order of their targets are recognised, and up to 8 blocks
-    shuffled together, at that much more memory; a store that was shuffled when written needs none of it.
+    An epoch makes every block once. A row costs about 11 us a decision function at 5000 float32 features.
+    Four batches may wait to be fitted while others are made, so about eight blocks are alive. Rows stored
+    in the order of their targets are recognised and up to eight blocks shuffled together, two such batches at
+    a time; a store that was shuffled when it was written needs none of that.
 
     References
     ----------
@@ -242,7 +95,7 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
     Examples
     --------
     >>> import numpy as np
-    >>> from dkdist.estimators.sgd import IncrementalSGDClassifier
+    >>> from dkdist import IncrementalSGDClassifier
     >>> X = np.random.default_rng(0).standard_normal((500, 3)).astype("f4")
     >>> y = np.where(X[:, 0] > 0, "right", "left")
     >>> IncrementalSGDClassifier(random_state=0).fit(X, y).score(X, y) > 0.97
@@ -251,7 +104,7 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [StrOptions(set(CLASSIFIER_LOSSES))],
-        **_IncrementalSGD._parameter_constraints,
+        **IncrementalSGD._parameter_constraints,
     }
 
     def __init__(
@@ -281,7 +134,6 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike) -> IncrementalSGDClassifier:
         """Fit from scratch, or from the checkpoint of this very fit.
 
@@ -295,6 +147,7 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
         IncrementalSGDClassifier
             Itself.
         """
+        self._validate_params()
         X, y = as_problem(self, X, y, numeric=False)
         self.classes_, index = as_classes(y)
         state, end = self._train(X, index, index, len(self.classes_))
@@ -302,7 +155,6 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
         self.loss_curve_, self.validation_loss_curve_ = np.array(end.losses), np.array(end.held_out_losses)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: ArrayLike, classes: ArrayLike | None = None) -> IncrementalSGDClassifier:
         """One pass over some more rows; the step is settled in the first call, and nothing is held out.
 
@@ -319,13 +171,15 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
             Itself.
         """
         reset = not hasattr(self, "_stream")
+        self._validate_params()
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
         self._settle_classes(classes, reset)
         index = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if np.any(unknown := self.classes_[index] != y):
+            row = int(np.argmax(unknown))
             raise ValueError(
-                f"target {y[unknown][0]!r} in row {int(np.argmax(unknown))} is not one of the classes "
-                f"{self.classes_}: name all classes in the first call of partial_fit"
+                f"target {y.tolist()[row]!r} in row {row} is not one of the classes {self.classes_}: "
+                "name all classes in the first call of partial_fit"
             )
         state = self._train_once(X, index, len(self.classes_), reset)
         self._set_model(state)
@@ -359,7 +213,7 @@ class IncrementalSGDClassifier(LinearClassifier, _IncrementalSGD):
         return probabilities(self.loss, self.decision_function(X))
 
 
-class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
+class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     """Linear regression by stochastic gradient descent, one block of features at a time.
 
     Minimises half the mean squared error (or its Huber form) plus ``alpha / 2`` times the squared norm of the
@@ -373,7 +227,8 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
     alpha : float, default=1e-6
         Strength of the penalty; the intercept is not penalised.
     eta0 : float or "auto", default="auto"
-        The step. "auto" is 1 / R^2, with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: .5 at unit norm.
+        The step. "auto" is 1 / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: .5 at
+        unit norm.
     n_epochs, n_lanes, average, patience, checkpoint, random_state, verbose
         As in `IncrementalSGDClassifier`.
     validation_fraction : float in [0, 1), default=0.0
@@ -404,7 +259,7 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
     Examples
     --------
     >>> import numpy as np
-    >>> from dkdist.estimators.sgd import IncrementalSGDRegressor
+    >>> from dkdist import IncrementalSGDRegressor
     >>> X = np.random.default_rng(0).standard_normal((500, 3)).astype("f4")
     >>> IncrementalSGDRegressor(random_state=0).fit(X, X @ [1.0, 2.0, 3.0] + 4.0).coef_.round(2)
     array([1., 2., 3.], dtype=float32)
@@ -413,7 +268,7 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [StrOptions(set(REGRESSOR_LOSSES))],
         "epsilon": [None, Interval(Real, 0, None, closed="neither")],
-        **_IncrementalSGD._parameter_constraints,
+        **IncrementalSGD._parameter_constraints,
     }
 
     def __init__(
@@ -445,7 +300,6 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike) -> IncrementalSGDRegressor:
         """Fit from scratch, or from the checkpoint of this very fit.
 
@@ -459,6 +313,7 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
         IncrementalSGDRegressor
             Itself.
         """
+        self._validate_params()
         X, y = as_problem(self, X, y, numeric=True)
         self._settle_units(y)
         state, end = self._train(X, (y - self._centre) / self._scale, None, 0)
@@ -467,7 +322,6 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
         self.validation_loss_curve_ = self._scale**2 * np.array(end.held_out_losses)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: ArrayLike) -> IncrementalSGDRegressor:
         """One pass over some more rows; the step and the units are settled in the first call.
 
@@ -482,6 +336,7 @@ class IncrementalSGDRegressor(LinearRegressor, _IncrementalSGD):
             Itself.
         """
         reset = not hasattr(self, "_stream")
+        self._validate_params()
         X, y = as_problem(self, X, y, reset=reset, numeric=True)
         if reset:
             self._settle_units(y)

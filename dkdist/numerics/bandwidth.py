@@ -15,6 +15,8 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+ROUNDING = 1e-14  # of squared distances in float64; rows that differ in float32 are further apart
+
 
 def spreads(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64]:
     """Standard deviation of each set along each dimension (n_sets, d), and effective sizes (n_sets,)."""
@@ -39,7 +41,9 @@ def median_distance(X: NDArray[np.floating]) -> float:
     x = X.astype(np.float64)
     x = x - x.mean(axis=0)
     square = (x**2).sum(axis=1)
-    d2 = np.maximum(square[:, None] + square[None, :] - 2 * x @ x.T, 0)
+    total = square[:, None] + square[None, :]
+    d2 = total - 2 * x @ x.T
+    d2[d2 < ROUNDING * total] = 0  # equal rows: what is left is rounding
     distances = np.sqrt(d2[np.triu_indices(len(x), 1)])
     median = float(np.median(distances)) if len(distances) else 0.0
     if median > 0:

@@ -6,8 +6,10 @@ The Gaussian estimate reflected at the walls of the unit cube has the coefficien
 bandwidth h only damps them, so one pass over the points serves every bandwidth. Columns of cosines come from the
 Chebyshev recurrence T_{a+1} = 2 cos(pi x) T_a - T_{a-1}; the weights enter through its two starting values.
 
-Points are taken 256 at a time in float32. Cost per point: the recurrences (sum of K_j steps), then one multiply-add
-for each coefficient. A set's coefficients depend on that set alone, so on no block, thread or neighbour.
+Points are taken 256 at a time in float32. The recurrence amplifies the rounding of a cosine close to +-1: a
+lone point near a wall is off by up to 2e-5 at 16 degrees and 2e-3 at 256, the mean of 200 points by some 100
+times less. Cost per point: the recurrences (sum of K_j steps), then one multiply-add for each coefficient. A
+set's coefficients depend on that set alone, so on no block, thread or neighbour.
 """
 
 from __future__ import annotations
@@ -44,33 +46,32 @@ def tensor_coefficients(
     return out
 
 
-def total_degree_coefficients(
+def term_coefficients(
     points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64
 ) -> F32:
     """Coefficients of the listed terms, for any d: (n_sets, n_terms) float32.
 
-    ``terms`` is what `total_degree_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
+    ``terms`` is what `ball_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
     """
     out = np.zeros((len(spans), len(terms)), np.float32)
-    _total_degree(points, spans, *_weights(weights), low, scale, terms, int(terms[:, 2].max()) + 1, out)
+    _terms(points, spans, *_weights(weights), low, scale, terms, max(2, int(terms[:, 2].max()) + 1), out)
     return out
 
 
-def total_degree_terms(d: int, degree: int) -> tuple[I64, I64]:
-    """All exponents with a_1 + .. + a_d <= degree, as (exponents (n, d), terms (n, 3)).
+def ball_terms(axes: tuple[float, ...]) -> tuple[I64, I64]:
+    """All exponents with (a_1 / axes_1)^2 + .. + (a_d / axes_d)^2 <= 1, as (exponents (n, d), terms (n, 3)).
 
     Each term is an earlier one times one cosine: its parent lacks the last non-zero exponent.
     """
-    exponents: list[tuple[int, ...]] = [(0,) * d]
+    exponents: list[tuple[int, ...]] = [(0,) * len(axes)]
+    rest = [1.0]  # what a term leaves of the 1
     terms = [(0, 0, 0)]
-    first = 0
-    for j in range(d):
-        for parent in range(first, len(exponents)):
-            left = degree - sum(exponents[parent])
-            for a in range(1, left + 1):
-                child = list(exponents[parent])
-                child[j] = a
-                exponents.append(tuple(child))
+    for j, axis in enumerate(axes):
+        for parent in range(len(exponents)):
+            for a in range(1, int(axis * rest[parent] ** 0.5) + 1):
+                child = (*exponents[parent][:j], a, *exponents[parent][j + 1 :])
+                exponents.append(child)
+                rest.append(max(0.0, rest[parent] - (a / axis) ** 2))
                 terms.append((parent, j, a))
     return np.array(exponents, np.int64), np.array(terms, np.int64)
 
@@ -107,7 +108,7 @@ def _shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyp
     for i in range(TILE):
         share[i] = f32(0.0)
     for i in range(m):
-        share[i] = weights[first + i] / total if weighted else f32(1.0) / total
+        share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
 
 
 @njit(nogil=True, cache=True)
@@ -118,7 +119,7 @@ def _total(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
             total += weights[i]
     else:
         total = float(stop - start)
-    return f32(total)
+    return total  # float64: any scale of float32 weights is fine
 
 
 @njit(nogil=True, cache=True, fastmath=SUM)
@@ -203,7 +204,7 @@ def _tensor_3(points, spans, weights, weighted, low, scale, j, degrees, out):  #
 
 
 @njit(nogil=True, cache=True, fastmath=SUM)
-def _total_degree(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
+def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
     share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
     T = np.empty((d, K, TILE), f32)

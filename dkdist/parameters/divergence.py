@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gamma
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.numerics.binning import WORTHWHILE, binned_coefficients
-from dkdist.numerics.cosine import tensor_coefficients, total_degree_coefficients, total_degree_terms
-from dkdist.numerics.density import basis_table, degree_for, tensor_density, term_table
+from dkdist.numerics.cosine import ball_terms, tensor_coefficients, term_coefficients
+from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_density, term_table
 from dkdist.numerics.domain import count_outside
 from dkdist.numerics.homogeneous_features import homogeneous_features, n_parts
-from dkdist.numerics.nodes import folded_lattice, gauss_legendre, tensor_weights
+from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSets
 
@@ -28,7 +29,7 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
 SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
-MOST_TERMS = 4096  # of a total-degree basis, d >= 4
+MOST_TERMS = 4096  # of a ball of degrees, d >= 4
 MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 
 
@@ -36,7 +37,7 @@ MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 class DivergenceSpec:
     """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
 
-    ``structure`` is "tensor" (d <= 3), "total-degree" (d >= 4) or "marginal" (each dimension alone).
+    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone).
     """
 
     domain: Domain
@@ -61,7 +62,7 @@ class DivergenceSpec:
         """Nodes at which densities are evaluated, over all dimensions if they are taken alone."""
         if self.structure == "marginal":
             return self.n_dims * self.n_basis
-        return lattice_size(self.n_basis) if self.structure == "total-degree" else self.n_basis**self.n_dims
+        return lattice_size(self.n_basis) if self.structure == "ball" else self.n_basis**self.n_dims
 
     @property
     def n_features(self) -> int:
@@ -119,9 +120,9 @@ Densities = Callable[[SampleSets, I64], Iterator[tuple[F32, NDArray[np.float64]]
 
 
 def _tensor(spec: DivergenceSpec) -> Densities:
-    """Joint densities on the tensor Gauss-Legendre grid."""
+    """Joint densities on the tensor grid of midpoints."""
     low, scale = spec.domain.low_and_scale
-    rule = gauss_legendre(spec.n_basis)
+    rule = midpoints(spec.n_basis)
     degrees = tuple(degree_for(h) for h in spec.bandwidth)
     if np.prod(degrees) > MOST_COEFFICIENTS:
         raise ValueError(
@@ -146,7 +147,7 @@ def _tensor(spec: DivergenceSpec) -> Densities:
 def _marginal(spec: DivergenceSpec) -> Densities:
     """The density of each dimension alone."""
     low, scale = spec.domain.low_and_scale
-    rule = gauss_legendre(spec.n_basis)
+    rule = midpoints(spec.n_basis)
     degrees = [degree_for(h) for h in spec.bandwidth]
     tables = [basis_table(rule[0], K, h) for K, h in zip(degrees, spec.bandwidth, strict=True)]
 
@@ -158,10 +159,10 @@ def _marginal(spec: DivergenceSpec) -> Densities:
     return densities
 
 
-def _total_degree(spec: DivergenceSpec) -> Densities:
-    """Joint densities in four and more dimensions: a total-degree basis, evaluated on a folded lattice."""
+def _ball(spec: DivergenceSpec) -> Densities:
+    """Joint densities in four and more dimensions: a ball of degrees, evaluated on a folded lattice."""
     low, scale = spec.domain.low_and_scale
-    exponents, terms = total_degree_terms(spec.n_dims, largest_degree(spec.n_dims, min(spec.bandwidth)))
+    exponents, terms, _ = ball_of_degrees(spec.bandwidth)
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     table = term_table(nodes, exponents, np.array(spec.bandwidth))
     weights = np.full(len(nodes), 1 / len(nodes))
@@ -169,23 +170,35 @@ def _total_degree(spec: DivergenceSpec) -> Densities:
 
     def densities(sets: SampleSets, spans: I64) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         C = tile.copy()  # a product over a tile of fixed size, so that a row's bits depend on no other row
-        C[: len(spans)] = total_degree_coefficients(sets.points, spans, sets.weights, low, scale, terms)
+        C[: len(spans)] = term_coefficients(sets.points, spans, sets.weights, low, scale, terms)
         yield (C @ table)[: len(spans)], weights
 
     return densities
 
 
-def largest_degree(d: int, bandwidth: float) -> int:
-    """The total degree the bandwidth asks for, or the largest one with at most 4,096 terms."""
-    degree, n_terms = 1, d + 1
-    while degree < degree_for(bandwidth) - 1 and n_terms * (d + degree + 1) // (degree + 1) <= MOST_TERMS:
-        degree += 1
-        n_terms = n_terms * (d + degree) // degree
-    return degree
+@lru_cache(maxsize=16)
+def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
+    """The degrees a with |pi a h| <= r, as exponents, terms and r: what a Gaussian damps least.
+
+    r is where its damping exp(-r^2 / 2) is 3e-4, or the largest one with at most 4,096 terms.
+    """
+    d, h = len(bandwidth), np.array(bandwidth)
+    # fewer terms than volume / 2^d there are not
+    volume = np.pi ** (d / 2) / gamma(d / 2 + 1) / 2**d / np.prod(np.pi * h)
+    r = min(np.sqrt(2 * np.log(1 / TAIL)), (MOST_TERMS / volume) ** (1 / d))
+    while len((found := ball_terms(tuple(r / (np.pi * h))))[0]) > MOST_TERMS:
+        r *= 0.99
+    return *found, float(r)
+
+
+def finest_bandwidth(d: int) -> float:
+    """The least bandwidth in d >= 4 dimensions whose ball of degrees reaches a damping of 1 %."""
+    r = ball_of_degrees((1e-2,) * d)[2]
+    return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
 
 
 _PARTS: dict[str, Callable[[DivergenceSpec], Densities]] = {
     "tensor": _tensor,
     "marginal": _marginal,
-    "total-degree": _total_degree,
+    "ball": _ball,
 }

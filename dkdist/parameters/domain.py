@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
 
+LEAST_WIDTH = 1e-37  # a dimension this narrow is flat: 1 / width would overflow float32
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -31,6 +33,7 @@ class Domain:
     @property
     def low_and_scale(self) -> tuple[F32, F32]:
         """low and 1 / (high - low), each (d,) float32; a flat dimension has scale 0 and sits at the lower wall."""
-        low, high = self.arrays
+        low, _ = self.arrays
         width = np.array(self.high) - np.array(self.low)
-        return low, np.divide(1, width, out=np.zeros_like(width), where=width > 0).astype(np.float32)
+        wide = width > LEAST_WIDTH
+        return low, np.divide(1, width, out=np.zeros_like(width), where=wide).astype(np.float32)

@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync  # the loop that Zarr's own synchronous calls run on
-from zarr.storage import FsspecStore, LocalStore
+from zarr.storage import FsspecStore, LocalStore, StorePath
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Address:
     def open(self, *, read_only: bool) -> Store:
         """A Zarr store at this address."""
         if isinstance(self.place, Store):
-            return self.place
+            return sync(StorePath.open(self.place, "", mode=None)).store  # a zip file is opened at first use
         if self.path is not None:
             return LocalStore(self.path, read_only=read_only)
         return FsspecStore.from_url(self.place, read_only=read_only)

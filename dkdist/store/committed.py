@@ -31,9 +31,10 @@ class Committed:
 
     def __init__(self, address: Address, commit: Commit | None = None) -> None:
         self.address = address
-        self.store = address.open(read_only=True)
         self._seen = self._signature()
-        found, self.metadata = read_layout(self.store, address.label)
+        with decoding(address.label):
+            self.store = address.open(read_only=True)
+            found, self.metadata = read_layout(self.store, address.label)
         self.commit = found if commit is None else commit
         self._require_same_content(found)
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
@@ -75,15 +76,12 @@ class Committed:
         for k in np.unique(owners):
             mine = owners == k
             values[mine] = self._offsets_chunk(int(k))[positions[mine] - k * size]
-        starts, stops = (values[np.searchsorted(positions, p)] for p in (index, index + 1))
-        if len(index) and (
-            int((stops - starts).min()) < 1
-            or int(starts.min()) < 0
-            or int(stops.max()) > self.commit.n_points
-        ):
-            worst = int(np.argmax((stops <= starts) | (starts < 0) | (stops > self.commit.n_points)))
-            raise self._bad_offsets(int(index[worst]), int(starts[worst]), int(stops[worst]))
-        return starts, stops
+        wrong = (np.diff(values, prepend=-1) <= 0) | (values > self.commit.n_points)
+        wrong |= (positions == 0) & (values != 0)
+        if wrong.any():
+            worst = int(np.argmax(wrong))
+            raise self._bad_offsets(int(positions[worst]), int(values[max(worst - 1, 0)]), int(values[worst]))
+        return values[np.searchsorted(positions, index)], values[np.searchsorted(positions, index + 1)]
 
     def sets(self, start: int, stop: int) -> SampleSets:
         """Read the sets start .. stop - 1."""
@@ -125,6 +123,7 @@ class Committed:
         keys = [f"{name}/{encode((k, *zeros))}" for k in range(start // size, -(-stop // size))]
         lost = missing_keys(self.store, keys)
         if lost:
+            self.require_current()
             raise StoreFormatError(
                 f"chunk {lost[0]} of {self.address.label} is missing "
                 f"({len(lost)} of {len(keys)} looked for). {RESTORE}"
@@ -207,6 +206,7 @@ class Committed:
             or (np.isfinite(values.min()) and np.isfinite(values.max()))
         ):
             return values
+        self.require_current()
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         row, last = start + int(bad[0]), start + int(bad[-1]) + 1
         raise StoreFormatError(

@@ -87,6 +87,7 @@ class ReplacingPlace(WritingPlace):
         super().commit(document)
         old = _moved_aside(self._path)
         if os.path.exists(self._path):
+            shutil.rmtree(old, ignore_errors=True)
             os.rename(self._path, old)
         os.rename(self._hidden, self._path)
         shutil.rmtree(old, ignore_errors=True)
@@ -99,8 +100,7 @@ class ReplacingPlace(WritingPlace):
 
 
 def new_place(address: Address, *, overwrite: bool) -> tuple[WritingPlace, int]:
-    """A place for a new store and the generation of the store it replaces (0 for none); refuses to destroy
-    others' data.
+    """A place for a new store, and the generation of the store it replaces (0 for none).
 
     Raises FileExistsError if there is a committed store and `overwrite` is false, or if there is anything
     else than a store of this format.

@@ -154,6 +154,7 @@ class SetStore:
         from dkdist.store.writer import SetWriter
 
         self._require_whole("append to")
+        Committed(self._address, self._commit)  # refuses a store that was replaced
         with SetWriter(self._address, self.n_dims, mode="a") as writer:
             writer.append(sets, targets=targets, ids=ids)
         return open_sets(self._address, block_sets=self.block_sets)

@@ -149,11 +149,11 @@ class SetWriter:
             if self._old is None:
                 raise SampleSetError("nothing was appended: a store needs at least one set")
             return
-        for name in _closing_order(self._arrays):
-            self._arrays[name].close()
-        if any(name.startswith("targets/") for name in self._arrays):
-            put_bytes(self._place.store, f"targets/{DOCUMENT}", group_document())
-        self._place.commit(self._commit_document())
+        try:
+            self._complete()
+        except BaseException:
+            self._place.abort()
+            raise
 
     def abort(self) -> None:
         """Commit nothing; what was written is removed from a local disk, and ignored elsewhere."""
@@ -167,14 +167,17 @@ class SetWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            self.abort()
-            return
-        try:
+        if kind is None:
             self.close()
-        except BaseException:
-            self._place.abort()
-            raise
+        else:
+            self.abort()
+
+    def _complete(self) -> None:
+        for name in _closing_order(self._arrays):
+            self._arrays[name].close()
+        if any(name.startswith("targets/") for name in self._arrays):
+            put_bytes(self._place.store, f"targets/{DOCUMENT}", group_document())
+        self._place.commit(self._commit_document())
 
     def _open_to_append(self) -> Committed:
         opened = Committed(self.address)

@@ -1,0 +1,40 @@
+"""The command line: ``dkdist COMMAND ...``.
+
+The parser is all that ``--help`` needs; a command's own file, and with it NumPy and the rest, is imported
+when the command runs. An expected failure is one line on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from dkdist.cli.parser import build_parser
+
+EXPECTED = (ValueError, OSError, ImportError, MemoryError)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (0, 2 for an expected failure, 130 after Ctrl-C)."""
+    args = build_parser().parse_args(argv)
+    try:
+        from dkdist.cli.console import calm_warnings
+
+        module, function = args.run.split(":")
+        with calm_warnings():
+            getattr(importlib.import_module(module), function)(args)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("\ndkdist: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except EXPECTED as error:
+        if args.debug:
+            raise
+        print(f"dkdist: error: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,57 @@
+"""``dkdist fit``: a model of one target, trained block by block and saved as one file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+import dkdist
+from dkdist.cli.console import Stopwatch, print_pairs, scheduler, wants_progress
+from dkdist.cli.model import pipeline, target_of, task_of
+from dkdist.cli.scores import score_line
+
+
+def run(args: Namespace) -> None:
+    """Train, report, save."""
+    require_folder(args.model)
+    sets = dkdist.open_sets(args.store)
+    targets = target_of(sets, args.target)
+    task = task_of(args, targets)
+    train, test = _split(targets, task, args.train_fraction, args.seed)
+    model, watch = pipeline(args, task, verbose=wants_progress(args)), Stopwatch()
+    with scheduler(args):
+        model.fit(sets[train], targets[train])
+        pairs: list[tuple[str, object]] = [
+            ("task", f"{task} {args.target!r} with {args.learner}"),
+            ("trained on", f"{len(train):,} sets in {watch.lap():.1f} s"),
+        ]
+        dkdist.save_model(model, args.model)
+        if len(test):
+            pairs += [("held out", score_line(model, targets[test], model.predict(sets[test])))]
+    print_pairs([*pairs, ("model", args.model)])
+
+
+def require_folder(path: str) -> None:
+    """Refuse a file that could not be written, before any work starts."""
+    if Path(path).is_dir() or not Path(path).parent.is_dir():
+        raise ValueError(f"{path} cannot be written: expected a file in a directory that is there")
+
+
+def _split(
+    targets: NDArray[Any], task: str, fraction: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(train, test) positions in the order of the store; of every class the same share."""
+    everything = np.arange(len(targets))
+    if fraction == 1:
+        return everything, everything[:0]
+    if not 0 < fraction < 1:
+        raise ValueError(f"--train-fraction must be above 0 and at most 1, found {fraction}")
+    train, test = train_test_split(
+        everything, train_size=fraction, random_state=seed, stratify=targets if task == "classify" else None
+    )
+    return np.sort(train), np.sort(test)

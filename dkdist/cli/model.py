@@ -1,0 +1,80 @@
+"""From options to estimators."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline, make_pipeline
+
+import dkdist
+
+CLASS_KINDS, NUMBER_KINDS = "biuU", "f"
+
+
+def feature_steps(args: Namespace) -> list[Any]:
+    """The divergence embedding and, unless ``--features 0``, random features of it."""
+    embedding = dkdist.DivergenceEmbedding(
+        args.divergence,
+        n_basis=args.n_basis,
+        bandwidth=args.bandwidth,
+        domain=args.domain,
+        structure=args.structure,
+        random_state=args.seed,
+    )
+    if args.features == 0:
+        if args.sigma != "median":
+            raise ValueError(
+                "--sigma is for random features, and --features 0 makes none: leave one of them out"
+            )
+        return [embedding]
+    return [embedding, dkdist.RandomFourierFeatures(args.features, sigma=args.sigma, random_state=args.seed)]
+
+
+def pipeline(args: Namespace, task: str, *, verbose: bool) -> Pipeline:
+    """The features and the learner that the options ask for."""
+    return make_pipeline(*feature_steps(args), _LEARNERS[args.learner](args, task, verbose))
+
+
+def task_of(args: Namespace, targets: NDArray[Any]) -> str:
+    """Whether to classify or regress."""
+    if args.task is not None:
+        return str(args.task)
+    if targets.dtype.kind not in CLASS_KINDS + NUMBER_KINDS:
+        raise ValueError(
+            f"target {args.target!r} has dtype {targets.dtype}: expected numbers, booleans or text"
+        )
+    return "classify" if targets.dtype.kind in CLASS_KINDS else "regress"
+
+
+def target_of(sets: Any, name: str) -> NDArray[Any]:
+    """A target of a store by name."""
+    if name not in sets.targets:
+        known = ", ".join(sets.targets) or "none at all"
+        raise ValueError(f"the store has no target {name!r}; it has {known}")
+    values: NDArray[Any] = sets.targets[name]
+    return values
+
+
+def _ridge(args: Namespace, task: str, verbose: bool) -> Any:
+    given = [o for o, v in (("--epochs", args.epochs), ("--checkpoint", args.checkpoint)) if v is not None]
+    if given:
+        raise ValueError(f"{' and '.join(given)} is for --learner sgd; ridge makes one pass. Leave it out")
+    kind = dkdist.IncrementalRidgeClassifier if task == "classify" else dkdist.IncrementalRidge
+    alphas = {} if args.alphas is None else {"alphas": args.alphas}
+    return kind(**alphas, random_state=args.seed, verbose=verbose)
+
+
+def _sgd(args: Namespace, task: str, verbose: bool) -> Any:
+    if isinstance(args.alphas, tuple):
+        raise ValueError(
+            f"--learner sgd takes one --alpha, found {len(args.alphas)}: choose one, or use ridge"
+        )
+    kind = dkdist.IncrementalSGDClassifier if task == "classify" else dkdist.IncrementalSGDRegressor
+    given = {"alpha": args.alphas, "n_epochs": args.epochs, "checkpoint": args.checkpoint}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return kind(**chosen, random_state=args.seed, verbose=verbose)
+
+
+_LEARNERS = {"ridge": _ridge, "sgd": _sgd}

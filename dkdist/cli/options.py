@@ -1,0 +1,106 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+DIVERGENCES = ("hellinger", "jensen-shannon", "total-variation", "chi2")
+
+
+def add_embedding(command: argparse.ArgumentParser) -> None:
+    """How sets become rows of features."""
+    group = command.add_argument_group("features")
+    group.add_argument(
+        "--divergence", choices=DIVERGENCES, default="hellinger",
+        help="what the distance between two sets' rows is (default: hellinger, the cheapest)",
+    )  # fmt: skip
+    group.add_argument(
+        "--n-basis", type=int, default=10, metavar="N", help="basis functions per dimension (default: 10)"
+    )
+    group.add_argument(
+        "--bandwidth", type=numbers("auto"), default="auto", metavar="H",
+        help="smoothing of the densities, as a share of the domain's width; one number or one per dimension, "
+        "separated by commas (default: auto)",
+    )  # fmt: skip
+    group.add_argument(
+        "--domain", type=_domain, default="data", metavar="LOW,HIGH",
+        help="the box the points lie in: two numbers (--domain=-1,1), 'unit', or 'data' for the bounds of "
+        "what is seen (default: data)",
+    )  # fmt: skip
+    group.add_argument(
+        "--structure", choices=("auto", "joint", "marginal"), default="auto",
+        help="density of all dimensions together, or of each alone (default: joint up to three)",
+    )  # fmt: skip
+    group.add_argument(
+        "--features", type=int, default=2000, metavar="D",
+        help="random features, an even number, or 0 for none (default: 2000)",
+    )  # fmt: skip
+    group.add_argument(
+        "--sigma", type=numbers("median"), default="median", metavar="S",
+        help="width of the kernel between rows (default: median, their typical distance)",
+    )  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, help="fixes everything that is random (default: 0)")
+
+
+def add_learning(command: argparse.ArgumentParser) -> None:
+    """What is learned from the features."""
+    group = command.add_argument_group("learning")
+    group.add_argument(
+        "--learner", choices=("ridge", "sgd"), default="ridge",
+        help="ridge: one pass, up to about 5000 features. sgd: several passes, any number (default: ridge)",
+    )  # fmt: skip
+    group.add_argument(
+        "--task", choices=("classify", "regress"),
+        help="default: classify if the target holds integers, text or booleans, regress if it holds floats",
+    )  # fmt: skip
+    group.add_argument(
+        "--alpha", "--alphas", type=numbers(), metavar="A,A", dest="alphas",
+        help="strength of the penalty; ridge chooses among several (default: the learner's own)",
+    )  # fmt: skip
+    group.add_argument("--epochs", type=int, metavar="N", help="passes over the data, for sgd (default: 5)")
+    group.add_argument(
+        "--train-fraction", type=float, default=1.0, metavar="F",
+        help="train on this share of the sets and report the score on the rest (default: 1, no score)",
+    )  # fmt: skip
+    group.add_argument(
+        "--checkpoint", metavar="DIR",
+        help="for sgd: keep the run there, so that the same command goes on where it was stopped",
+    )  # fmt: skip
+
+
+def add_running(command: argparse.ArgumentParser) -> None:
+    """Where a command runs, and whether it shows how far it is."""
+    group = command.add_argument_group("running")
+    group.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="run on the cluster of this Dask scheduler, such as tcp://10.0.0.5:8786 (default: this machine)",
+    )  # fmt: skip
+    group.add_argument(
+        "--progress", action=argparse.BooleanOptionalAction,
+        help="show progress on standard error (default: if it is a terminal)",
+    )  # fmt: skip
+
+
+def numbers(*words: str) -> Callable[[str], Any]:
+    """A reader of one of the words, a number, or several numbers separated by commas (as a tuple)."""
+
+    def read(text: str) -> Any:
+        if text in words:
+            return text
+        values = tuple(float(part) for part in text.split(","))
+        return values[0] if len(values) == 1 else values
+
+    read.__name__ = " or ".join(("number", *words))  # how argparse names what was expected
+    return read
+
+
+def _domain(text: str) -> Any:
+    if text in ("data", "unit"):
+        return text
+    low, high = (float(part) for part in text.split(","))
+    return low, high
+
+
+_domain.__name__ = "LOW,HIGH, 'unit' or 'data'"

@@ -1,0 +1,189 @@
+"""The commands and their options; nothing heavy is imported here, so that help is there at once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dkdist.cli.options import add_embedding, add_learning, add_running
+
+DESCRIPTION = """\
+Learn from collections of sample sets: every data point is a set of points (a
+bag of features, an image's ink, a time series), and what is learned is a
+function of the distribution it was drawn from.
+
+New here? 'dkdist demo' trains two classifiers in a few seconds and says what
+to try next.
+"""
+
+IMPORT = """\
+Turn a file into a store that all other commands read. SOURCE may be
+
+  .csv .tsv .parquet  one point a row, with a column that says which set it
+                      belongs to (--set-id); the rows of a set stand together.
+                      Read in pieces, so the table may be of any size.
+  .npz                'values' (all points, set after set) and 'offsets' (set i
+                      is values[offsets[i]:offsets[i + 1]]), or one array (sets,
+                      points, dimensions); arrays with one entry a set become
+                      targets, and 'ids' names the sets.
+  .npy                one array (sets, points, dimensions).
+"""
+
+FIT = """\
+Train a model that predicts a target of the store, and save it as one file.
+Each set is embedded so that distances are divergences between distributions,
+random features make a linear learner act as a kernel machine, and a ridge or
+SGD learner is trained block by block; memory does not grow with the store.
+"""
+
+EMBED = """\
+Write each set's row of features to a store that dkdist.open_features reads:
+the divergence embedding, and random features of it unless --features 0.
+Stopped halfway, the same command goes on where it ended.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``dkdist``; ``args.run`` names the function that runs the command."""
+    parser = argparse.ArgumentParser(
+        "dkdist", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_demo, _import, _info, _verify, _embed, _fit, _predict, _score):
+        add(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Any, dest: str, **_: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from dkdist import __version__
+
+        print(f"dkdist {__version__}")
+        parser.exit()
+
+
+def _command(
+    commands: Any, name: str, run: str, summary: str, example: str, text: str = ""
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=text or summary[0].upper() + summary[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=f"dkdist.cli.{run}")
+    command.add_argument("--debug", action="store_true", help="on an error, show where it came from")
+    return command
+
+
+def _demo(commands: Any) -> None:
+    command = _command(
+        commands, "demo", "demo:run", "train two classifiers of handwritten digits, from ink to accuracy",
+        "dkdist demo --output digits",
+    )  # fmt: skip
+    command.add_argument(
+        "--output", default="demo-output", metavar="DIR", help="where its files go (default: demo-output)"
+    )
+
+
+def _import(commands: Any) -> None:
+    command = _command(
+        commands, "import", "importing:run", "turn a table or arrays into a store of sample sets",
+        "dkdist import cells.csv cells.zarr --set-id patient --points cd4,cd8 --target diagnosis", IMPORT,
+    )  # fmt: skip
+    command.add_argument("source", metavar="SOURCE", help="the file to read")
+    command.add_argument("store", metavar="STORE", help="the store to write: a directory or URL")
+    existing = command.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="replace a store that is there")
+    existing.add_argument("--append", action="store_true", help="add the sets to a store that is there")
+    command.add_argument("--weight", metavar="NAME", help="column or array with a weight for every point")
+    command.add_argument(
+        "--target", "--targets", nargs="+", metavar="NAME", dest="targets",
+        help="columns that are constant within a set, or arrays with one entry a set (default for "
+        "arrays: all)",
+    )  # fmt: skip
+    table = command.add_argument_group("tables")
+    table.add_argument("--set-id", metavar="COLUMN", help="the column that says which set a point belongs to")
+    table.add_argument(
+        "--points", metavar="COL,COL", help="the coordinates of a point (default: all other numeric columns)"
+    )
+    table.add_argument("--sort", action="store_true", help="sort the rows by set first, in memory")
+    table.add_argument(
+        "--text", nargs="+", default=[], metavar="COLUMN",
+        help="columns of a CSV file to take as text, such as ids with leading zeros",
+    )  # fmt: skip
+    arrays = command.add_argument_group("arrays")
+    arrays.add_argument("--values", metavar="NAME", help="the array with the points (default: values)")
+    arrays.add_argument("--offsets", metavar="NAME", help="the array with the starts (default: offsets)")
+
+
+def _info(commands: Any) -> None:
+    command = _command(commands, "info", "inspect:info", "say what is in a store", "dkdist info cells.zarr")
+    command.add_argument("store", metavar="STORE", help="a store of sets or of features")
+
+
+def _verify(commands: Any) -> None:
+    command = _command(
+        commands, "verify", "inspect:verify", "read a whole store and check every part of it",
+        "dkdist verify cells.zarr",
+    )  # fmt: skip
+    command.add_argument("store", metavar="STORE", help="a store of sets")
+
+
+def _embed(commands: Any) -> None:
+    command = _command(
+        commands, "embed", "embed:run", "write the features of every set to a store",
+        "dkdist embed cells.zarr features.zarr --divergence jensen-shannon --features 5000", EMBED,
+    )  # fmt: skip
+    command.add_argument("store", metavar="STORE", help="a store of sets")
+    command.add_argument("output", metavar="OUTPUT", help="the store of features to write")
+    command.add_argument("--overwrite", action="store_true", help="replace features that are there")
+    add_embedding(command)
+    add_running(command)
+
+
+def _fit(commands: Any) -> None:
+    command = _command(
+        commands, "fit", "fit:run", "train a model on a store and save it",
+        "dkdist fit cells.zarr --target diagnosis --model diagnosis.npz --train-fraction 0.8", FIT,
+    )  # fmt: skip
+    command.add_argument("store", metavar="STORE", help="a store of sets")
+    command.add_argument(
+        "--target", required=True, metavar="NAME", help="what to predict ('dkdist info' lists it)"
+    )
+    command.add_argument(
+        "--model", required=True, metavar="FILE", help="where the model goes, such as model.npz"
+    )
+    add_embedding(command)
+    add_learning(command)
+    add_running(command)
+
+
+def _predict(commands: Any) -> None:
+    command = _command(
+        commands, "predict", "predict:predict", "predict the target of every set with a saved model",
+        "dkdist predict new.zarr --model diagnosis.npz --output diagnosis.csv",
+    )  # fmt: skip
+    command.add_argument("store", metavar="STORE", help="a store of sets")
+    command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
+    command.add_argument(
+        "--output", required=True, metavar="FILE",
+        help=".csv (set, prediction), .npz (arrays 'ids' and 'prediction') or .npy (predictions alone)",
+    )  # fmt: skip
+    add_running(command)
+
+
+def _score(commands: Any) -> None:
+    command = _command(
+        commands, "score", "predict:score", "compare a saved model's predictions with a target",
+        "dkdist score test.zarr --model diagnosis.npz --target diagnosis",
+    )  # fmt: skip
+    command.add_argument("store", metavar="STORE", help="a store of sets")
+    command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
+    command.add_argument("--target", required=True, metavar="NAME", help="the true values")
+    add_running(command)

@@ -1,0 +1,142 @@
+"""What both SGD estimators share: limits of parameters, a run of epochs, its checkpoint, single passes."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from dkdist.estimators._epochs import HELD_OUT, SHUFFLE, Course, Position, run_epochs
+from dkdist.estimators._learning import draw_seed, feature_dtype
+from dkdist.execution.blocks import Blocks, row_blocks
+from dkdist.execution.checkpoint import Checkpoint, digest
+from dkdist.execution.mapping import collect
+from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out
+from dkdist.learners.sgd import Objective, State, step_size
+
+SAMPLE_ROWS = 1024  # rows that the default step is estimated from
+
+
+class IncrementalSGD(BaseEstimator):
+    """The part of fitting that does not care what the targets mean."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "eta0": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_lanes": [Interval(Integral, 1, None, closed="left")],
+        "average": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+        "patience": [None, Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [None, str, PathLike],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["boolean", Interval(Integral, 0, None, closed="left")],
+    }
+
+    def _train(
+        self, X: Any, targets: NDArray[Any], classes: NDArray[np.int64] | None, n_classes: int
+    ) -> tuple[State, Position]:
+        """Run all epochs, or what a checkpoint leaves of them."""
+        if self.patience is not None and self.validation_fraction == 0.0:
+            raise ValueError(
+                f"patience={self.patience} stops on held-out rows but validation_fraction=0 holds out none: "
+                "set validation_fraction (0.1 is usual), or patience=None"
+            )
+        blocks, dtype = row_blocks(X), feature_dtype(X)
+        checkpoint = self._open_checkpoint(blocks, X, targets)
+        saved = checkpoint.load() if checkpoint is not None else None
+        notes: dict[str, Any] = saved[1] if saved else {"seed": draw_seed(self.random_state)}
+        if not saved:
+            notes["eta0"] = self._step(blocks, dtype, notes["seed"])
+        seed, objective = notes["seed"], self._objective(notes["eta0"], n_classes)
+        course = Course(
+            blocks, objective, dtype, targets,
+            choose_held_out(len(targets), self.validation_fraction, (seed, HELD_OUT), classes),
+            seed, self.n_epochs, self.n_lanes,
+            blocks_to_mix(targets, blocks.bounds, n_classes), self.patience,
+        )  # fmt: skip
+        start = Position((State.start(objective.n_outputs, blocks.n_columns, dtype),))
+        start = _restored(*saved) if saved else start
+        with course.plan(f"fit {type(self).__name__}", self.n_epochs).announced(self.verbose) as progress:
+            end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
+        self._stream = (seed, objective, end.states[0], end.epoch)
+        self.eta0_, self.n_iter_ = objective.eta0, end.epoch
+        return end.states[0], end
+
+    def _open_checkpoint(self, blocks: Blocks, X: Any, targets: NDArray[Any]) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        parameters = {k: v for k, v in self.get_params().items() if k not in ("checkpoint", "verbose")}
+        if not isinstance(self.random_state, (int, np.integer)):
+            parameters["random_state"] = type(self.random_state).__name__
+        fingerprint = {
+            "estimator": type(self).__name__,
+            **{k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()},
+            "features": digest(X) if blocks.local else blocks.name,
+            "shape": [blocks.n_rows, blocks.n_columns],
+            "dtype": str(X.dtype),
+            "blocks": digest(blocks.bounds),
+            "targets": digest(targets),
+            "scikit-learn": ".".join(sklearn.__version__.split(".")[:2]),
+        }
+        return Checkpoint(self.checkpoint, fingerprint)
+
+    def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int) -> float:
+        """``eta0``, or the loss's own for the rows of one block, chosen by the seed."""
+        if self.eta0 != "auto":
+            return float(self.eta0)
+        filled = np.flatnonzero(np.diff(blocks.bounds))
+        i = int(np.random.default_rng((seed, SHUFFLE)).choice(filled))
+        shape = (blocks.rows(i).stop - blocks.rows(i).start, blocks.n_columns)
+        sample = partial(_sampled_step, self.loss, dtype, shape)
+        starts = [int(a) for a in blocks.bounds]
+        return float(collect(blocks, sample, starts, only=[i], label="sgd_sample")[0])
+
+    def _objective(self, eta0: float, n_classes: int) -> Objective:
+        return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
+
+    def _train_once(self, X: Any, targets: NDArray[Any], n_classes: int, reset: bool) -> State:
+        """One pass over a batch of rows, from the state that earlier calls have left."""
+        blocks, dtype = row_blocks(X), feature_dtype(X)
+        if reset:
+            seed = draw_seed(self.random_state)
+            objective = self._objective(self._step(blocks, dtype, seed), n_classes)
+            state, calls = State.start(objective.n_outputs, blocks.n_columns, dtype), 0
+        else:
+            seed, objective, state, calls = self._stream
+        dtype = state.coef.dtype
+        mix = blocks_to_mix(targets, blocks.bounds, n_classes)
+        held_out = np.zeros(len(targets), dtype=np.bool_)
+        course = Course(blocks, objective, dtype, targets, held_out, seed, calls + 1, 1, mix)
+        with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
+            end = run_epochs(course, Position((state,), epoch=calls), progress, lambda position: None)
+        self._stream = (seed, objective, end.states[0], calls + 1)
+        self.eta0_, self.n_iter_ = objective.eta0, calls + 1
+        return end.states[0]
+
+
+def _sampled_step(loss: str, dtype: np.dtype[Any], shape: tuple[int, int], block: Any, start: int) -> float:
+    return step_size(loss, checked(block, dtype, start, shape)[:SAMPLE_ROWS])
+
+
+def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
+    if checkpoint is None:
+        return
+    arrays = [state.arrays() for state in position.states]
+    place = {"epoch": position.epoch, "done": position.done}
+    curves = {"losses": position.losses, "held_out_losses": position.held_out_losses}
+    checkpoint.save({name: np.stack([a[name] for a in arrays]) for name in arrays[0]}, notes | place | curves)
+
+
+def _restored(arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> Position:
+    n_lanes = len(arrays["coef"])
+    states = tuple(State(**{name: a[lane] for name, a in arrays.items()}) for lane in range(n_lanes))
+    curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
+    return Position(states, notes["epoch"], notes["done"], *curves)

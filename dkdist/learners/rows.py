@@ -1,0 +1,122 @@
+"""Rows of a batch: what a task knows of the rows it makes, and how they are checked and chosen.
+
+Held-out rows are chosen by row index, so that no block boundary, worker or order of passes can change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+F = NDArray[Any]
+"""float32 or float64 features, C order."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one batch, block after block.
+
+    ``starts[i]`` is the index of the i-th block's first row in the whole collection, ``sizes[i]`` its length;
+    ``targets`` (n,) or (n, k) and ``held_out`` (n,) follow the same order. ``seed`` decides the shuffling.
+    """
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    n_features: int
+    targets: NDArray[Any]
+    held_out: NDArray[np.bool_]
+    seed: tuple[int, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all the blocks together."""
+        return len(self.targets)
+
+    def parts(self) -> Iterator[tuple[int, slice]]:
+        """For each block its first row in the collection, and where its rows are among the batch's."""
+        stop = 0
+        for start, size in zip(self.starts, self.sizes, strict=True):
+            here, stop = stop, stop + size
+            yield start, slice(here, stop)
+
+
+def checked(block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int]) -> F:
+    """A block, from row ``start`` on, as finite features of the agreed dtype and shape, or ValueError.
+
+    The extremes of an array are finite exactly if all of it is, and need no temporary of its size.
+    """
+    X = np.asarray(block, dtype=dtype, order="C")
+    if X.shape != expected:
+        raise ValueError(
+            f"the block of features that starts at row {start} has shape {X.shape}, expected {expected}: "
+            "the chunks of the dask array do not say what they hold; make the array anew"
+        )
+    if X.size and not (np.isfinite(X.min()) and np.isfinite(X.max())):
+        row = int(np.argmin(np.isfinite(X).all(axis=1)))
+        column = int(np.argmin(np.isfinite(X[row])))
+        raise ValueError(
+            f"row {start + row} of X is {X[row, column]} in column {column}: features must be finite. "
+            "Drop the row and its target, or repair what makes it"
+        )
+    return X
+
+
+def choose_held_out(
+    n_rows: int, fraction: float, seed: tuple[int, ...], groups: NDArray[np.int64] | None = None
+) -> NDArray[np.bool_]:
+    """A mask of fraction n rows, rounded up, but never a whole group; each group gives its share.
+
+    ``groups`` (n,) are class indices; without them all rows are one group.
+    """
+    held: NDArray[np.bool_] = np.zeros(n_rows, dtype=np.bool_)
+    if fraction == 0.0:
+        return held
+    if groups is None:
+        groups = np.zeros(n_rows, np.int64)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    order = order[np.argsort(groups[order], kind="stable")]
+    edges = np.append(0, np.cumsum(np.bincount(groups)))
+    total = 0
+    for a, b in pairwise(edges.tolist()):
+        owed = (
+            _share(fraction, b) - total
+        )  # what rounding and groups of one row have left over is made up for
+        take = max(0, min(owed, _share(fraction, b - a), b - a - 1))
+        held[order[a : a + take]] = True
+        total += take
+    if total == 0:
+        raise ValueError(
+            f"validation_fraction={fraction} of n_samples={n_rows} holds out no row: "
+            "give more rows, a larger fraction, or hold out nothing"
+        )
+    return held
+
+
+def _share(fraction: float, n: int) -> int:
+    return int(np.ceil(fraction * n - 1e-9))
+
+
+def blocks_to_mix(targets: NDArray[Any], bounds: NDArray[np.int64], n_classes: int) -> int:
+    """How many blocks to shuffle together so that a batch looks like the whole: 1 (no order) to 8 (sorted).
+
+    Eight times the share of the targets' variance that lies between blocks (of real targets, or of the class
+    with the largest share), rounded up from 1/4 above.
+    """
+    sizes = np.diff(bounds)
+    first, sizes = bounds[:-1][sizes > 0], sizes[sizes > 0]
+    if n_classes:
+        cell = np.repeat(np.arange(len(sizes)) * n_classes, sizes) + targets
+        counts = np.bincount(cell, minlength=len(sizes) * n_classes).reshape(-1, n_classes)
+        means, whole = counts / sizes[:, None], counts.sum(axis=0) / len(targets)
+        variance = whole * (1.0 - whole)
+    else:
+        means, whole = np.add.reduceat(targets, first)[:, None] / sizes[:, None], targets.mean()
+        variance = np.atleast_1d(targets.var())
+    between = sizes @ (means - whole) ** 2 / len(targets)
+    share = float(np.max(between / np.where(variance > 0.0, variance, np.inf)))
+    return int(np.clip(np.ceil(8.0 * share - 0.25), 1, 8))

@@ -1,0 +1,137 @@
+"""Sufficient statistics of ridge regression: sums, shifts and errors, against plain linear algebra."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dkdist.learners.ridge import (
+    LeaveOneOut,
+    Statistics,
+    about,
+    accumulate,
+    centred,
+    held_out_errors,
+    leave_one_out,
+    merge,
+    solve,
+    spectrum,
+)
+from dkdist.learners.rows import Rows
+
+
+def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> Rows:
+    starts = tuple(np.cumsum((0, *sizes[:-1])).tolist())
+    return Rows(starts, sizes, d, y, np.zeros(len(y), bool) if held is None else held)
+
+
+def sums(X: Any, y: Any, centre: bool = True) -> Statistics:
+    return accumulate(X.dtype, centre, False, iter([X]), rows_for(y, (len(X),), X.shape[1]))[0]
+
+
+def upper(A: Any) -> Any:
+    return np.triu(A)
+
+
+def problem(n: int = 1300, d: int = 7, k: int = 2, offset: float = 0.0, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) + offset * rng.random(d)
+    return X, X @ rng.standard_normal((d, k)) + rng.standard_normal((n, k)) + 3.0
+
+
+def exact(X: Any, y: Any, alpha: float) -> tuple[Any, Any]:
+    mx, my = X.mean(axis=0), y.mean(axis=0)
+    w = np.linalg.solve((X - mx).T @ (X - mx) + alpha * np.eye(X.shape[1]), (X - mx).T @ (y - my))
+    return w, my - mx @ w
+
+
+@pytest.mark.parametrize("d", [7, 600])  # one panel, and more than one
+def test_statistics_are_the_sums_they_say(d: int) -> None:
+    X, y = problem(1300, d)
+    s = sums(X, y)
+    Z = X - s.shift
+    np.testing.assert_allclose(upper(s.zz), upper(Z.T @ Z), rtol=1e-9, atol=1e-7 * len(X))
+    np.testing.assert_allclose(s.zy, Z.T @ y, rtol=1e-9, atol=1e-7 * len(X))
+    np.testing.assert_allclose(s.sum_z, Z.sum(axis=0), atol=1e-6 * len(X))
+    assert s.n == len(X)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 40), st.integers(1, 40), st.floats(-1e3, 1e3), st.integers(0, 1000))
+def test_merging_is_the_statistics_of_all_rows(n: int, m: int, offset: float, seed: int) -> None:
+    X, y = problem(n + m, 3, offset=offset, seed=seed)
+    a, b = sums(X[:n], y[:n]), sums(X[n:], y[n:])
+    before = pickle.dumps((a, b))
+    ab, whole = merge(a, b), about(sums(X, y), a.shift)
+    scale = np.abs(X - a.shift).max() ** 2 * (n + m)
+    np.testing.assert_allclose(upper(ab.zz), upper(whole.zz), atol=1e-11 * scale)
+    np.testing.assert_allclose(ab.zy, whole.zy, atol=1e-11 * scale * max(1.0, np.abs(y).max()))
+    assert pickle.dumps((a, b)) == before
+    assert merge(Statistics.empty(3, 2), b) is b
+
+
+def test_training_and_held_out_rows_are_summed_apart_over_several_blocks() -> None:
+    X, y = problem(1300)
+    held = np.arange(1300) % 5 == 2
+    rows = rows_for(y, (700, 600), 7, held)
+    train, rest = accumulate(X.dtype, True, True, iter([X[:700], X[700:]]), rows)
+    assert (train.n, rest.n) == (1040, 260)
+    for s, part in ((train, ~held), (rest, held)):
+        C = np.cov(X[part].T, bias=True) * part.sum()
+        np.testing.assert_allclose(upper(centred(s, True).C), upper(C), rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 2e-4)])
+def test_an_offset_of_a_thousand_loses_nothing(dtype: str, tolerance: float) -> None:
+    X, y = problem(1300, offset=1e3)
+    X = X.astype(dtype)
+    w, b = solve(centred(merge(sums(X[:500], y[:500]), sums(X[500:], y[500:])), True), 0.3)
+    expected, intercept = exact(X.astype("f8"), y, 0.3)
+    np.testing.assert_allclose(w, expected, atol=tolerance)
+    np.testing.assert_allclose(b, intercept, atol=tolerance * 1e4)
+
+
+def test_without_an_intercept_nothing_is_centred() -> None:
+    X, y = problem(offset=2.0)
+    w, b = solve(centred(sums(X, y, centre=False), False), 0.3)
+    np.testing.assert_allclose(w, np.linalg.solve(X.T @ X + 0.3 * np.eye(7), X.T @ y), rtol=1e-8)
+    assert (b == 0).all()
+
+
+def test_an_alpha_below_rounding_is_solved_by_eigenvalues() -> None:
+    X, y = problem(50, 7)
+    X = np.concatenate([X, X], axis=1).astype("f4")  # singular: C is not positive definite in float32
+    equations = centred(sums(X, y), True)
+    equations.C[3, 3] -= 1e-3  # as rounding may do
+    w, b = solve(equations, 1e-9)
+    fitted, truth = X @ w + b, X[:, :7] @ exact(X[:, :7].astype("f8"), y, 0.0)[0]
+    assert np.isfinite(w).all()
+    assert np.abs((fitted - fitted.mean(axis=0)) - (truth - truth.mean(axis=0))).max() < 0.05
+
+
+def test_held_out_errors_need_no_second_look_at_the_rows() -> None:
+    X, y = problem(900, offset=30.0)
+    alphas = np.array([1e-2, 1.0, 300.0])
+    errors = held_out_errors(centred(sums(X[:700], y[:700]), True), sums(X[700:], y[700:]), alphas)
+    for alpha, error in zip(alphas, errors, strict=True):
+        w, b = exact(X[:700], y[:700], alpha)
+        assert error == pytest.approx(((y[700:] - X[700:] @ w - b) ** 2).mean(), rel=1e-9)
+
+
+def test_leave_one_out_errors_are_those_of_fits_without_the_row() -> None:
+    X, y = problem(40, 5)
+    alphas, rows = np.array([0.1, 10.0]), rows_for(y, (40,), 5)
+    equations = centred(sums(X, y), True)
+    known = LeaveOneOut.of(equations, spectrum(equations), alphas, X.dtype, True)
+    total = leave_one_out(known, iter([X]), rows)
+    for alpha, found in zip(alphas, total, strict=True):
+        errors = []
+        for i in range(40):
+            w, b = exact(np.delete(X, i, 0), np.delete(y, i, 0), alpha)
+            errors.append(y[i] - X[i] @ w - b)
+        assert found == pytest.approx((np.array(errors) ** 2).sum(), rel=1e-8)

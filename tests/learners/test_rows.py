@@ -1,0 +1,51 @@
+"""Which rows are held out, and how many blocks are mixed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dkdist.learners.rows import blocks_to_mix, choose_held_out
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 300), st.floats(0.01, 0.9), st.integers(1, 5), st.integers(0, 2**40))
+def test_each_class_gives_its_share_and_keeps_a_row(n: int, fraction: float, k: int, seed: int) -> None:
+    groups = np.random.default_rng(seed).integers(0, k, n)
+    sizes = np.bincount(groups)
+    if sizes.max() < 2:
+        return
+    held = choose_held_out(n, fraction, (seed,), groups)
+    assert held.any()
+    assert (np.bincount(groups[~held], minlength=len(sizes))[sizes > 0] >= 1).all()
+    shares = np.bincount(groups[held], minlength=len(sizes))
+    assert (shares <= fraction * sizes + 1).all()
+    assert (shares >= np.minimum(fraction * sizes, sizes - 1) - 1 - fraction).all()
+    np.testing.assert_array_equal(held, choose_held_out(n, fraction, (seed,), groups))
+
+
+def test_held_out_rows_follow_the_seed_and_are_spread_over_the_collection() -> None:
+    held = choose_held_out(10_000, 0.1, (3,))
+    assert held.sum() == 1000
+    assert not np.array_equal(held, choose_held_out(10_000, 0.1, (4,)))
+    assert abs(np.flatnonzero(held).mean() - 5000) < 300
+    assert not choose_held_out(10, 0.0, (3,)).any()
+
+
+def test_nothing_to_hold_out_is_said() -> None:
+    with pytest.raises(ValueError, match="n_samples=2 holds out no row"):
+        choose_held_out(2, 0.1, (0,), np.array([0, 1]))
+
+
+def test_sorted_targets_need_mixing_and_shuffled_ones_do_not() -> None:
+    rng = np.random.default_rng(0)
+    bounds = np.append(np.arange(0, 4000, 100), [4000, 4000])  # the last block is empty
+    for y, k in ((rng.standard_normal(4000), 0), (rng.integers(0, 5, 4000), 5)):
+        assert blocks_to_mix(y, bounds, k) == 1
+        assert blocks_to_mix(np.sort(y), bounds, k) == 8
+        half = y.copy()
+        half[:2000].sort()
+        assert 1 < blocks_to_mix(half, bounds, k) < 8
+    assert blocks_to_mix(np.zeros(4000), bounds, 0) == 1

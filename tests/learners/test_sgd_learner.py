@@ -1,0 +1,179 @@
+"""Steps, states and lanes of stochastic gradient descent, against plain loops."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dkdist.learners.losses import LOSSES, probabilities
+from dkdist.learners.rows import Rows
+from dkdist.learners.sgd import Batch, Objective, State, fit_lane, merge, prepare, step, step_size
+
+
+def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> Batch:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    y = rng.integers(0, n_classes, n) if n_classes else rng.standard_normal(n)
+    return Batch(X, y, X[:0], y[:0])
+
+
+def rows_of(n: int, d: int, held_out: np.ndarray | None = None, **k: Any) -> Rows:
+    held_out = np.zeros(n, bool) if held_out is None else held_out
+    given = {"starts": (0,), "sizes": (n,), "targets": np.arange(n), "seed": (1, 2)} | k
+    return Rows(n_features=d, held_out=held_out, **given)
+
+
+GRADIENTS = {
+    "log_loss": lambda p, y: -y / (1 + np.exp(y * p)),
+    "hinge": lambda p, y: -y * (y * p <= 1),
+    "squared_hinge": lambda p, y: -2 * y * max(0.0, 1 - y * p),
+    "squared_error": lambda p, y: p - y,
+    "huber": lambda p, y: np.clip(p - y, -0.3, 0.3),
+}
+
+
+@pytest.mark.parametrize("loss", sorted(GRADIENTS))
+def test_a_step_is_plain_sgd_with_weights_averaged_every_256_rows(loss: str) -> None:
+    n_classes = 0 if loss in ("squared_error", "huber") else 2
+    b, alpha, eta = batch(600, 5, n_classes, dtype="f8"), 0.01, 0.05
+    w, c, W, C, n = np.zeros(5), 0.0, np.zeros(5), 0.0, 0
+    for i, (x, target) in enumerate(zip(b.X, b.y, strict=True)):
+        y = 2.0 * target - 1.0 if n_classes else target
+        g = GRADIENTS[loss](x @ w + c, y)
+        w, c = (1 - eta * alpha) * w - eta * g * x, c - eta * g
+        if (i + 1) % 256 == 0 or i == len(b.X) - 1:
+            n += 1
+            W, C = W + 2 / (n + 1) * (w - W), C + 2 / (n + 1) * (c - C)
+    objective = Objective(loss, alpha, eta, n_classes, epsilon=0.3)
+    s = step(objective, State.start(1, 5, b.X.dtype), b)
+    np.testing.assert_allclose(s.coef[0], w, rtol=1e-9)
+    np.testing.assert_allclose(s.mean_coef[0], W, rtol=1e-9)
+    np.testing.assert_allclose([s.intercept[0], s.mean_intercept[0]], [c, C], rtol=1e-9)
+
+
+def test_more_classes_are_each_fitted_against_the_rest() -> None:
+    b = batch(500, 4, 3)
+    together = step(Objective("log_loss", 0.0, 0.5, 3), State.start(3, 4, b.X.dtype), b)
+    for k in range(3):
+        alone = Batch(b.X, (b.y == k).astype(np.int64), b.X_held, b.y_held)
+        s = step(Objective("log_loss", 0.0, 0.5, 2), State.start(1, 4, b.X.dtype), alone)
+        np.testing.assert_array_equal(together.mean_coef[k], s.mean_coef[0])
+
+
+def test_a_step_leaves_its_arguments_as_they_are_and_repeats_to_the_bit() -> None:
+    b, objective = batch(300, 4, 2), Objective("log_loss", 1e-3, 0.01, 2)
+    first = step(objective, State.start(1, 4, b.X.dtype), b)
+    before = pickle.dumps((first, b))
+    once, twice = step(objective, first, b), step(objective, first, b)
+    assert pickle.dumps((first, b)) == before
+    assert pickle.dumps(once) == pickle.dumps(twice)
+    assert once.coef.dtype == once.mean_coef.dtype == np.float32
+    assert not np.array_equal(once.coef, first.coef)
+
+
+def test_losses_are_measured_before_the_rows_are_fitted() -> None:
+    b, objective = batch(300, 4, 2), Objective("log_loss", 0.0, 1.0, 2)
+    untrained = step(objective, State.start(1, 4, b.X.dtype), Batch(b.X, b.y, b.X[:50], b.y[:50]))
+    assert untrained.losses() == pytest.approx((np.log(2), np.log(2)))
+    assert untrained.sums[1] == 128
+    assert untrained.sums[3] == 50
+    y = 2.0 * b.y[:50] - 1.0
+    scores = b.X[:50] @ untrained.mean_coef[0] + untrained.mean_intercept[0]
+    held = step(objective, untrained.next_epoch(), Batch(b.X, b.y, b.X[:50], b.y[:50])).losses()[1]
+    assert held == pytest.approx(np.log1p(np.exp(-y * scores)).mean())
+
+
+def test_lanes_are_averaged_and_a_lane_is_the_same_steps() -> None:
+    objective, start = Objective("squared_error", 0.0, 0.1), State.start(1, 3, np.dtype("f4"))
+    rng = np.random.default_rng(0)
+    blocks = [rng.standard_normal((40, 3)).astype("f4") for _ in range(2)]
+    work = [rows_of(40, 3, targets=rng.standard_normal(40), seed=(i,)) for i in range(2)]
+    lane = fit_lane(objective, np.dtype("f4"), iter(blocks), (start, work))
+    state = start
+    for block, rows in zip(blocks, work, strict=True):
+        state = step(objective, state, prepare(np.dtype("f4"), iter([block]), rows))
+    assert pickle.dumps(lane) == pickle.dumps(state)
+    mean = merge([lane, start])
+    np.testing.assert_allclose(mean.mean_coef, lane.mean_coef / 2, rtol=1e-6)
+    assert mean.n_averaged == lane.n_averaged // 2
+    assert mean.sums[1] == lane.sums[1]
+
+
+def test_prepare_shuffles_all_blocks_together_and_keeps_rows_with_their_targets() -> None:
+    n = 60
+    X = np.arange(n, dtype="f4")[:, None].repeat(2, axis=1)
+    held = np.arange(n) % 10 == 0
+    rows = rows_of(n, 2, held, starts=(0, 25), sizes=(25, 35), targets=np.arange(n) * 3)
+    b = prepare(np.dtype("f4"), iter([X[:25], X[25:]]), rows)
+    np.testing.assert_array_equal(b.y, 3 * b.X[:, 0])
+    np.testing.assert_array_equal(b.y_held, 3 * b.X_held[:, 0])
+    np.testing.assert_array_equal(b.X_held[:, 0], np.arange(0, n, 10))
+    assert sorted(b.X[:, 0]) == sorted(X[~held, 0])
+    assert np.abs(np.corrcoef(b.X[:, 0], np.arange(len(b.X)))[0, 1]) < 0.5
+    assert b.X.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X.__setitem__((7, 1), np.nan), "row 107 of X is nan in column 1"),
+        (lambda X: X.__setitem__((3, 0), -np.inf), "row 103 of X is -inf in column 0"),
+    ],
+)
+def test_rows_that_are_not_finite_are_named(change: Any, message: str) -> None:
+    X = np.ones((20, 2), "f4")
+    change(X)
+    with pytest.raises(ValueError, match=message):
+        prepare(np.dtype("f4"), iter([X]), rows_of(20, 2, starts=(100,)))
+
+
+def test_a_block_that_is_not_what_its_chunks_said_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"shape \(19, 2\), expected \(20, 2\)"):
+        prepare(np.dtype("f4"), iter([np.ones((19, 2), "f4")]), rows_of(20, 2))
+
+
+def test_the_step_at_unit_norm_and_its_fall_with_the_scale() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 9))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    assert step_size("log_loss", X) == pytest.approx(4.0)
+    assert step_size("squared_error", X.astype("f4")) == pytest.approx(0.5, rel=1e-5)
+    assert step_size("squared_error", 100 * X) == pytest.approx(1 / 10001)
+    heavy = X * rng.pareto(2.0, 200)[:, None]
+    q = (heavy**2).sum(axis=1) + 1
+    assert step_size("squared_error", heavy) == pytest.approx(q.mean() / (q**2).mean())
+
+
+def test_a_step_too_large_is_refused_with_what_to_do() -> None:
+    for dtype in ("f4", "f8"):
+        for eta0 in (1e2, 1e30):  # scores that explode, and coefficients that overflow
+            b = batch(300, 4, 0, dtype=dtype)
+            with pytest.raises(ValueError, match=r"eta0=1.*: scale the features .* or lower eta0"):
+                step(Objective("squared_error", 0.0, eta0), State.start(1, 4, b.X.dtype), b)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_loss_values_integrate_the_gradients_that_are_descended(loss: str) -> None:
+    """A single tiny step moves the score by -eta l'(p): compare with differences of the value."""
+    n_classes = 0 if loss in ("squared_error", "huber") else 2
+    eta, h = 1e-6, 1e-5
+    for p in (-1.7, -0.4, 0.31, 1.6):
+        start = State(*(np.array([[p]]), np.zeros(1)) * 2, np.zeros((), np.int64), np.zeros(4))
+        one = Batch(np.ones((1, 1)), np.array([1]), np.ones((0, 1)), np.zeros(0))
+        s = step(Objective(loss, 0.0, eta, n_classes, epsilon=0.9), start, one)
+        y = np.array(1.0)
+        up, down = (LOSSES[loss].value(np.array(p + e), y, 0.9) for e in (h, -h))
+        assert (p - s.coef[0, 0]) / eta == pytest.approx((up - down) / (2 * h), abs=1e-3)
+
+
+def test_probabilities_sum_to_one_and_follow_the_scores() -> None:
+    scores = np.array([[2.0, -1.0, 0.0], [-3.0, -3.0, -3.0]])
+    for loss in ("log_loss", "modified_huber"):
+        p = probabilities(loss, scores)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert list(p[0].argsort()) == [1, 2, 0]
+        np.testing.assert_allclose(p[1], 1 / 3)
+    np.testing.assert_allclose(probabilities("log_loss", np.array([np.log(3.0)])), [[0.25, 0.75]])

@@ -1,0 +1,95 @@
+"""Float32 elementary functions against float64 numpy over their ranges."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from dkdist.numerics import elementary
+
+
+def looped(function):
+    @njit
+    def loop(x, out):
+        for i in range(len(x)):
+            out[i] = function(x[i])
+
+    def call(x):
+        out = np.empty(len(x), np.float32)
+        loop(np.asarray(x, np.float32), out)
+        return out
+
+    return call
+
+
+log, exp, cospi = (looped(f) for f in (elementary.log, elementary.exp, elementary.cospi))
+
+
+@njit
+def _sincos(x, sine, cosine):
+    for i in range(len(x)):
+        sine[i], cosine[i] = elementary.sincos(x[i])
+
+
+def sincos(x):
+    x = np.asarray(x, np.float32)
+    sine, cosine = np.empty_like(x), np.empty_like(x)
+    _sincos(x, sine, cosine)
+    return sine, cosine
+
+
+def units_in_the_last_place(found, exact):
+    return np.abs(found - exact) / np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_log_over_all_normal_numbers(rng):
+    x = np.exp(rng.uniform(np.log(1.2e-38), np.log(3.4e38), 300_000)).astype(np.float32)
+    x = np.concatenate([x, np.exp(rng.uniform(-0.5, 0.5, 300_000)).astype(np.float32)])
+    x = x[x != 1]
+    assert units_in_the_last_place(log(x), np.log(x.astype(np.float64))).max() < 1.0
+
+
+def test_log_at_its_edges():
+    tiny, huge = np.finfo(np.float32).tiny, np.finfo(np.float32).max
+    x = np.array([tiny, huge, 1.0, np.sqrt(0.5), np.nextafter(np.float32(1), np.float32(2))], np.float32)
+    np.testing.assert_allclose(log(x), np.log(x.astype(np.float64)), rtol=1.2e-7, atol=0)
+    assert log([1.0])[0] == 0.0
+
+
+def test_exp_over_its_range(rng):
+    x = np.concatenate([rng.uniform(-87, 88, 300_000), rng.uniform(-1, 1, 100_000), [-87, 0, 88]])
+    x = x.astype(np.float32)
+    assert units_in_the_last_place(exp(x), np.exp(x.astype(np.float64))).max() < 2.0
+    assert exp([0.0])[0] == 1.0
+
+
+@pytest.mark.parametrize("largest", [10.0, 1e3, 1e5])
+def test_sine_and_cosine_of_phases(rng, largest):
+    x = np.concatenate([rng.uniform(-largest, largest, 300_000), [0.0, largest, -largest]]).astype(np.float32)
+    sine, cosine = sincos(x)
+    assert np.abs(sine - np.sin(x.astype(np.float64))).max() < 1.2e-7
+    assert np.abs(cosine - np.cos(x.astype(np.float64))).max() < 1.2e-7
+
+
+def test_sine_and_cosine_near_multiples_of_a_quarter_turn():
+    x = (np.arange(-2000, 2001) * np.pi / 4).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))])
+    sine, cosine = sincos(x)
+    assert np.abs(sine - np.sin(x.astype(np.float64))).max() < 1.2e-7
+    assert np.abs(cosine - np.cos(x.astype(np.float64))).max() < 1.2e-7
+
+
+@pytest.mark.parametrize("largest", [1e7, 1e9, 1e20, 3e38])
+def test_sine_and_cosine_of_huge_phases_stay_bounded(rng, largest):
+    sine, cosine = sincos(rng.uniform(-largest, largest, 100_000))
+    assert max(np.abs(sine).max(), np.abs(cosine).max()) <= 1.0
+
+
+def test_cospi_on_the_unit_interval(rng):
+    u = np.concatenate([rng.random(300_000), [0.0, 0.25, 0.5, 1.0]]).astype(np.float32)
+    assert np.abs(cospi(u) - np.cos(np.pi * u.astype(np.float64))).max() < 1.8e-7
+    assert cospi([0.5])[0] == 0.0

@@ -1,0 +1,30 @@
+"""Random collections and comparisons that the tests of the store share."""
+
+import numpy as np
+
+from dkdist.sets import SampleSets
+
+
+def random_sets(sizes, d=2, weights=None, seed=0):
+    """Sets of the given sizes; `weights` is None, () for one weight a point, or (k,)."""
+    rng = np.random.default_rng([seed, len(sizes), d])
+    arrays = [rng.standard_normal((n, d)).astype("f4") for n in sizes]
+    columns = None if weights is None else [rng.standard_normal((n, *weights)).astype("f4") for n in sizes]
+    return SampleSets.from_arrays(arrays, columns)
+
+
+def assert_same_sets(found, expected):
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+    np.testing.assert_array_equal(found.points, expected.points)
+    assert found.points.dtype == expected.points.dtype
+    assert (found.weights is None) == (expected.weights is None)
+    if expected.weights is not None:
+        np.testing.assert_array_equal(found.weights, expected.weights)
+
+
+def counted_batch(first, n_sets, d=3):
+    """Sets first .. first + n_sets - 1 of an endless collection that anyone can compute again."""
+    numbers = np.arange(first, first + n_sets)
+    sizes = 1 + (numbers * 7919) % 40
+    points = np.repeat(numbers, sizes)[:, None] + np.arange(d) / 8
+    return SampleSets(points, np.concatenate([[0], np.cumsum(sizes)]))

@@ -1,0 +1,273 @@
+"""What readers see while writers write, fail, replace or compete."""
+
+import errno
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from zarr.storage import MemoryStore, WrapperStore
+
+from dkdist.sets import SampleSetError
+from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
+
+from .samples import assert_same_sets, random_sets
+
+SETS = random_sets([3, 5, 2, 4])
+
+
+def test_nothing_is_visible_before_close(tmp_path):
+    with SetWriter(tmp_path / "s", 2, chunk_rows=1) as writer:
+        writer.append(SETS)
+        with pytest.raises(FileNotFoundError, match="there is no store"):
+            open_sets(tmp_path / "s")
+    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+    memory = MemoryStore()
+    with SetWriter(memory, 2, chunk_rows=1) as writer:
+        writer.append(SETS)
+        with pytest.raises(StoreFormatError, match="nothing was committed"):
+            open_sets(memory)
+    assert_same_sets(open_sets(memory).load(), SETS)
+
+
+def test_an_exception_commits_nothing(tmp_path):
+    def fail(place, mode):
+        with SetWriter(place, 2, mode) as writer:
+            writer.append(SETS)
+            raise RuntimeError("stop")
+
+    memory = MemoryStore()
+    for place in (memory, tmp_path / "s"):
+        with pytest.raises(RuntimeError, match="stop"):
+            fail(place, "w")
+        write_sets(place, SETS[:2], chunk_rows=2)
+        with pytest.raises(RuntimeError, match="stop"):
+            fail(place, "a")
+        assert_same_sets(open_sets(place).load(), SETS[:2])
+        assert_same_sets(open_sets(place).append(SETS[2:]).load(), SETS)
+        open_sets(place).verify()
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_overwriting_needs_to_be_asked_for(tmp_path):
+    for place in (MemoryStore(), tmp_path / "s"):
+        first = write_sets(place, SETS)
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            write_sets(place, SETS[:1])
+        with pytest.raises(SampleSetError):
+            write_sets(place, SETS, targets=[0], overwrite=True)
+        assert_same_sets(first.load(), SETS)
+        second = write_sets(place, SETS[:1], overwrite=True)
+        assert second.generation > first.generation
+        assert len(open_sets(place)) == 1
+
+
+def test_the_old_store_is_readable_until_the_new_one_is_committed(tmp_path):
+    old = write_sets(tmp_path / "s", SETS)
+    with SetWriter(tmp_path / "s", 1, overwrite=True) as writer:
+        writer.append(random_sets([2], 1))
+        assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+        assert_same_sets(old.load(), SETS)
+    assert open_sets(tmp_path / "s").n_dims == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_replaced_store_is_noticed(tmp_path):
+    old = write_sets(tmp_path / "s", SETS, targets=np.zeros(4))
+    pickled = pickle.dumps(old[1:])
+    write_sets(tmp_path / "s", random_sets([3, 5, 2, 4], seed=1), targets=np.ones(4), overwrite=True)
+    for read in (old.load, lambda: old[0], lambda: old.targets["y"], lambda: pickle.loads(pickled).load()):
+        with pytest.raises(StoreFormatError, match="was replaced"):
+            read()
+
+
+def test_old_views_keep_their_prefix_after_an_append(tmp_path):
+    for place in (MemoryStore(), tmp_path / "s"):
+        old = write_sets(place, SETS[:2], targets=[0, 1])
+        pickled = pickle.dumps(old)
+        new = old.append(SETS[2:], targets=[2, 3])
+        assert new.generation == old.generation + 1 < 2**53
+        assert_same_sets(old.load(), SETS[:2])
+        assert old.targets["y"].tolist() == [0, 1]
+        assert_same_sets(new.load(), SETS)
+    assert_same_sets(pickle.loads(pickled).load(), SETS[:2])
+
+
+def test_other_peoples_files_are_never_replaced(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_sets(tmp_path, SETS, overwrite=True)
+    zarr.create_group(tmp_path / "g")
+    with pytest.raises(FileExistsError, match="not a store of sets"):
+        write_sets(tmp_path / "g", SETS, overwrite=True)
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_sets(tmp_path / "notes.txt", SETS, overwrite=True)
+    (tmp_path / "empty").mkdir()
+    assert len(write_sets(tmp_path / "empty", SETS)) == 4
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_replacement_killed_between_its_renames_is_undone(tmp_path):
+    write_sets(tmp_path / "s", SETS)
+    shutil.move(tmp_path / "s", tmp_path / ".s.replaced")
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        write_sets(tmp_path / "s", SETS[:1])
+    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+
+
+def test_what_a_killed_replacement_moved_aside_does_not_block_the_next(tmp_path):
+    write_sets(tmp_path / "s", SETS)
+    shutil.copytree(tmp_path / "s", tmp_path / ".s.replaced")
+    assert len(write_sets(tmp_path / "s", SETS[:1], overwrite=True)) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_nothing_is_left_where_nothing_was_appended(tmp_path):
+    with pytest.raises(SampleSetError, match="nothing was appended"), SetWriter(tmp_path / "s", 2):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_view_of_a_replaced_store_appends_nothing():
+    memory = MemoryStore()
+    old = write_sets(memory, SETS)
+    write_sets(memory, SETS[:1], overwrite=True)
+    with pytest.raises(StoreFormatError, match="was replaced"):
+        old.append(SETS)
+    assert len(open_sets(memory)) == 1
+
+
+def test_of_two_appending_writers_the_later_goes_on(tmp_path):
+    for place in (MemoryStore(), tmp_path / "s"):
+        write_sets(place, SETS[:1], chunk_rows=1)
+        first, second = SetWriter(place, 2, "a"), SetWriter(place, 2, "a")
+        first.append(SETS[1:2])
+        second.append(SETS[2:])
+        with pytest.raises(StoreFormatError, match="another writer"):
+            first.close()
+        second.close()
+        assert_same_sets(open_sets(place).load(), SETS[[0, 2, 3]])
+
+
+def test_a_commit_in_between_is_noticed(tmp_path):
+    for place in (MemoryStore(), tmp_path / "s"):
+        write_sets(place, SETS[:1])
+        late = SetWriter(place, 2, "a")
+        open_sets(place).append(SETS[1:2])
+        late.append(SETS[2:])
+        with pytest.raises(StoreFormatError, match="another writer"):
+            late.close()
+        assert_same_sets(open_sets(place).load(), SETS[:2])
+    late = SetWriter(tmp_path / "s", 2, overwrite=True)
+    late.append(SETS)
+    open_sets(tmp_path / "s").append(SETS[2:])
+    with pytest.raises(StoreFormatError, match="another writer"):
+        late.close()
+    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+
+
+@pytest.mark.parametrize(
+    ("batch", "extra", "message"),
+    [
+        (random_sets([2], 3), {"targets": [0.0], "ids": ["a"]}, "points to append.*3,.*2,"),
+        (random_sets([2], 2, ()), {"targets": [0.0], "ids": ["a"]}, "have weights but"),
+        (random_sets([2]), {"ids": ["a"]}, "has targets 'y' but the sets to append have none"),
+        (random_sets([2]), {"targets": {"y": [0.0], "z": [0]}, "ids": ["a"]}, "have targets 'z' but"),
+        (random_sets([2]), {"targets": [0], "ids": ["a"]}, "targets 'y' to append have dtype int64"),
+        (random_sets([2]), {"targets": [[0.0]], "ids": ["a"]}, "trailing shape .1,."),
+        (random_sets([2]), {"targets": [0.0]}, "has ids but"),
+        (random_sets([2]), {"targets": [0.0], "ids": [3]}, "ids to append have dtype int64"),
+    ],
+)
+def test_appends_must_fit(batch, extra, message):
+    memory = MemoryStore()
+    store = write_sets(memory, SETS, targets=np.zeros(4), ids=list("abcd"))
+    with pytest.raises(StoreFormatError, match=message):
+        store.append(batch, **extra)
+    writer = SetWriter(MemoryStore(), 2)
+    writer.append(SETS, np.zeros(4), list("abcd"))
+    with pytest.raises(StoreFormatError, match=message):
+        writer.append(batch, **extra)
+    assert len(open_sets(memory)) == 4
+
+
+def test_writers_say_what_they_cannot_do(tmp_path):
+    write_sets(tmp_path / "s", SETS)
+    for call, error, message in (
+        (
+            lambda: SetWriter(tmp_path / "s", 5, "a"),
+            StoreFormatError,
+            "points of 2 dimensions, found n_dims=5",
+        ),
+        (lambda: SetWriter(tmp_path / "s", 2, "r"), ValueError, "mode is 'r'"),
+        (lambda: SetWriter(tmp_path / "t", 0), ValueError, "n_dims is 0"),
+        (lambda: SetWriter(tmp_path / "t", 2, chunk_rows=3), ValueError, "power of two"),
+        (lambda: write_sets(tmp_path / "t", SETS, chunk_rows=4, shards=6), ValueError, "multiple of the 4"),
+        (lambda: SetWriter(tmp_path / "s", 2, "a", chunk_rows=4), ValueError, "leave them out"),
+        (lambda: SetWriter(tmp_path / "t", 2).close(), SampleSetError, "nothing was appended"),
+        (lambda: SetWriter(tmp_path / "t", 2, "a"), FileNotFoundError, "there is no store"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    writer = SetWriter(tmp_path / "s", 2, "a")
+    writer.append(SETS[:0])
+    writer.close()
+    writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        writer.append(SETS)
+    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+
+
+class FullDisk(WrapperStore):
+    """A store on a disk with room for so many more bytes."""
+
+    room = 10**9
+
+    async def set(self, key, value, *args):
+        if len(value) > self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= len(value)
+        await super().set(key, value, *args)
+
+
+def os_error_of(call):
+    try:
+        call()
+    except OSError as error:
+        return error
+    return None
+
+
+def test_a_full_disk_is_reported_and_harms_nothing():
+    more = random_sets([2000, 3000])
+    disk = FullDisk(MemoryStore())
+    write_sets(disk, SETS, targets=np.zeros(4), chunk_rows=64)
+    failures = 0
+    for room in range(0, 60_000, 2_500):
+        disk.room = room
+        error = os_error_of(lambda: open_sets(disk).append(more, targets=np.ones(2)))
+        if error is None:
+            break
+        assert error.errno == errno.ENOSPC
+        failures += 1
+        store = open_sets(disk)
+        assert_same_sets(store.load(), SETS)
+        store.verify()
+    assert failures > 10
+    disk.room = 10**9
+    assert len(open_sets(disk)) == 6
+    open_sets(disk).verify()
+
+
+def test_what_an_append_left_behind_is_written_over(tmp_path):
+    place = tmp_path / "s"
+    write_sets(place, SETS[:1], targets=[0], chunk_rows=2)
+    writer = SetWriter(place, 2, "a")
+    writer.append(random_sets([500], seed=5), targets=[9])
+    del writer
+    store = open_sets(place).append(SETS[1:], targets=[1, 2, 3])
+    assert_same_sets(store.load(), SETS)
+    assert store.targets["y"].tolist() == [0, 1, 2, 3]
+    store.verify()

@@ -1,0 +1,75 @@
+"""A writer killed at any moment leaves a store that opens, verifies, and holds exactly what was committed."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkdist.store
+from dkdist.store import open_sets, write_sets
+
+from .samples import assert_same_sets, counted_batch
+
+HERE = Path(__file__).parent
+
+
+def kill_a_writer(kind, path, seed):
+    """Let a writer run for a moment, kill it, and return the last length it said it had committed."""
+    command = [sys.executable, str(HERE / "appending.py"), kind, str(path), str(seed)]
+    env = {**os.environ, "PYTHONPATH": str(Path(dkdist.store.__file__).parents[2])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as writer:
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(np.random.default_rng(seed).uniform(0, 0.8))
+        writer.kill()
+        said = writer.stdout.read().split()
+    return int(said[-1]) if said else 0
+
+
+def assert_counted(store):
+    n = len(store)
+    assert_same_sets(store.load(), counted_batch(0, n))
+    assert store.targets["y"].tolist() == list(range(n))
+    assert store.ids.tolist() == [str(i) for i in range(n)]
+    assert store.verify().n_sets == n
+
+
+def kill_appends(path, kills):
+    write_sets(path, counted_batch(0, 5), np.arange(5), np.arange(5).astype(str), chunk_rows=256)
+    committed = 5
+    for seed in range(kills):
+        committed = max(committed, kill_a_writer("append", path, seed))
+        store = open_sets(path)
+        assert len(store) >= committed
+        assert_counted(store)
+        committed = len(store)
+    assert committed > 5
+
+
+def kill_replacements(path, kills):
+    write_sets(path, counted_batch(0, 5), np.arange(5), np.arange(5).astype(str))
+    for seed in range(kills):
+        kill_a_writer("replace", path, seed)
+        aside = path.parent / f".{path.name}.replaced"
+        assert_counted(open_sets(path if path.exists() else aside))
+
+
+def test_killed_appends(tmp_path):
+    kill_appends(tmp_path / "s", 5)
+
+
+def test_killed_replacements(tmp_path):
+    kill_replacements(tmp_path / "s", 3)
+
+
+@pytest.mark.chaos
+def test_many_killed_appends(tmp_path):
+    kill_appends(tmp_path / "s", 50)
+
+
+@pytest.mark.chaos
+def test_many_killed_replacements(tmp_path):
+    kill_replacements(tmp_path / "s", 30)
