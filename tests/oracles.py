@@ -32,7 +32,7 @@ def coefficients(x, degrees, weights=None):
 
 
 def series_density(x, degrees, bandwidth, grid, weights=None, floor=1e-6):
-    """The truncated, damped cosine series of the points x at the tensor grid of ``grid``, floored and flat."""
+    """The truncated, damped cosine series of the points x at the tensor grid of ``grid``, floored, flat."""
     p = coefficients(x, degrees, weights)
     for j, (K, h) in enumerate(zip(degrees, bandwidth, strict=True)):
         a = np.arange(K)
@@ -42,7 +42,7 @@ def series_density(x, degrees, bandwidth, grid, weights=None, floor=1e-6):
 
 
 def reflected_density(x, bandwidth, at, weights=None):
-    """Gaussian kernel estimate at the points ``at``, each Gaussian reflected at both walls of the unit cube."""
+    """Gaussian kernel estimate at the points ``at``, each Gaussian reflected at both walls."""
     x = np.asarray(x, np.float64)
     w = np.full(len(x), 1 / len(x)) if weights is None else np.asarray(weights) / np.sum(weights)
     product = np.ones((len(at), len(x)))

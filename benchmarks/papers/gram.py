@@ -2,13 +2,15 @@
 
     python benchmarks/papers/gram.py [--quick] [--output results.json]
 
-50 mixtures in the plane, 2,500 points each; the kernel is exp(-JS / (2 sigma^2)) with sigma^2 the median JS. Reported is
-the squared correlation with the true kernel over all 50 x 50 pairs, the mean over five seeds: for the embedding A
-itself (distances between rows) and for random features z of it (D = 7000, each method). The truth is integrated on a
-200 x 200 grid. The bandwidth is the best of a few on other mixtures (seed 100), which the five seeds do not contain.
-"random frequencies" are the paper's choice (M = 5), "iid" its features.
+50 mixtures in the plane, 2,500 points each; the kernel is exp(-JS / (2 sigma^2)) with sigma^2 the median
+JS. Reported is the squared correlation with the true kernel over all 50 x 50 pairs, the mean over five
+seeds: for the embedding A itself (distances between rows) and for random features z of it (D = 7000, each
+method). The truth is integrated on a 200 x 200 grid. The bandwidth is the best of a few on other mixtures
+(seed 100), which the five seeds do not contain. "random frequencies" are the paper's choice (M = 5), "iid"
+its features.
 
-P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel embeddings (2016).
+P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel
+embeddings (2016).
 """
 
 from __future__ import annotations
@@ -116,7 +118,11 @@ def one_seed(seed: int, n_sets: int, n_points: int, D: int, h: float) -> dict[st
     result = {}
     for name, model, methods in (
         ("A", embedding(h), ("structured", "orthogonal", "iid")),
-        ("A, random frequencies", embedding(h, frequencies="random", n_frequencies=5, random_state=seed), ("iid",)),
+        (
+            "A, random frequencies",
+            embedding(h, frequencies="random", n_frequencies=5, random_state=seed),
+            ("iid",),
+        ),
     ):
         A = model.fit_transform(sets)
         result[name] = corr2(np.exp(-squared_distances(A) / (2 * sigma2)), truth)
@@ -133,20 +139,31 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     args = parser.parse_args(argv)
     n_seeds, n_sets, n_points = (1, 20, 1000) if args.quick else (5, 50, 2500)
-    warnings.filterwarnings("ignore", message="bandwidth .* is much finer", category=UserWarning)  # on purpose
+    warnings.filterwarnings(
+        "ignore", message="bandwidth .* is much finer", category=UserWarning
+    )  # on purpose
     h = choose_bandwidth(n_sets, n_points)
     runs = [one_seed(seed, n_sets, n_points, D=7000, h=h) for seed in range(n_seeds)]
     table = {
         name: {"mean": float(np.mean([r[name] for r in runs])), "std": float(np.std([r[name] for r in runs]))}
         for name in runs[0]
     }
-    print(f"squared correlation with the true kernel, {n_sets} mixtures of {n_points} points, {n_seeds} seed(s); bandwidth {h}")
+    print(
+        f"squared correlation with the true kernel, {n_sets} mixtures of {n_points} points, {n_seeds} seed(s); bandwidth {h}"
+    )
     for name, value in table.items():
         print(f"  {name:<36} {value['mean']:.4f} +- {value['std']:.4f}")
     for name, published in PUBLISHED.items():
         print(f"  {name:<36} {published:.4f}")
     if args.output:
-        record = {"experiment": "gram", "sets": n_sets, "points": n_points, "seeds": n_seeds, "bandwidth": h, "corr2": table}
+        record = {
+            "experiment": "gram",
+            "sets": n_sets,
+            "points": n_points,
+            "seeds": n_seeds,
+            "bandwidth": h,
+            "corr2": table,
+        }
         args.output.write_text(json.dumps(record | {"published": PUBLISHED}, indent=2) + "\n")
     return table
 

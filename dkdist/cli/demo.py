@@ -1,9 +1,10 @@
 """``dkdist demo``: handwritten digits as distributions of ink, from images to the accuracy of two classifiers.
 
-An image is a set of weighted points in the unit square: the centres of its inked pixels, weighted by their ink.
-The Hellinger embedding makes rows whose squared distances are the divergences of two inks, 2,000 random features
-make a Gaussian kernel of these distances linear, and ridge and SGD classifiers are trained on three quarters of
-the digits. Everything goes through the public names of the library, and through stores on disk.
+An image is a set of weighted points in the unit square: the centres of its inked pixels, weighted by their
+ink. The Hellinger embedding makes rows whose squared distances are the divergences of two inks, 2,000
+random features make a Gaussian kernel of these distances linear, and ridge and SGD classifiers are trained
+on three quarters of the digits. Everything goes through the public names of the library, and through stores
+on disk.
 """
 
 from __future__ import annotations

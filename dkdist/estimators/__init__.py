@@ -1,0 +1,1 @@
+"""scikit-learn estimators: conventions, validation, and the wiring between the other rooms."""

@@ -45,7 +45,8 @@ def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], NDArray
 def survey(sets: Sets, domain: Domain | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """(low, high) of all points, after every set was checked: one pass over the data, in blocks.
 
-    Raises `SampleSetError` naming the first set found with negative weights or with points outside a fixed domain.
+    Raises `SampleSetError` naming the first set found with negative weights or with points outside a fixed
+    domain.
     """
     if isinstance(sets, SampleSets):
         return _survey_block(sets, (0, domain))

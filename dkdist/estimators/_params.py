@@ -25,7 +25,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 def positive(name: str, value: Any) -> float:
     """``value`` as a finite float above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a positive number; found {value!r}")
     return float(value)
 
@@ -38,7 +38,7 @@ def draw_seed(random_state: Any) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
+    if type(random_state) is not bool and isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
     raise ValueError(
         f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r}"

@@ -28,37 +28,39 @@ ROLE = 0x44495645  # keeps these random numbers apart from others of the same se
 class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Embed sample sets so that squared Euclidean distances between rows are divergences between distributions.
 
-    Each set's density is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the walls) and
-    evaluated at quadrature nodes x_k; a row holds sqrt(v_k w_j) p(x_k)^(1/2 + i l_j), so that
+    Each set's density is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the
+    walls) and evaluated at quadrature nodes x_k; a row holds sqrt(v_k w_j) p(x_k)^(1/2 + i l_j), so that
 
         |row_p - row_q|^2 ~ d^2(p, q) = int kappa(p(x), q(x)) dx.
 
     Parameters
     ----------
     divergence : {"hellinger", "jensen-shannon", "total-variation", "chi2"} or callable, default="hellinger"
-        kappa(x, y): Hellinger (sqrt x - sqrt y)^2 / 2; Jensen-Shannon in nats; total variation |x - y|; chi2 (Le Cam)
-        (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree one.
+        kappa(x, y): Hellinger (sqrt x - sqrt y)^2 / 2; Jensen-Shannon in nats; total variation |x - y|;
+        chi2 (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree
+        one.
     n_basis : int, default=10
         Cosine basis functions (equally, midpoint nodes) per dimension; twice as many where total variation is
         taken of one-dimensional densities. From four joint dimensions on, the power of two nearest to
         n_basis^3 lattice nodes.
     n_frequencies : int or "auto", default="auto"
-        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for total variation). Hellinger
-        needs one, and it is zero.
+        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for total variation).
+        Hellinger needs one, and it is zero.
     frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
-        Where the frequencies and their weights come from: least squares over density ratios, equal-mass strata of the
-        spectral measure, Gauss quadrature, or independent draws as in the paper. "auto" is "fitted".
+        Where the frequencies and their weights come from: least squares over density ratios, equal-mass
+        strata of the spectral measure, Gauss quadrature, or independent draws as in the paper. "auto" is
+        "fitted".
     bandwidth : float, (d,) sequence or "auto", default="auto"
-        Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each. "auto" is
-        Scott's rule for the typical set, but never below 1 / n_basis, the spacing of the nodes, nor below .15 in
-        five and .19 in six joint dimensions.
+        Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
+        "auto" is Scott's rule for the typical set, but never below 1 / n_basis, the spacing of the nodes,
+        nor below .15 in five and .19 in six joint dimensions.
     domain : {"data", "unit"} or (low, high), default="data"
-        The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the given one
-        (numbers or one per dimension). Points outside a given box are refused; outside the data's bounds they
-        count at the wall, with a warning that counts them.
+        The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the
+        given one (numbers or one per dimension). Points outside a given box are refused; outside the data's
+        bounds they count at the wall, with a warning that counts them.
     structure : {"auto", "joint", "marginal"}, default="auto"
-        Densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then up to 4,096
-        cosine products and lattice nodes, whose integral is good to some 10 %), or of each dimension alone, rows
+        Densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine
+        products and lattice nodes, whose integral is good to some 10 %), or of each dimension alone, rows
         side by side, divergences added. "auto" is joint for d <= 3.
     random_state : int, Generator or None, default=None
         Seed of frequencies="random"; nothing else is random.
@@ -75,24 +77,20 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     Raises
     ------
     SampleSetError
-        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights, points
-        outside a given domain.
+        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative
+        weights, points outside a given domain.
     ValueError
-        For an unknown divergence, rule or structure (with the list of those there are), or a kappa whose spectral
-        measure is negative.
+        For an unknown divergence, rule or structure (with the list of those there are), or a kappa whose
+        spectral measure is negative.
 
-    Notes
-    -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
-    depends on that set alone, bit for bit. `fit` reads the data once (the bounds, and every check). Cost of a set
-    of n points in d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large sets and d = 3 go
-    through a grid, at about 10 ns a point. A row has n_basis^d nodes times twice the number of frequencies (once
-    for Hellinger).
+    Notes ----- A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are
+    float32, and a set's row depends on that set alone, bit for bit. `fit` reads the data once (the bounds,
+    and every check). Cost of a set of n points in d = 2: about 4 us per 200 points and 2 us for the nodes
+    on one core; large sets and d = 3 go through a grid, at about 10 ns a point. A row has n_basis^d nodes
+    times twice the number of frequencies (once for Hellinger).
 
-    References
-    ----------
-    Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel embeddings
-    (2016), sections 3.1 to 3.3; the weights of Table 1 are corrected here.
+    References ---------- Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with
+    approximate kernel embeddings (2016), sections 3.1 to 3.3; the weights of Table 1 are corrected here.
 
     Examples
     --------
@@ -219,11 +217,11 @@ def _domain(given: Any, sets: Sets) -> Domain:
     """The domain that was asked for, after one pass that checks every set against it."""
     d = sets.n_dims
     if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
-        low, high = survey(sets, None)
-        return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=False)
+        smallest, largest = survey(sets, None)
+        return Domain(tuple(map(float, smallest)), tuple(map(float, largest)), fixed=False)
     try:
-        low, high = ([0.0], [1.0]) if isinstance(given, str) else given
-        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in (low, high))
+        sides = (0.0, 1.0) if isinstance(given, str) else given
+        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"

@@ -19,8 +19,8 @@ from dkdist.store.features import FeatureStore, create_features, find_features, 
 def write_features(store: Any, features: Any, *, overwrite: bool = False, verbose: bool = False) -> Any:
     """Write features to a Zarr store, block by block, and return them as they are read from there.
 
-    A run that was stopped goes on where it ended when it is called again with the same features: blocks that are
-    written stay, and only the others are made.
+    A run that was stopped goes on where it ended when it is called again with the same features: blocks
+    that are written stay, and only the others are made.
 
     Parameters
     ----------
@@ -58,7 +58,14 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     missing = target.missing_blocks()
     plan = plan_map(blocks, n_blocks=len(missing), what="write features")
     with plan.announced(verbose) as progress:
-        collect(blocks, _WriteBlock(target), list(range(len(blocks))), only=missing, label="write", progress=progress)
+        collect(
+            blocks,
+            _WriteBlock(target),
+            list(range(len(blocks))),
+            only=missing,
+            label="write",
+            progress=progress,
+        )
     return _lazy(target.finish())
 
 
@@ -102,14 +109,18 @@ def _target(
             "come from another map, seed, source or block size. Choose another place, or pass overwrite=True"
         )
     if found.complete:
-        raise FileExistsError(f"{store} already holds these features: open_features reads them, overwrite=True replaces them")
+        raise FileExistsError(
+            f"{store} already holds these features: open_features reads them, overwrite=True replaces them"
+        )
     return found
 
 
 def _lazy(stored: FeatureStore) -> Any:
     rows = [min(stored.block_rows, stored.n_rows - i * stored.block_rows) for i in range(stored.n_blocks)]
     calls = [(stored, i) for i in range(stored.n_blocks)]
-    return lazy_from_calls(_read_block, calls, rows, stored.n_columns, "stored_features", 4 * stored.n_rows * stored.n_columns)
+    return lazy_from_calls(
+        _read_block, calls, rows, stored.n_columns, "stored_features", 4 * stored.n_rows * stored.n_columns
+    )
 
 
 def _read_block(stored: FeatureStore, i: int) -> NDArray[np.float32]:

@@ -19,18 +19,19 @@ RUNS, RUN_ROWS = 16, 64  # rows that the median is taken from: 16 runs of 64 nei
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Random features z with z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)), so that a linear learner acts as a kernel one.
+    """Random features z with z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)), for kernel learning by linear learners.
 
     Parameters
     ----------
     n_components : int, default=5000
         D, even: D/2 sines followed by D/2 cosines of the same frequencies.
     sigma : float or "median", default="median"
-        Standard deviation of the kernel. "median" is the median distance between rows of a sample of at most 1,024.
+        Standard deviation of the kernel. "median" is the median distance between rows of a sample of at
+        most 1,024.
     method : {"auto", "orthogonal", "structured", "iid"}, default="auto"
-        Independent Gaussian frequencies (the paper's), orthogonal ones, or products of sign flips and Hadamard
-        transforms, which are nearly as good as orthogonal ones and cost D log m instead of D m. "auto" is "structured"
-        above 200 input columns, else "orthogonal".
+        Independent Gaussian frequencies (the paper's), orthogonal ones, or products of sign flips and
+        Hadamard transforms, which are nearly as good as orthogonal ones and cost D log m instead of D m.
+        "auto" is "structured" above 200 input columns, else "orthogonal".
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
 
@@ -46,15 +47,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ValueError
         For an odd n_components, an unknown method, or rows that are all equal under sigma="median".
 
-    Notes
-    -----
-    Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one. The error
-    of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Cost of a row at
-    D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600 ("structured"), and 20 KB written.
+    Notes ----- Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row
+    has norm one. The error of a kernel value has a standard deviation of at most sqrt(1/D), falling as
+    1/sqrt(D). Cost of a row at D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600
+    ("structured"), and 20 KB written.
 
-    References
-    ----------
-    Rahimi, Recht: Random features for large-scale kernel machines (2007). Yu et al.: Orthogonal random features (2016).
+    References ---------- Rahimi, Recht: Random features for large-scale kernel machines (2007). Yu et al.:
+    Orthogonal random features (2016).
 
     Examples
     --------
@@ -157,6 +156,6 @@ def _median(X: Any) -> float:
     sigma = median_distance(sample)
     if sigma == 0:
         raise ValueError(
-            f"sigma='median' needs rows that differ, but the {len(rows)} sampled rows are all equal: give sigma a number"
+            f"sigma='median' needs rows that differ, but the {len(rows)} sampled rows are equal: give sigma a number"
         )
     return sigma

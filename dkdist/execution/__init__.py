@@ -1,0 +1,1 @@
+"""Dask, and only here: lazy arrays, bounded folds over blocks, plans, checkpoints."""

@@ -1,13 +1,13 @@
 """Lazy arrays: one task a block, made from a view of a store or from a block of another lazy array.
 
-Parameters are one key of the graph, whose task draws them from plain numbers, so nothing is scattered and a worker
-that joins late or is replaced just draws them again.
+Parameters are one key of the graph, whose task draws them from plain numbers, so nothing is scattered and a
+worker that joins late or is replaced just draws them again.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import dask.array as da
@@ -16,10 +16,11 @@ from dask._task_spec import GraphNode, Task, TaskRef
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.threaded import get as threaded_get
+from dask.typing import Key
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, Key
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS
 
 I64 = NDArray[np.int64]
 
@@ -27,8 +28,8 @@ I64 = NDArray[np.int64]
 def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
     """Where blocks of whole sets begin and end: (n_blocks + 1,).
 
-    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block; ``block_sets`` is the
-    user's own number of sets instead.
+    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block; ``block_sets``
+    is the user's own number of sets instead.
     """
     most = block_sets or int(np.clip(BLOCK_BYTES // max(1, row_bytes), 1, BLOCK_SETS))
     if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= BLOCK_BYTES:
@@ -82,7 +83,10 @@ def lazy_from_calls(
 
 def even_rows(X: Any) -> Any:
     """X with row blocks of one length, the last one perhaps shorter; an ndarray stays as it is."""
-    if not isinstance(X, da.Array) or len(set(X.chunks[0][:-1])) <= 1 and X.chunks[0][-1] <= X.chunks[0][0]:
+    if not isinstance(X, da.Array):
+        return X
+    *most, last = X.chunks[0]
+    if not most or (len(set(most)) == 1 and last <= most[0]):
         return X
     return X.rechunk({0: int(np.median(X.chunks[0]))})
 
@@ -96,11 +100,11 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
     for i in range(X.numblocks[0]):
         key = (name, i, 0)
         graph[key] = Task(key, function, TaskRef(parameters), TaskRef((X.name, i, 0)))
-    layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])
+    layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])  # type: ignore[list-item]
     return _array(layers, name, X.chunks[0], spec.n_features)
 
 
-def _array(graph: HighLevelGraph, name: str, rows: Sequence[int], columns: int) -> da.Array:
+def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) -> da.Array:
     chunks = (tuple(int(r) for r in rows), (columns,))
     return da.Array(graph, name, chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
 

@@ -7,7 +7,8 @@ by a scheduler. What several blocks need, such as drawn parameters, stays one sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,8 @@ import dask.array as da
 import numpy as np
 from dask._task_spec import GraphNode, Task, convert_legacy_graph
 from dask.base import tokenize
+from dask.typing import Key
 from numpy.typing import NDArray
-
-Key = Hashable
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
@@ -87,7 +87,7 @@ def _array_blocks(X: NDArray[Any]) -> Blocks:
     row_bytes = max(1, X.itemsize * X.shape[1])
     step = int(np.clip(BLOCK_BYTES // row_bytes, 1, BLOCK_SETS))
     bounds = np.append(np.arange(0, len(X), step), len(X)).astype(np.int64)
-    views = [X[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    views = [X[a:b] for a, b in itertools.pairwise(bounds)]
     recipes = [call_recipe(("rows", i), _view, view) for i, view in enumerate(views)]
     return Blocks("rows", bounds, recipes, row_bytes=row_bytes, n_columns=X.shape[1], local=True)
 

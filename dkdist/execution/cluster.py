@@ -43,13 +43,13 @@ def connect(address: str) -> Iterator[str]:
             f"no Dask scheduler answers at {address!r} ({str(error) or 'nothing came back'}): start one with "
             "'dask scheduler' and give the address it prints, or leave it out to run on this machine"
         ) from error
-    with Client(address, timeout=TIMEOUT) as client:  # type: ignore[no-untyped-call]
+    with Client(address, timeout=TIMEOUT) as client:
         threads = client.nthreads().values()
         yield f"{address}: {len(threads)} workers, {sum(threads)} threads"
 
 
 async def _identity(address: str) -> dict[str, Any]:
-    arguments = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
-    async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as scheduler:  # type: ignore[no-untyped-call]
+    arguments = Security().get_connection_args("client")
+    async with rpc(address, timeout=TIMEOUT, connection_args=arguments) as scheduler:
         answer: dict[str, Any] = await scheduler.identity()
         return answer

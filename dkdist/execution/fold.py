@@ -3,8 +3,9 @@
     prepare(0) ─┐   prepare(1) ─┐   prepare(2) ─┐        parallel, at most ``window`` unfolded items alive
     state ──> step ──────────> step ──────────> step     one after another: the state travels, blocks never do
 
-Item j may start only when step j - window is done: an edge of the graph (a credit) says so, because schedulers
-by themselves would let finished blocks pile up before a slow step. Cost: three tasks a job, about 50 us.
+Item j may start only when step j - window is done: an edge of the graph (a credit) says so, because
+schedulers by themselves would let finished blocks pile up before a slow step. Cost: three tasks a job,
+about 50 us.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
+from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, Key, Recipe
+from dkdist.execution.blocks import Blocks, Recipe
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import run
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dask._task_spec import GraphNode
+from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, Key
+from dkdist.execution.blocks import Blocks
 from dkdist.execution.fold import SEGMENT, Recipes, make_task
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import run

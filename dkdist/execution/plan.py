@@ -2,9 +2,9 @@
 
     peak of a process ~ (threads + items waiting) x one block + state
 
-Blocks are counted at their finished size; what is read for one is counted beside it. The limit is the configuration
-``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what a cluster's workers were given, else the memory
-that this machine has free.
+Blocks are counted at their finished size; what is read for one is counted beside it. The limit is the
+configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what a cluster's workers were
+given, else the memory that this machine has free.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ def plan_fold(blocks: Blocks, *, what: str, passes: int, waiting: int, state_byt
     )
 
 
-def _plan(
-    blocks: Blocks, *, n_blocks: int, what: str, passes: int, waiting: int, state_bytes: int
-) -> Plan:
+def _plan(blocks: Blocks, *, n_blocks: int, what: str, passes: int, waiting: int, state_bytes: int) -> Plan:
     rows = np.diff(blocks.bounds).max(initial=0)
     block_bytes = int(rows) * blocks.row_bytes
     read_block = -(-blocks.read_bytes // max(1, len(blocks)))

@@ -12,9 +12,8 @@ from typing import Any
 import dask.threaded
 from dask._task_spec import GraphNode
 from dask.base import get_scheduler
+from dask.typing import Key
 from threadpoolctl import threadpool_limits
-
-from dkdist.execution.blocks import Key
 
 
 def run(graph: Mapping[Key, GraphNode], keys: Sequence[Key], *, local: bool = False) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: one file for each idea, formulas in the symbols of the papers."""

@@ -3,7 +3,8 @@
     Scott's rule, set by set:   h_j = median_i(std of set i along j) * median_i(n_i)^(-1 / (d + 4))
     median heuristic:           sigma = median |x - y| over pairs of rows
 
-An effective sample size (sum w)^2 / sum w^2 stands in for n_i where points are weighted. (Scott 1992; Garreau et al. 2017.)
+An effective sample size (sum w)^2 / sum w^2 stands in for n_i where points are weighted. (Scott 1992;
+Garreau et al. 2017.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def spreads(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64]:
 def scott_bandwidth(std: F64, size: F64, dims: int, least: float) -> F64:
     """Scott's rule from the typical set, never below ``least``: (d,). ``dims`` is that of the estimated density."""
     h = np.median(std, axis=0) * float(np.median(size)) ** (-1 / (dims + 4))
-    return np.maximum(h, least)
+    return np.asarray(np.maximum(h, least))
 
 
 def median_distance(X: NDArray[np.floating]) -> float:

@@ -20,7 +20,7 @@ from dkdist.numerics.cosine import _total, _weights
 from dkdist.numerics.elementary import LOOP, f32
 from dkdist.numerics.separable import separable, three_axes
 
-BATCH = 65536  # points binned before their sum is taken up, so that float32 counts lose nothing
+BATCH = 65536  # points binned before their sum is taken up: float32 counts lose < 0.1 % even in one cell
 WORTHWHILE = {2: 1024, 3: 256}  # set size from which the grid is cheaper than the points, by dimension
 
 F32 = NDArray[np.float32]
@@ -33,7 +33,8 @@ def binned_coefficients(
     """Coefficients of all degrees a_j < degrees[j], for d = 2 or 3: (n_sets, K_1 * .. * K_d) float32."""
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
     tables = three_axes([_table(K) for K in degrees])
-    _binned(points, spans, *_weights(weights), low, scale, *tables, out)
+    first, second, third = tables
+    _binned(points, spans, *_weights(weights), low, scale, first, second, third, out)
     return out
 
 

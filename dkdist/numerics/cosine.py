@@ -2,12 +2,13 @@
 
     C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1,   a_j = 0 .. K_j - 1
 
-The Gaussian estimate reflected at the walls of the unit cube has the coefficients C_a exp(-(pi a h)^2 / 2): the
-bandwidth h only damps them, so one pass over the points serves every bandwidth. Columns of cosines come from the
-Chebyshev recurrence T_{a+1} = 2 cos(pi x) T_a - T_{a-1}; the weights enter through its two starting values.
+The Gaussian estimate reflected at the walls of the unit cube has the coefficients C_a exp(-(pi a h)^2 / 2):
+the bandwidth h only damps them, so one pass over the points serves every bandwidth. Columns of cosines come
+from the Chebyshev recurrence T_{a+1} = 2 cos(pi x) T_a - T_{a-1}; the weights enter through its two
+starting values.
 
 Points are taken 256 at a time in float32. The recurrence amplifies the rounding of a cosine close to +-1: a
-lone point near a wall is off by up to 2e-5 at 16 degrees and 2e-3 at 256, the mean of 200 points by some 100
+lone point near a wall is off by up to 4e-5 at 16 degrees and 1e-2 at 256, the mean of 200 points by some 100
 times less. Cost per point: the recurrences (sum of K_j steps), then one multiply-add for each coefficient. A
 set's coefficients depend on that set alone, so on no block, thread or neighbour.
 """
@@ -37,8 +38,9 @@ def tensor_coefficients(
 ) -> F32:
     """Coefficients of all degrees a_j < degrees[j], for d = 1, 2 or 3: (n_sets, K_1 * .. * K_d) float32.
 
-    ``spans`` (n_sets, 2) are the first row of each set and the row after its last; ``scale`` is 1 / (high - low)
-    for each dimension. Points outside the box count at its wall. The dimensions are the columns from ``column`` on.
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last; ``scale`` is 1 / (high -
+    low) for each dimension. Points outside the box count at its wall. The dimensions are the columns from
+    ``column`` on.
     """
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
     kernel = (_tensor_1, _tensor_2, _tensor_3)[len(degrees) - 1]
@@ -46,9 +48,7 @@ def tensor_coefficients(
     return out
 
 
-def term_coefficients(
-    points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64
-) -> F32:
+def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64) -> F32:
     """Coefficients of the listed terms, for any d: (n_sets, n_terms) float32.
 
     ``terms`` is what `ball_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.

@@ -2,8 +2,9 @@
 
     p(x) = sum_a C_a prod_j g_j(a_j) cos(pi a_j x_j),   g_j(0) = 1,  g_j(a) = 2 exp(-(pi a h_j)^2 / 2)
 
-This is the kernel density estimate on [0,1]^d whose Gaussian of standard deviation h_j is reflected at the walls,
-so it integrates to one; h is damping alone. Truncated series dip a little below zero: the user of p floors it.
+This is the kernel density estimate on [0,1]^d whose Gaussian of standard deviation h_j is reflected at the
+walls, so it integrates to one; h is damping alone. Truncated series dip a little below zero: the user of p
+floors it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Branch-free float32 elementary functions that compilers can vectorise inside our loops.
 
-Cody-Waite range reduction followed by minimax polynomials (the classic Cephes single-precision ones). Errors
-stay below 2 units in the last place of float32 (absolute 1.2e-7 for sine and cosine of phases up to 1e5, 1.8e-7
-for cospi).
+Cody-Waite range reduction followed by minimax polynomials (the classic Cephes single-precision ones).
+Errors stay below 2 units in the last place of float32 (absolute 1.2e-7 for sine and cosine of phases up to
+1e5, 1.8e-7 for cospi).
 
 ``LOOP`` are the floating-point freedoms given to elementwise loops: fused multiply-add, no NaN or infinity.
-``reassoc`` is left out on purpose: it would undo the two-part constants of the range reduction. ``SUM`` adds it
-for plain dot products, where a fixed vector order of summation is wanted.
+``reassoc`` is left out on purpose: it would undo the two-part constants of the range reduction. ``SUM``
+adds it for plain dot products, where a fixed vector order of summation is wanted.
 """
 
 from __future__ import annotations

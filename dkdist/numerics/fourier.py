@@ -1,9 +1,11 @@
 """Random Fourier features of a Gaussian kernel, from a matrix of frequencies.
 
-    z(x) = sqrt(2/D) (sin Wx, cos Wx),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)),   W = (D/2, m) rows / sigma
+    z(x) = sqrt(2/D) (sin Wx, cos Wx),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)),   W = (D/2, m) rows /
+    sigma
 
-The product Wx is taken over tiles of 128 rows, the last one padded, so that a row's bits depend on no other row.
-Cost of a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al. 2016.)
+The product Wx is taken over tiles of 128 rows, the last one padded, so that a row's bits depend on no other
+row. Cost of a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al.
+2016.)
 """
 
 from __future__ import annotations

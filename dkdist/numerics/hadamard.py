@@ -1,11 +1,12 @@
 """Structured random Fourier features: the frequency matrix is a product of sign flips and Hadamard transforms.
 
-    W = diag(s) / sigma  H D_3 H D_2 H D_1 / L^(3/2),   D_i random signs, s_r chi-distributed, L a power of two >= m
+    W = diag(s) / sigma  H D_3 H D_2 H D_1 / L^(3/2),   D_i random signs, s_r chi-distributed, L a power of
+    two >= m
 
-A product Wx then costs 3 L log2 L additions for every L frequencies instead of 2 m L flops, and its rows are
-orthogonal, so it approximates the kernel better than independent ones (Yu et al. 2016, "structured orthogonal
-random features"). Sixteen rows are transformed side by side, one to each lane of a vector register; lanes never
-meet, so a row's bits depend on no other row.
+A product Wx then costs 3 L log2 L additions for every L frequencies instead of 2 m L flops, and its rows
+are orthogonal, so it approximates the kernel better than independent ones (Yu et al. 2016, "structured
+orthogonal random features"). Sixteen rows are transformed side by side, one to each lane of a vector
+register; lanes never meet, so a row's bits depend on no other row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def padded_length(m: int) -> int:
 def structured_features(X: F32, signs: F32, scales: F32, out: F32) -> None:
     """Fill ``out`` (n, 2F) with the features of rows ``X`` (n, m).
 
-    ``signs`` (n_blocks, 3, L) are +1 or -1, ``scales`` (F,) the row lengths over L^(3/2) sigma, F <= n_blocks L.
+    ``signs`` (n_blocks, 3, L) are +1 or -1, ``scales`` (F,) the row lengths over L^(3/2) sigma, F <=
+    n_blocks L.
     """
     _structured(X, signs, scales, f32(1 / np.sqrt(len(scales))), out)
 

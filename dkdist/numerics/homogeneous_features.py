@@ -28,7 +28,7 @@ def n_parts(frequencies: F64) -> int:
 def homogeneous_features(
     p: F32, node_weights: F64, frequencies: F64, masses: F64, out: F32, first: int = 0
 ) -> None:
-    """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, with features of densities ``p`` (n_sets, n_nodes)."""
+    """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes)."""
     order = np.argsort(frequencies != 0, kind="stable")  # zero frequencies first
     _features(
         p,

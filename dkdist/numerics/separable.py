@@ -1,6 +1,7 @@
 """Apply a matrix along each axis of a 3-D array: Y = (D1 x D2 x D3) X, as three small matrix products.
 
-A missing dimension is an axis of length one with the 1 x 1 matrix [1], so d = 1, 2 and 3 are one piece of code.
+A missing dimension is an axis of length one with the 1 x 1 matrix [1], so d = 1, 2 and 3 are one piece of
+code.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What embeddings are made of: specifications in plain numbers, and the tables drawn from them."""

@@ -2,8 +2,8 @@
 
     points --cosine coefficients--> C --damping, nodes--> density p(x_k) --p^(1/2 + i l_j)--> row of features
 
-A `DivergenceSpec` is a record of plain numbers: it can be compared, hashed, stored as JSON and sent in a graph.
-`draw` makes the tables it stands for; every process that needs them draws its own and gets the same.
+A `DivergenceSpec` is a record of plain numbers: it can be compared, hashed, stored as JSON and sent in a
+graph. `draw` makes the tables it stands for; every process that needs them draws its own and gets the same.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class DivergenceParameters:
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall.
 
-        A row depends on its own set alone, bit for bit. Cost for d = 2, n = 200 at the defaults: about 6 us a set.
+        A row depends on its own set alone, bit for bit. Cost for d = 2, n = 200 at the defaults: about 6 us
+        a set.
         """
         out = np.empty((len(sets), self.spec.n_features), np.float32)
         spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)

@@ -3,9 +3,9 @@
     /          attrs.dkdist = {format, version, n_rows, n_columns, fingerprint, generation, complete}
     features   f4 (n, m)   chunks (rows of a block, m)   fill NaN   blosc(lz4, shuffle) -> crc32c
 
-One block is one chunk and has one writer, so a chunk that is there is a block that is done, and a killed writer
-leaves whole chunks. ``fingerprint`` names the rows' origin (map, seed and generation of the source): a writer goes
-on with an unfinished store only if it is the same.
+One block is one chunk and has one writer, so a chunk that is there is a block that is done, and a killed
+writer leaves whole chunks. ``fingerprint`` names the rows' origin (map, seed and generation of the source):
+a writer goes on with an unfinished store only if it is the same.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class FeatureStore:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
 
 
-def create_features(store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str) -> FeatureStore:
+def create_features(
+    store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str
+) -> FeatureStore:
     """Begin a store of features; nothing but its metadata is written."""
     address = as_address(store)
     created = FeatureStore(
@@ -107,7 +109,7 @@ def create_features(store: Any, n_rows: int, n_columns: int, block_rows: int, fi
         dtype="float32",
         fill_value=np.nan,
         overwrite=True,  # of an array that was begun and never named by the root
-        compressors=[BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
+        compressors=[BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()],
     )
     created._write_attrs()
     return created
@@ -137,8 +139,10 @@ def find_features(store: Any) -> FeatureStore | None:
         raise StoreFormatError(f"{address.label} has a newer format version: upgrade dkdist")
     numbers = [record.get(name) for name in FIELDS]
     if record.get("version") != VERSION or any(type(v) is not int or v < 1 for v in numbers):
-        raise StoreFormatError(f"the 'dkdist' attributes of {address.label} make no sense: {record}. {RESTORE}")
-    fields = dict(zip(FIELDS, numbers, strict=True))
+        raise StoreFormatError(
+            f"the 'dkdist' attributes of {address.label} make no sense: {record}. {RESTORE}"
+        )
+    fields: dict[str, Any] = dict(zip(FIELDS, numbers, strict=True))
     return FeatureStore(
         address=address, fingerprint=str(record["fingerprint"]), complete=bool(record["complete"]), **fields
     )

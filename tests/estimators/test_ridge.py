@@ -13,7 +13,8 @@ from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, Ridg
 
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier
 from dkdist.execution.fold import fold
-from tests.estimators.problems import smooth_problem
+
+from .problems import smooth_problem
 
 ALPHAS = [0.01, 1.0, 30.0, 1000.0]
 

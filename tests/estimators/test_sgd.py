@@ -24,7 +24,8 @@ from dkdist.estimators._epochs import HELD_OUT
 from dkdist.estimators._learning import draw_seed
 from dkdist.execution.checkpoint import Checkpoint
 from dkdist.learners.rows import choose_held_out
-from tests.estimators.problems import smooth_problem
+
+from .problems import smooth_problem
 
 
 def small(n: int = 700, d: int = 8, seed: int = 0) -> tuple[Any, Any, Any]:

@@ -10,7 +10,7 @@ from dkdist.numerics.binning import BATCH, binned_coefficients
 from dkdist.numerics.density import basis_table, tensor_density
 
 DEGREES = {2: (12, 16), 3: (8, 12, 4)}
-ROUNDING = 5e-6
+ROUNDING = 3e-5
 
 
 def binned(points, degrees, weights=None, low=None, scale=None):
@@ -53,15 +53,16 @@ def test_the_bound_is_what_the_text_says_and_is_reached():
 
 
 @pytest.mark.parametrize(("d", "n"), [(2, 1024), (3, 256)])
-def test_density_of_spread_points_is_off_by_less_than_one_percent(d, n):
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+def test_density_is_off_by_less_than_one_percent_of_its_peak(d, n, spread):
     rng = np.random.default_rng(d)
     degrees, h = (16,) * d, 0.1
     tables = [basis_table((np.arange(10) + 0.5) / 10, 16, h)] * d
     for _ in range(5):
-        points = np.clip(rng.random(d) + 0.15 * rng.standard_normal((n, d)), 0, 1).astype(np.float32)
+        points = np.clip(rng.random(d) + spread * rng.standard_normal((n, d)), 0, 1).astype(np.float32)
         exact = coefficients(points, degrees).astype(np.float32).reshape(1, -1)
         p, q = (tensor_density(C, tables) for C in (exact, binned(points, degrees)[None]))
-        assert np.abs(p - q).max() < 0.01  # the mean density is 1
+        assert np.abs(p - q).max() < 0.01 * p.max()
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -86,8 +87,10 @@ def test_boxes_are_scaled():
 def test_sets_of_many_batches_lose_no_counts():
     points = np.random.default_rng(0).random((2 * BATCH + 77, 2)).astype(np.float32) ** 2
     error = binned(points, (8, 8)).reshape(8, 8) - coefficients(points, (8, 8))
-    assert np.abs(error[:3, :3]).max() < 5e-5
-    assert abs(error[0, 0]) < 2e-5
+    assert (np.abs(error) <= aliasing_bound((8, 8)) / 4 + ROUNDING).all()
+    assert abs(error[0, 0]) < 5e-6
+    in_one_cell = np.full((BATCH, 2), 0.3, np.float32)
+    assert abs(binned(in_one_cell, (8, 8))[0] - 1) < 1e-3
 
 
 @given(sizes=st.lists(st.integers(1, 400), min_size=2, max_size=5), seed=st.integers(0, 2**31))

@@ -36,7 +36,7 @@ def test_tensor_coefficients_are_the_direct_sum(d, weighted, sizes, seed):
     assert found.shape == (len(sizes), np.prod(DEGREES[d]))
     for row, (a, b) in zip(found, spans, strict=True):
         expected = coefficients(points[a:b], DEGREES[d], None if weights is None else weights[a:b])
-        np.testing.assert_allclose(row, expected.ravel(), rtol=0, atol=2e-5)
+        np.testing.assert_allclose(row, expected.ravel(), rtol=0, atol=4e-5)
 
 
 @pytest.mark.parametrize("d", [4, 5])
@@ -51,7 +51,7 @@ def test_listed_terms_are_the_direct_sum(d, weighted, sizes, seed):
     for row, (a, b) in zip(found, spans, strict=True):
         product = np.cos(np.pi * points[a:b, None, :].astype(np.float64) * exponents).prod(axis=2)
         expected = np.average(product, axis=0, weights=None if weights is None else weights[a:b])
-        np.testing.assert_allclose(row, expected, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(row, expected, rtol=0, atol=4e-5)
 
 
 @pytest.mark.parametrize("axes", [(3.0, 3.0, 3.0, 3.0), (4.2, 1.0, 2.5, 0.4), (2.0,) * 5, (2.3,) * 6])
@@ -76,14 +76,14 @@ def test_boxes_are_scaled_and_points_outside_count_at_the_wall(d):
     points = (low - 5 + (high - low + 10) * rng.random((400, d))).astype(np.float32)
     found = tensor_coefficients(points, spans_of([400]), None, low, 1 / (high - low), DEGREES[d])[0]
     scaled = np.clip((points.astype(np.float64) - low) / (high - low), 0, 1)
-    np.testing.assert_allclose(found, coefficients(scaled, DEGREES[d]).ravel(), rtol=0, atol=2e-5)
+    np.testing.assert_allclose(found, coefficients(scaled, DEGREES[d]).ravel(), rtol=0, atol=4e-5)
 
 
 def test_a_column_can_be_taken_alone():
     points = random_points(0, 300, 5)
     for j in range(5):
         found = tensor_coefficients(points, spans_of([300]), None, *UNIT[5], (12,), column=j)[0]
-        np.testing.assert_allclose(found, coefficients(points[:, j : j + 1], (12,)), rtol=0, atol=2e-5)
+        np.testing.assert_allclose(found, coefficients(points[:, j : j + 1], (12,)), rtol=0, atol=4e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
@@ -95,7 +95,7 @@ def test_codes_are_points(dtype):
     np.testing.assert_allclose(found, as_floats, rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize(("K", "bound"), [(16, 2e-5), (64, 3e-4), (256, 3e-3)])
+@pytest.mark.parametrize(("K", "bound"), [(16, 4e-5), (64, 6e-4), (256, 1e-2)])
 def test_rounding_next_to_a_wall_is_as_documented(K, bound):
     points = (np.geomspace(1e-6, 0.05, 300)[:, None]).astype(np.float32)
     points = np.concatenate([points, 1 - points])

@@ -1,0 +1,42 @@
+# Everything sets itself up: a virtual environment in .venv, the installation, then the job.
+# `make test VENV=/somewhere/else` uses another environment.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test check chaos bench clean
+
+demo: $(VENV)/.demo-ready
+	$(BIN)/dkdist demo
+
+test: check
+
+# Format, lint, types, the contract between rooms, then tests and doctests with warnings as errors.
+check: $(VENV)/.dev-ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -m "not chaos and not slow"
+
+# Kills and corruptions at full length.
+chaos: $(VENV)/.dev-ready
+	$(BIN)/pytest -m "chaos or slow"
+
+bench: $(VENV)/.dev-ready
+	$(BIN)/python benchmarks/speed.py
+
+$(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

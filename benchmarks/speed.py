@@ -1,0 +1,306 @@
+"""Speed and accuracy of the main road, printed as tables.
+
+    python benchmarks/speed.py [embedding] [road] [memory] [--quick] [--output results.json]
+
+embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000,
+10^d basis),
+            the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain NumPy
+            (n_e = 4000 Monte Carlo points, M = 5 random frequencies, independent features) timed in the
+            same run
+road        from a store to a fitted SGD model on two threads, against the same numerics in a bare loop on
+two threads memory      peak memory of a fit over 200,000 sets against one over 20,000, each in a process of
+its own
+
+Times are medians; compare ratios within a run, since machines differ and are noisy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+from machine import describe_machine
+from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
+
+import dkdist as dk
+
+D = 5000
+
+
+def mixture_sets(n_sets: int, n: int, d: int, seed: int = 0) -> dk.SampleSets:
+    """Sets from random Gaussian mixtures in the unit cube, 1 to 5 components each."""
+    rng = np.random.default_rng(seed)
+    k = 5
+    means, spread = rng.random((n_sets, k, d)), rng.uniform(0.03, 0.25, (n_sets, k, d))
+    z = rng.integers(0, k, (n_sets, n)) % rng.integers(1, k + 1, (n_sets, 1))
+    x = np.take_along_axis(means, z[:, :, None], 1)
+    x += np.take_along_axis(spread, z[:, :, None], 1) * rng.standard_normal((n_sets, n, d))
+    x = np.clip(1 - np.abs(1 - np.abs(x)), 0, 1)  # reflected into the cube
+    return dk.SampleSets(x.reshape(-1, d), np.arange(n_sets + 1) * n)
+
+
+def median_time(run: Callable[[], Any], repeats: int) -> float:
+    run()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+# ---------------------------------------------------------------------------------------------- embedding
+
+
+def reflected_kde(points: np.ndarray, nodes: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """The estimate itself, image by image, in float64: what the cosine series stands for. Tensor grid of nodes."""
+    d = points.shape[1]
+    factors = []
+    for j in range(d):
+        images = np.concatenate(
+            [points[:, j] + 2 * m for m in (-1, 0, 1)] + [2 * m - points[:, j] for m in (0, 1)]
+        )
+        kernel = np.exp(-((nodes[:, None] - images) ** 2) / (2 * h[j] ** 2)) / (np.sqrt(2 * np.pi) * h[j])
+        factors.append(kernel.reshape(len(nodes), -1, len(points)).sum(1))
+    grid = {1: "an->a", 2: "an,bn->ab", 3: "an,bn,cn->abc"}[d]
+    return np.einsum(grid, *factors, optimize=True).ravel() / len(points)
+
+
+def reference_distances(sets: dk.SampleSets, h: np.ndarray, n_pairs: int) -> np.ndarray:
+    """Jensen-Shannon divergences of the estimates of sets 0-1, 2-3, .. by a fine Gauss-Legendre rule."""
+    d = sets.n_dims
+    x, w = np.polynomial.legendre.leggauss({1: 400, 2: 80, 3: 40}[d])
+    x, w = (x + 1) / 2, w / 2
+    weights = np.ones(1)
+    for _ in range(d):
+        weights = np.outer(weights, w).ravel()
+    result = []
+    for i in range(n_pairs):
+        p, q = (
+            np.maximum(reflected_kde(sets[2 * i + side].astype(np.float64), x, h), 1e-6) for side in (0, 1)
+        )
+        kappa = 0.5 * (p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q)))
+        result.append(float(weights @ kappa))
+    return np.array(result)
+
+
+def paper_recipe(points: list[np.ndarray], h: float, seed: int = 0) -> Callable[[], None]:
+    """P1 as printed, in NumPy, for d = 2: Monte Carlo projections on 10^2 cosines, random frequencies, iid features."""
+    rng = np.random.default_rng(seed)
+    n_e, M, V = 4000, 5, 10
+    nodes = rng.random((n_e, 2))
+    a = np.arange(V)
+    cosines = np.cos(np.pi * nodes[:, :, None] * a) * np.where(a == 0, 1, np.sqrt(2))
+    basis = (cosines[:, 0, :, None] * cosines[:, 1, None, :]).reshape(n_e, -1)
+    lam = rng.standard_normal(M)  # the law of the frequencies does not change the cost
+    W = rng.standard_normal((D // 2, 2 * M * V * V))
+
+    def run() -> None:
+        for x in points:
+            d2 = ((nodes[:, None] - x[None]) ** 2).sum(-1)
+            p = np.exp(-d2 / (2 * h**2)).mean(1) / (2 * np.pi * h**2) + 1e-12
+            g = np.sqrt(p)[:, None] * np.exp(1j * np.outer(np.log(p), lam))
+            A = basis.T @ g / n_e
+            A = np.concatenate([A.real.ravel(), A.imag.ravel()])
+            phase = W @ A
+            np.concatenate([np.sin(phase), np.cos(phase)])
+
+    return run
+
+
+def bench_embedding(quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    for d, n, n_sets, target in ((1, 200, 8192, 100_000), (2, 200, 4096, 25_000), (3, 2048, 512, 4_000)):
+        sets = mixture_sets(n_sets, n, d)
+        with threadpool_limits(1):
+            embed = dk.DivergenceEmbedding("jensen-shannon", domain="unit").fit(sets)
+            features = dk.RandomFourierFeatures(D, random_state=0).fit(embed.transform(sets[:512]))
+            spec, frequencies = embed.spec_.draw(), features.spec_.draw()
+            n_pairs = (20 if quick else 200) if d < 3 else (5 if quick else 40)
+
+            def block(
+                rows: slice, spec: Any = spec, frequencies: Any = frequencies, sets: Any = sets
+            ) -> None:
+                frequencies.transform(spec.embed(sets[rows]))
+
+            step = 512
+
+            def run(n_sets: int = n_sets, step: int = step, block: Any = block) -> None:
+                for a in range(0, n_sets, step):
+                    block(slice(a, a + step))
+
+            seconds = median_time(run, 3 if quick else 7)
+            alone = median_time(lambda spec=spec, sets=sets: spec.embed(sets[:512]), 7) / min(512, n_sets)  # type: ignore[misc]
+            A = spec.embed(sets[: 2 * n_pairs]).astype(np.float64)
+            d2 = ((A[0::2] - A[1::2]) ** 2).sum(1)
+            truth = reference_distances(sets, embed.bandwidth_, n_pairs)
+            error = float(np.sqrt(np.mean((d2 - truth) ** 2) / np.mean(truth**2)))
+            row = {
+                "d": d, "n": n, "features": A.shape[1], "sets_per_s": n_sets / seconds, "target": target,
+                "embedding_us": alone * 1e6, "total_us": seconds / n_sets * 1e6, "rms_error": error,
+            }  # fmt: skip
+            if d == 2:
+                few = [sets[i].astype(np.float64) for i in range(4 if quick else 20)]
+                paper = median_time(paper_recipe(few, float(embed.bandwidth_[0])), 3) / len(few)
+                row |= {"paper_us": paper * 1e6, "ratio_to_paper": paper / (seconds / n_sets)}
+        rows.append(row)
+    print("one thread, Jensen-Shannon, D = 5000, 10^d basis")
+    print("  d     n  features    sets/s   (target)  us/set  of which A  rms error of d^2   x paper in NumPy")
+    for r in rows:
+        ratio = f"{r['ratio_to_paper']:.0f} ({r['paper_us']:.0f} us)" if "paper_us" in r else ""
+        print(
+            f"  {r['d']} {r['n']:>5} {r['features']:>9} {r['sets_per_s']:>9,.0f} {r['target']:>10,}"
+            f" {r['total_us']:>7.1f} {r['embedding_us']:>11.1f} {r['rms_error']:>16.2%}   {ratio}"
+        )
+    return rows
+
+
+# ---------------------------------------------------------------------------------------------- the whole road
+
+
+def write_store(path: str, n_sets: int) -> np.ndarray:
+    """Two classes of mixtures, 200 points in the plane."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, n_sets)
+    with dk.SetWriter(path, n_dims=2) as writer:
+        for a in range(0, n_sets, 10_000):
+            k = y[a : a + 10_000]
+            means = rng.uniform(0.2, 0.8, (len(k), 2, 2))
+            z = rng.integers(0, 2, (len(k), 200)) * k[:, None]
+            x = np.take_along_axis(means, z[:, :, None].repeat(2, 2), 1)
+            x = np.clip(x + 0.08 * rng.standard_normal(x.shape), 0, 1).astype(np.float32)
+            writer.append(dk.SampleSets(x.reshape(-1, 2), np.arange(len(k) + 1) * 200), targets=k)
+    return y
+
+
+def pipeline(epochs: int) -> Any:
+    return make_pipeline(
+        dk.DivergenceEmbedding("jensen-shannon"),
+        dk.RandomFourierFeatures(D, random_state=0),
+        dk.IncrementalSGDClassifier(n_epochs=epochs, random_state=0),
+    )
+
+
+def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows: int = 1024) -> None:
+    """The same numerics without store, graph or scheduler: two threads make features, steps are taken in order."""
+    from dkdist.learners.rows import Rows
+    from dkdist.learners.sgd import Objective, State, prepare, step
+
+    spec, frequencies = model[0].spec_.draw(), model[1].spec_.draw()
+    objective = Objective("log_loss", model[-1].alpha, model[-1].eta0_, n_classes=2)
+    state = State.start(1, D, np.dtype(np.float32))
+
+    def make(a: int) -> Any:
+        part = sets[a : a + rows]
+        Z = frequencies.transform(spec.embed(part))
+        held = np.zeros(len(part), bool)
+        extra = Rows((a,), (len(part),), D, y[a : a + rows], held, seed=(a,))
+        return prepare(np.dtype(np.float32), iter([Z]), extra)
+
+    with ThreadPoolExecutor(2) as pool, threadpool_limits(1):
+        waiting: list[Future[Any]] = []
+        for _ in range(epochs):
+            for a in range(0, len(sets), rows):
+                waiting.append(pool.submit(make, a))
+                if len(waiting) == 4:
+                    state = step(objective, state, waiting.pop(0).result())
+        while waiting:
+            state = step(objective, state, waiting.pop(0).result())
+
+
+def bench_road(quick: bool) -> dict[str, Any]:
+    n_sets, epochs = (10_240, 2) if quick else (51_200, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        y = write_store(f"{folder}/sets.zarr", n_sets)
+        sets = dk.open_sets(f"{folder}/sets.zarr")
+        loaded = sets.load()
+        model = pipeline(epochs)
+        with dask.config.set(num_workers=2):
+            model.fit(sets[:2048], y[:2048])  # compile
+            ratios, roads, loops = [], [], []
+            for _ in range(1 if quick else 5):
+                start = time.perf_counter()
+                model.fit(sets, y)
+                middle = time.perf_counter()
+                bare_loop(model, loaded, y, epochs)
+                end = time.perf_counter()
+                roads.append(middle - start)
+                loops.append(end - middle)
+                ratios.append(roads[-1] / loops[-1])
+    row = {
+        "sets": n_sets, "epochs": epochs, "road_s": float(np.median(roads)), "bare_loop_s": float(np.median(loops)),
+        "ratio": float(np.median(ratios)), "target": 1.15,
+    }  # fmt: skip
+    print(
+        f"store to fitted SGD, {n_sets:,} sets, {epochs} epochs, two threads: {row['road_s']:.2f} s; the same numerics in "
+        f"a bare loop: {row['bare_loop_s']:.2f} s; ratio {row['ratio']:.3f} (target 1.15)"
+    )
+    return row
+
+
+# ---------------------------------------------------------------------------------------------- memory
+
+
+def fit_and_measure(path: str) -> float:
+    """Peak resident memory of this process, MB, after a fit over a store."""
+    sets = dk.open_sets(path)
+    pipeline(1).fit(sets, sets.targets["y"])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def bench_memory(quick: bool) -> dict[str, Any]:
+    sizes = (4_000, 20_000) if quick else (20_000, 200_000)
+    peaks = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n_sets in sizes:
+            path = f"{folder}/{n_sets}.zarr"
+            write_store(path, n_sets)
+            command = [sys.executable, __file__, "--measure", path]
+            peaks.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    row = {"sets": sizes, "peak_mb": peaks, "ratio": peaks[1] / peaks[0], "target": 1.2}
+    print(
+        f"peak memory of a fit: {peaks[0]:.0f} MB over {sizes[0]:,} sets, {peaks[1]:.0f} MB over {sizes[1]:,}; "
+        f"ratio {row['ratio']:.3f} (target 1.2)"
+    )
+    return row
+
+
+PARTS: dict[str, Callable[[bool], Any]] = {
+    "embedding": bench_embedding,
+    "road": bench_road,
+    "memory": bench_memory,
+}
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure (everything)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.measure:
+        print(fit_and_measure(args.measure))
+        return {}
+    machine = describe_machine()
+    print(machine)
+    figures = {"machine": machine} | {part: PARTS[part](args.quick) for part in args.parts or PARTS}
+    if args.output:
+        args.output.write_text(json.dumps(figures, indent=2) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    main()
