@@ -120,12 +120,6 @@ def _one_lane(
 ) -> Position:
     start, jobs = position.done, lanes[0][position.done :]
     progress.advance(_n_blocks(lanes[0][:start]))
-    before, ends = progress.done, np.cumsum([len(job.blocks) for job in jobs])
-
-    def after_segment(state: State, done: int) -> None:
-        progress.advance(before + int(ends[done - 1]) - progress.done)
-        save(replace(position, states=(state,), done=start + done))
-
     state = fold(
         course.blocks,
         jobs,
@@ -134,7 +128,8 @@ def _one_lane(
         position.states[0],
         label="sgd",
         window=course.window,
-        on_segment=after_segment,
+        on_segment=lambda state, done: save(replace(position, states=(state,), done=start + done)),
+        progress=progress,
     )
     return replace(position, states=(state,), done=start + len(jobs))
 
@@ -152,9 +147,10 @@ def _many_lanes(
             Job(tuple(i for job in turn for i in job.blocks), (state, [job.extra for job in turn]))
             for turn, state in zip(turns, position.states, strict=True)
         ]
-        states = fold(course.blocks, jobs, work, _append, (), label="sgd_lane", window=len(jobs))
+        states = fold(
+            course.blocks, jobs, work, _append, (), label="sgd_lane", window=len(jobs), progress=progress
+        )
         position = replace(position, states=states, done=start + ROUND)
-        progress.advance(_n_blocks(jobs))
         save(position)
     return position
 

@@ -91,14 +91,14 @@ class _IncrementalRidge(BaseEstimator):
         self.alpha_errors_ = np.full(len(alphas), np.nan)
         with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
             work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
-            parts = fold(blocks, jobs, work, merge_parts, (), label="ridge", window=window)
-            progress.advance(len(blocks))
+            parts = fold(blocks, jobs, work, merge_parts, (), label="ridge", window=window, progress=progress)
             equations = centred(parts[0], centre)
             if again:
                 known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)
                 second, none = partial(leave_one_out, known), np.zeros(len(alphas))
-                sums = fold(blocks, jobs, second, np.add, none, label="ridge_loo", window=JOBS)
-                progress.advance(len(blocks))
+                sums = fold(
+                    blocks, jobs, second, np.add, none, label="ridge_loo", window=JOBS, progress=progress
+                )
                 self.alpha_errors_ = sums / targets.size
         if split:
             self.alpha_errors_ = held_out_errors(equations, parts[1], alphas)
@@ -133,8 +133,8 @@ def _window(blocks: Blocks, split: bool) -> int:
 
 
 def _plan(blocks: Blocks, what: str, split: bool, again: bool) -> Plan:
-    """Five matrices to decompose one (C, its vectors, as much again to work with), four to merge one."""
-    state_bytes = 8 * blocks.n_columns**2 * max(5, 4 * (1 + split))
+    """Five matrices to decompose one (C, its vectors, room to work); to merge, those that wait and two."""
+    state_bytes = 8 * blocks.n_columns**2 * max(5, (_window(blocks, split) + 2) * (1 + split))
     return plan_fold(blocks, what=what, passes=1 + again, waiting=1, state_bytes=state_bytes)
 
 

@@ -11,33 +11,27 @@ about 50 us.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, Recipe
+from dkdist.execution.blocks import Blocks
+from dkdist.execution.jobs import Job, Work, job_task
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import run
+
+__all__ = ["Job", "fold"]
 
 WINDOW = 4
 SEGMENT = 128
 
 
-@dataclass(frozen=True)
-class Job:
-    """One item of a fold: the blocks it is made from, and what else ``prepare`` needs to know of them."""
-
-    blocks: tuple[int, ...]
-    extra: Any = None
-
-
 def fold(
     blocks: Blocks,
     jobs: Sequence[Job],
-    prepare: Callable[[Iterator[Any], Any], Any],
+    prepare: Work,
     step: Callable[[Any, Any], Any],
     state: Any,
     *,
@@ -53,10 +47,9 @@ def fold(
     """
     for start in range(0, len(jobs), SEGMENT):
         segment = jobs[start : start + SEGMENT]
-        graph, last = _segment_graph(blocks, segment, prepare, step, state, label, window)
-        state = run(graph, [last], local=blocks.local)[0]
-        if progress is not None:
-            progress.advance(len(segment))
+        graph, last, credits = _segment_graph(blocks, segment, prepare, step, state, label, window)
+        weights = {credit: len(job.blocks) for credit, job in zip(credits, segment, strict=True)}
+        state = run(graph, [last], watch=weights, progress=progress, local=blocks.local)[0]
         if on_segment is not None:
             on_segment(state, start + len(segment))
     return state
@@ -65,59 +58,24 @@ def fold(
 def _segment_graph(
     blocks: Blocks,
     jobs: Sequence[Job],
-    prepare: Callable[[Iterator[Any], Any], Any],
+    prepare: Work,
     step: Callable[[Any, Any], Any],
     state: Any,
     label: str,
     window: int,
-) -> tuple[dict[Key, GraphNode], Key]:
+) -> tuple[dict[Key, GraphNode], Key, list[Key]]:
     token = uuid.uuid4().hex
-    item, new_state, credit = (f"{label}_{what}-{token}" for what in ("block", "step", "done"))
+    item, new_state, credit, work = (f"{label}_{what}-{token}" for what in ("block", "step", "done", "work"))
     graph: dict[Key, GraphNode] = dict(blocks.shared)
+    graph[work] = DataNode(work, prepare)
     graph[(new_state, -1)] = DataNode((new_state, -1), state)
     for j, job in enumerate(jobs):
-        recipes = Recipes(tuple(blocks.recipes[i] for i in job.blocks))
+        recipes = [blocks.recipes[i] for i in job.blocks]
         after = [TaskRef((credit, j - window))] if j >= window else []
-        graph[(item, j)] = make_task((item, j), prepare, recipes, job.extra, after)
+        graph[(item, j)] = job_task((item, j), TaskRef(work), recipes, job.extra, after)
         graph[(new_state, j)] = Task((new_state, j), step, TaskRef((new_state, j - 1)), TaskRef((item, j)))
         graph[(credit, j)] = Task((credit, j), _done, TaskRef((new_state, j)))
-    return graph, (new_state, len(jobs) - 1)
-
-
-@dataclass(frozen=True)
-class Recipes:
-    """The recipes of one job, opaque to the scheduler: they run inside the job's own task."""
-
-    recipes: tuple[Recipe, ...]
-
-    @property
-    def needs(self) -> list[Key]:
-        """Shared keys that any of the recipes uses, each once."""
-        return list(dict.fromkeys(key for recipe in self.recipes for key in recipe.needs))
-
-
-def make_task(
-    key: Key,
-    function: Callable[[Iterator[Any], Any], Any],
-    recipes: Recipes,
-    extra: Any,
-    after: Sequence[TaskRef] = (),
-) -> Task:
-    """The task that makes the recipes' blocks, one at a time, and gives them to ``function``."""
-    needs = recipes.needs
-    refs = [TaskRef(need) for need in needs]
-    return Task(key, _call, function, recipes, extra, tuple(needs), *refs, *after)
-
-
-def _call(
-    function: Callable[[Iterator[Any], Any], Any],
-    recipes: Recipes,
-    extra: Any,
-    needs: tuple[Key, ...],
-    *values: Any,
-) -> Any:
-    shared = dict(zip(needs, values, strict=False))  # what follows the needs are credits
-    return function((recipe.run(shared) for recipe in recipes.recipes), extra)
+    return graph, (new_state, len(jobs) - 1), [(credit, j) for j in range(len(jobs))]
 
 
 def _done(state: Any) -> None:

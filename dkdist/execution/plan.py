@@ -14,16 +14,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import dask
 import numpy as np
 import psutil
-from dask.base import get_scheduler
 from dask.utils import format_bytes, parse_bytes
 
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.progress import Progress
+from dkdist.execution.run import active_client
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,8 @@ def _threads_and_limit(local: bool) -> tuple[int, int]:
     configured = dask.config.get("dkdist.memory-limit", None)
     limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
     threads = os.cpu_count() or 1
-    client: Any = None if local else getattr(get_scheduler(), "__self__", None)
-    if client is not None and hasattr(client, "scheduler_info"):
+    client = None if local else active_client()
+    if client is not None:
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
         limits = [w["memory_limit"] for w in workers if w["memory_limit"]]
         threads = max([w["nthreads"] for w in workers], default=threads)

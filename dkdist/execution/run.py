@@ -12,12 +12,62 @@ from typing import Any
 import dask.threaded
 from dask._task_spec import GraphNode
 from dask.base import get_scheduler
+from dask.callbacks import Callback
 from dask.typing import Key
 from threadpoolctl import threadpool_limits
 
+from dkdist.execution.progress import Progress
 
-def run(graph: Mapping[Key, GraphNode], keys: Sequence[Key], *, local: bool = False) -> list[Any]:
-    """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on this machine's threads)."""
-    scheduler = None if local else get_scheduler()
+
+def run(
+    graph: Mapping[Key, GraphNode],
+    keys: Sequence[Key],
+    *,
+    watch: Mapping[Key, int] | None = None,
+    progress: Progress | None = None,
+    local: bool = False,
+) -> list[Any]:
+    """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on this machine's threads).
+
+    ``progress`` advances by ``watch[key]`` whenever such a key is done.
+    """
+    watch = watch if progress is not None and watch is not None else {}
+    client = None if local else active_client()
     with threadpool_limits(1):
-        return list((scheduler or dask.threaded.get)(dict(graph), list(keys)))
+        if client is not None:
+            return _on_cluster(client, graph, keys, watch, progress)
+        scheduler = (None if local else get_scheduler()) or dask.threaded.get
+        with Callback(posttask=_Advance(watch, progress)):
+            return list(scheduler(dict(graph), list(keys)))
+
+
+def active_client() -> Any | None:
+    """The client of the cluster that work goes to, if there is one."""
+    client = getattr(get_scheduler(), "__self__", None)
+    return client if hasattr(client, "scheduler_info") else None
+
+
+def _on_cluster(
+    client: Any,
+    graph: Mapping[Key, GraphNode],
+    keys: Sequence[Key],
+    watch: Mapping[Key, int],
+    progress: Progress | None,
+) -> list[Any]:
+    if progress is None or not progress.show:
+        return list(client.get(dict(graph), list(keys)))
+    futures = client.get(dict(graph), [*keys, *watch], sync=False)
+    for future, n in zip(futures[len(keys) :], watch.values(), strict=True):
+        future.add_done_callback(lambda _, n=n: progress.advance(n))
+    return list(client.gather(futures[: len(keys)]))
+
+
+class _Advance:
+    """Told of every finished task by Dask's local schedulers."""
+
+    def __init__(self, watch: Mapping[Key, int], progress: Progress | None) -> None:
+        self.watch, self.progress = watch, progress
+
+    def __call__(self, key: Key, *_: Any) -> None:
+        if self.progress is not None and key in self.watch:
+            self.progress.advance(self.watch[key])

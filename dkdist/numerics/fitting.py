@@ -75,10 +75,8 @@ def _starts(divergence: Divergence, n: int, ratio: float) -> list[F64]:
 
     From the second start, one frequency more is never worse.
     """
-    if divergence.smooth:
-        start = gauss(divergence, n)[0]
-    else:
-        start = np.geomspace(2.0 / np.log(ratio), 1.5 / _LEAST_SPREAD, n)
+    spread = np.geomspace(2.0 / np.log(ratio), 1.5 / _LEAST_SPREAD, n)
+    start = gauss(divergence, n)[0] if divergence.smooth else spread
     if n == 1:
         return [start]
     fixed = 1 if divergence.atom > 0 else 0

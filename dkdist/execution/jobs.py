@@ -1,0 +1,53 @@
+"""Jobs: one task of a graph that makes one or more blocks and uses them up.
+
+What a job runs is one shared key of the graph, so that a large function (a model that predicts, say) travels once to
+each worker and not once with each task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dask._task_spec import Task, TaskRef
+from dask.typing import Key
+
+from dkdist.execution.blocks import Recipe
+
+Work = Callable[[Iterator[Any], Any], Any]
+"""Given an iterator over a job's blocks (each made when it is asked for) and the job's extra."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Which blocks a task is made from, and what else its work needs to know of them."""
+
+    blocks: tuple[int, ...]
+    extra: Any = None
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """The recipes of one job, opaque to the scheduler: they run inside the job's own task."""
+
+    recipes: tuple[Recipe, ...]
+
+    @property
+    def needs(self) -> list[Key]:
+        """Shared keys that any of the recipes uses, each once."""
+        return list(dict.fromkeys(key for recipe in self.recipes for key in recipe.needs))
+
+
+def job_task(
+    key: Key, work: TaskRef, recipes: Sequence[Recipe], extra: Any, after: Sequence[TaskRef] = ()
+) -> Task:
+    """The task that makes the recipes' blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
+    together = Recipes(tuple(recipes))
+    needs = together.needs
+    return Task(key, _call, work, together, extra, tuple(needs), *map(TaskRef, needs), *after)
+
+
+def _call(work: Work, recipes: Recipes, extra: Any, needs: tuple[Key, ...], *values: Any) -> Any:
+    shared = dict(zip(needs, values, strict=False))  # what follows the needs are credits
+    return work((recipe.run(shared) for recipe in recipes.recipes), extra)
