@@ -17,7 +17,7 @@ from dkdist.estimators._params import draw_seed, one_of, whole
 from dkdist.numerics.bandwidth import scott_bandwidth, spreads
 from dkdist.numerics.divergences import Divergence, divergence
 from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
-from dkdist.parameters.divergence import DivergenceSpec, finest_bandwidth
+from dkdist.parameters.divergence import DivergenceSpec, finest_bandwidth, lattice_size
 from dkdist.parameters.domain import Domain
 
 STRUCTURES = ("auto", "joint", "marginal")
@@ -52,15 +52,15 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "fitted".
     bandwidth : float, (d,) sequence or "auto", default="auto"
         Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
-        "auto" is Scott's rule for the typical set, but never below 1 / n_basis, the spacing of the nodes,
-        nor below .15 in five and .19 in six joint dimensions.
+        "auto" is Scott's rule for the typical set, but never below the spacing of the nodes: 1 / n_basis, or
+        about n_basis^(-3/d) for the lattice of d >= 4 joint dimensions.
     domain : {"data", "unit"} or (low, high), default="data"
         The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the
         given one (numbers or one per dimension). Points outside a given box are refused; outside the data's
         bounds they count at the wall, with a warning that counts them.
     structure : {"auto", "joint", "marginal"}, default="auto"
         Densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine
-        products and lattice nodes, whose integral is good to some 10 %), or of each dimension alone, rows
+        products at lattice nodes, whose integral is good to some 3 %), or of each dimension alone, rows
         side by side, divergences added. "auto" is joint for d <= 3.
     random_state : int, Generator or None, default=None
         Seed of frequencies="random"; nothing else is random.
@@ -184,7 +184,10 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             sample = sample_of(sets)
             std, size = spreads(sample.points, sample.offsets, sample.weights)
             scale = domain.low_and_scale[1].astype(np.float64)
-            least = max(1 / n_basis, finest_bandwidth(d) if structure == "ball" else 0)
+            spacing, finest = 1 / n_basis, 0.0
+            if structure == "ball":
+                spacing, finest = lattice_size(n_basis) ** (-1 / d), finest_bandwidth(d)
+            least = max(spacing, finest)
             h = scott_bandwidth(std * scale, size, 1 if structure == "marginal" else d, least)
         else:
             h = np.asarray(self.bandwidth, dtype=np.float64)

@@ -19,9 +19,10 @@ _LAW_TOLERANCE = 1e-9  # relative to x + y
 
 
 def evaluate(kappa: Kappa, x: F64, y: F64) -> F64:
-    """kappa(x, y) as float64, silent about 0/0: what comes of it is judged by its values."""
+    """kappa(x, y) as float64, silent about 0/0; kappa(0, 0) = 0 by homogeneity, whatever a formula says there."""
     with np.errstate(all="ignore"):
-        return np.asarray(kappa(x, y), dtype=np.float64)
+        values = np.asarray(kappa(x, y), dtype=np.float64)
+    return np.where((x == 0) & (y == 0), 0.0, values) if values.shape == np.shape(x) else values
 
 
 def check_laws(kappa: Kappa) -> None:
@@ -76,6 +77,5 @@ def _check_finite(kappa: Kappa, x: F64, y: F64, values: F64) -> None:
     if not np.all(np.isfinite(values)):
         i = np.unravel_index(int(np.argmax(~np.isfinite(values))), values.shape)
         raise ValueError(
-            f"kappa({x[i]:.6g}, {y[i]:.6g}) = {values[i]}: expected a finite number for all x, y >= 0, (0, "
-            "0) included."
+            f"kappa({x[i]:.6g}, {y[i]:.6g}) = {values[i]}: expected a finite number for all x, y >= 0."
         )

@@ -1,0 +1,31 @@
+"""A divergence of your own: any symmetric function kappa(x, y), homogeneous of degree one, with a positive measure.
+
+Here the member beta = 2 of the family of Österreicher and Vajda (2003), sqrt(x^2 + y^2) - (x + y) / sqrt 2. Its spectral
+measure is found by the library; a kappa that is no squared distance is refused.
+"""
+
+import numpy as np
+
+import dkdist as dk
+
+
+def kappa(x, y):
+    return np.sqrt(x**2 + y**2) - (x + y) / np.sqrt(2)
+
+
+# Sets from Beta(a, b), whose densities are known, so that the divergence can be checked by quadrature.
+rng = np.random.default_rng(0)
+parameters = [(2, 5), (5, 2), (3, 3)]
+sets = [rng.beta(a, b, size=(20_000, 1)) for a, b in parameters]
+A = dk.DivergenceEmbedding(kappa, n_basis=20, bandwidth=0.04, domain="unit").fit_transform(sets)
+
+x = (np.arange(10_000) + 0.5) / 10_000
+exact = [30 * x * (1 - x) ** 4, 30 * x**4 * (1 - x), 30 * x**2 * (1 - x) ** 2]
+for i, j in [(0, 1), (0, 2), (1, 2)]:
+    found = ((A[i] - A[j]) ** 2).sum()
+    print(f"Beta{parameters[i]} and Beta{parameters[j]}: {found:.4f}, exactly {kappa(exact[i], exact[j]).mean():.4f}")
+
+try:
+    dk.DivergenceEmbedding(lambda x, y: (x - y) ** 4 / (x + y) ** 3).fit(sets)
+except ValueError as error:
+    print(f"refused: {error}")

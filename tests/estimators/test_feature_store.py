@@ -1,0 +1,121 @@
+"""Features on disk: round trip, resume, and refusal of what does not belong together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+
+def features(seed: int = 0, rows: int = 100, chunk: int = 30) -> da.Array:
+    values = np.random.default_rng(seed).standard_normal((rows, 6)).astype(np.float32)
+    return da.from_array(values, chunks=(chunk, 6))
+
+
+def test_round_trip_of_lazy_and_numpy_features(tmp_path: Path) -> None:
+    X = features()
+    back = dk.write_features(tmp_path / "x.zarr", X)
+    np.testing.assert_array_equal(back.compute(), X.compute())
+    np.testing.assert_array_equal(dk.open_features(tmp_path / "x.zarr").compute(), X.compute())
+    again = dk.write_features(tmp_path / "y.zarr", X.compute())
+    np.testing.assert_array_equal(again.compute(), X.compute())
+
+
+def test_uneven_blocks_are_evened_out(tmp_path: Path) -> None:
+    X = features().rechunk({0: (10, 40, 25, 25)})
+    np.testing.assert_array_equal(dk.write_features(tmp_path / "x.zarr", X).compute(), X.compute())
+
+
+def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+    made: list[int] = []
+    fail = [True]
+
+    def block(values: np.ndarray, block_id: tuple[int, int]) -> np.ndarray:
+        made.append(block_id[0])
+        if fail[0] and block_id[0] == 3:
+            raise RuntimeError("power cut")
+        return values
+
+    values = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
+
+    def lazy() -> da.Array:
+        source = da.from_array(values, chunks=(10, 4))
+        return da.Array(
+            {("same", i, 0): (lambda b, i=i: block(b, (i, 0)), (source.name, i, 0)) for i in range(5)}
+            | dict(source.__dask_graph__()),
+            "same",
+            source.chunks,
+            dtype=np.float32,
+        )
+
+    with dask.config.set(scheduler="synchronous"), pytest.raises(RuntimeError, match="power cut"):
+        dk.write_features(tmp_path / "x.zarr", lazy())
+    done = {int(p.parent.name) for p in (tmp_path / "x.zarr/features/c").glob("*/0")}
+    with pytest.raises(dk.StoreFormatError, match=r"not complete .* call write_features again"):
+        dk.open_features(tmp_path / "x.zarr")
+    assert 0 < len(done) < 5
+    made.clear()
+    fail[0] = False
+    back = dk.write_features(tmp_path / "x.zarr", lazy())
+    assert set(made) == set(range(5)) - done
+    np.testing.assert_array_equal(back.compute(), values)
+
+
+def test_other_features_are_refused(tmp_path: Path) -> None:
+    dk.write_features(tmp_path / "x.zarr", features(0))
+    with pytest.raises(FileExistsError, match="already holds these features"):
+        dk.write_features(tmp_path / "x.zarr", features(0))
+    with pytest.raises(ValueError, match=r"other features.*overwrite=True"):
+        dk.write_features(tmp_path / "x.zarr", features(1))
+    back = dk.write_features(tmp_path / "x.zarr", features(1), overwrite=True)
+    np.testing.assert_array_equal(back.compute(), features(1).compute())
+
+
+def test_other_peoples_places_are_left_alone(tmp_path: Path) -> None:
+    dk.write_sets(tmp_path / "sets.zarr", [np.zeros((3, 2))])
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos/me.png").write_bytes(b"png")
+    with pytest.raises(dk.StoreFormatError, match="something else"):
+        dk.write_features(tmp_path / "sets.zarr", features(), overwrite=True)
+    with pytest.raises(FileExistsError, match="not empty"):
+        dk.write_features(tmp_path / "photos", features(), overwrite=True)
+    assert dk.open_sets(tmp_path / "sets.zarr").n_points == 3
+
+
+@pytest.mark.parametrize("damage", ["missing", "flipped"])
+def test_a_lost_or_damaged_block_is_refused(tmp_path: Path, damage: str) -> None:
+    back = dk.write_features(tmp_path / "x.zarr", features())
+    chunk = tmp_path / "x.zarr/features/c/2/0"
+    if damage == "missing":
+        os.remove(chunk)
+    else:
+        raw = bytearray(chunk.read_bytes())
+        raw[len(raw) // 2] ^= 4
+        chunk.write_bytes(raw)
+    with pytest.raises(dk.StoreFormatError, match="block 2 of"):
+        back.compute()
+
+
+def test_an_embedding_resumes_in_another_process(tmp_path: Path) -> None:
+    """The fingerprint of an embedding of a store is the same wherever it is computed."""
+    import subprocess
+    import sys
+
+    rng = np.random.default_rng(0)
+    dk.write_sets(tmp_path / "sets.zarr", [rng.random((9, 2)) for _ in range(20)])
+    script = (
+        "import sys, dkdist as dk\n"
+        "s = dk.open_sets(sys.argv[1])\n"
+        "A = dk.DivergenceEmbedding('jensen-shannon', domain='unit').fit(s).transform(s)\n"
+        "Z = dk.RandomFourierFeatures(20, random_state=0).fit(A).transform(A)\n"
+        "print(Z.name)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "sets.zarr")]
+    names = {subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)}
+    assert len(names) == 1

@@ -1,0 +1,174 @@
+"""`RandomFourierFeatures`: the kernel it stands for, its options, dask against numpy, scikit-learn's own checks."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dkdist as dk
+
+METHODS = ("iid", "orthogonal", "structured")
+
+
+REFUSED = "the check sets n_components = 1, and an odd number is refused"
+SET_ONE_COMPONENT = (
+    "check_dont_overwrite_parameters",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_fit2d_1sample",
+    "check_fit2d_1feature",
+    "check_fit2d_predict1d",
+)
+
+
+@parametrize_with_checks(
+    [dk.RandomFourierFeatures(64, random_state=0)],
+    expected_failed_checks=lambda estimator: dict.fromkeys(SET_ONE_COMPONENT, REFUSED),
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def test_what_the_refused_checks_ask_for(X):
+    features = dk.RandomFourierFeatures(64, random_state=0)
+    before = set(vars(features))
+    features.fit(X)
+    assert all(name.endswith("_") for name in set(vars(features)) - before)
+    z = features.transform(X)
+    order = np.random.default_rng(0).permutation(len(X))
+    np.testing.assert_array_equal(features.transform(X[order]), z[order])
+    np.testing.assert_array_equal(
+        np.concatenate([features.transform(X[i : i + 1]) for i in range(40)]), z[:40]
+    )
+    with pytest.raises(ValueError, match=r"1 sampled rows"):
+        features.fit(X[:1])
+    assert features.fit(X[:, :1]).transform(X[:, :1]).shape == (700, 64)
+    with pytest.raises(ValueError, match=r"Reshape your data"):
+        features.transform(X[:, 0])
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((700, 30)).astype(np.float32)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sigma", [3.0, "median"])
+def test_inner_products_are_the_kernel(X, method, sigma):
+    features = dk.RandomFourierFeatures(20_000, sigma=sigma, method=method, random_state=0)
+    z = features.fit_transform(X[:40]).astype(np.float64)
+    kernel = np.exp(-pdist(X[:40].astype(np.float64), "sqeuclidean") / (2 * features.sigma_**2))
+    np.testing.assert_allclose((z @ z.T)[np.triu_indices(40, 1)], kernel, atol=0.035)  # 5 / sqrt(D)
+
+
+def test_sigma_is_the_median_distance(X):
+    found = dk.RandomFourierFeatures(10).fit(X).sigma_
+    assert found == pytest.approx(np.median(pdist(X)), rel=1e-5)
+    assert dk.RandomFourierFeatures(10, sigma=2).fit(X).sigma_ == 2.0
+
+
+def test_sigma_of_many_rows_comes_from_a_sample_spread_over_them(X):
+    many = np.concatenate([X, X + 1, X - 2, X, X * 3]).astype(np.float32)
+    found = dk.RandomFourierFeatures(10).fit(many).sigma_
+    assert found == pytest.approx(np.median(pdist(many[::3])), rel=0.1)
+    assert dk.RandomFourierFeatures(10).fit(da.from_array(many, chunks=(301, 30))).sigma_ == found
+
+
+@pytest.mark.parametrize(("m", "method"), [(5, "orthogonal"), (200, "orthogonal"), (201, "structured")])
+def test_method_follows_the_number_of_columns(m, method):
+    X = np.random.default_rng(0).random((5, m))
+    assert dk.RandomFourierFeatures(10).fit(X).spec_.method == method
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("chunks", [(700, 30), (128, 30), (1, 30), ((13, 600, 87), 30), (200, 7)])
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_dask_equals_numpy_bit_for_bit(X, method, chunks, scheduler):
+    if chunks == (1, 30):
+        X = X[:50]
+    features = dk.RandomFourierFeatures(100, method=method, random_state=0).fit(X)
+    lazy = features.transform(da.from_array(X, chunks=chunks))
+    assert lazy.dtype == np.float32
+    assert lazy.chunks[1] == (100,)
+    with dask.config.set(scheduler=scheduler):
+        np.testing.assert_array_equal(lazy.compute(), features.transform(X))
+
+
+def test_row_chunks_are_kept_and_graph_keys_follow_from_content(X):
+    features = dk.RandomFourierFeatures(100, random_state=0).fit(X)
+    source = da.from_array(X, chunks=(300, 30))
+    assert features.transform(source).chunks == ((300, 300, 100), (100,))
+    assert features.transform(source).name == features.transform(source).name
+    other = dk.RandomFourierFeatures(100, random_state=1).fit(X)
+    assert features.transform(source).name != other.transform(source).name
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int16])
+def test_other_dtypes_are_taken_as_float32(X, dtype):
+    typed = (X * 10).astype(dtype)
+    features = dk.RandomFourierFeatures(60, random_state=0).fit(typed.astype(np.float32))
+    expected = features.transform(typed.astype(np.float32))
+    np.testing.assert_array_equal(features.transform(typed), expected)
+    np.testing.assert_array_equal(features.transform(da.from_array(typed, chunks=100)).compute(), expected)
+
+
+def test_large_input_is_cut_without_a_trace(X):
+    many = np.tile(X, (4, 1))
+    features = dk.RandomFourierFeatures(200, random_state=0).fit(X)
+    np.testing.assert_array_equal(features.transform(many), np.tile(features.transform(X), (4, 1)))
+
+
+@pytest.mark.parametrize("seed", [3, np.random.default_rng(3), np.random.RandomState(3), None])
+def test_random_state_of_any_kind(X, seed):
+    features = dk.RandomFourierFeatures(40, random_state=seed).fit(X)
+    np.testing.assert_array_equal(features.transform(X), features.transform(X))
+
+
+def test_one_seed_gives_one_result_and_another_gives_another(X):
+    def transformed(seed):
+        return dk.RandomFourierFeatures(40, random_state=seed).fit_transform(X)
+
+    np.testing.assert_array_equal(transformed(1), transformed(1))
+    assert np.abs(transformed(1) - transformed(2)).max() > 0.1
+    generator = np.random.default_rng(0)
+    assert np.abs(transformed(generator) - transformed(generator)).max() > 0.1  # a generator moves on
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 7}, r"n_components must be even, half sines and half cosines; found 7: use 8"),
+        ({"n_components": 0}, r"n_components must be a whole number >= 2"),
+        ({"n_components": 10.0}, r"n_components must be a whole number"),
+        (
+            {"method": "sobol"},
+            r"method must be one of 'auto', 'iid', 'orthogonal', 'structured'; found 'sobol'",
+        ),
+        ({"sigma": 0}, r"sigma must be a positive number; found 0"),
+        ({"sigma": "mean"}, r"sigma must be a positive number; found 'mean'"),
+        ({"random_state": 1.5}, r"random_state must be None, a whole number >= 0 or a numpy Generator"),
+    ],
+)
+def test_wrong_options_say_what_was_expected(X, options, message):
+    with pytest.raises(ValueError, match=message):
+        dk.RandomFourierFeatures(**options).fit(X)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e3])
+def test_equal_rows_have_no_median(value):
+    with pytest.raises(ValueError, match=r"the 20 sampled rows are equal: give sigma a number"):
+        dk.RandomFourierFeatures(10).fit(np.full((20, 3), value))
+
+
+def test_dask_arrays_that_do_not_fit_are_refused(X):
+    features = dk.RandomFourierFeatures(10, sigma=1.0).fit(X)
+    with pytest.raises(ValueError, match=r"X has 29 features, but RandomFourierFeatures is expecting 30"):
+        features.transform(da.from_array(X[:, :29]))
+    with pytest.raises(ValueError, match=r"expected a 2-D dask array"):
+        features.transform(da.from_array(X[:, 0]))
+    unknown = da.from_array(X)[da.from_array(X[:, 0] > 0)]
+    for call in (features.transform, dk.RandomFourierFeatures(10).fit):
+        with pytest.raises(ValueError, match=r"unknown length: call X\.compute_chunk_sizes\(\) first"):
+            call(unknown)

@@ -1,0 +1,199 @@
+"""Bad input is refused by name, before any long work starts; what is said names the set and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+
+def sets(n: int = 8, d: int = 2) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [rng.random((5 + i, d)) for i in range(n)]
+
+
+def with_set(i: int, bad: Any) -> list[Any]:
+    given = sets()
+    given[i] = bad
+    return given
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (with_set(3, np.zeros((0, 2))), r"set 3 is empty.*Drop it"),
+        (with_set(3, np.array([[0.1, np.nan]])), r"point 0 of set 3 is nan in column 1.*finite"),
+        (with_set(3, np.array([[np.inf, 0.0]])), r"point 0 of set 3 is inf in column 0"),
+        (with_set(3, np.array([[1e39, 0.0]])), r"set 3 is inf.*float32"),
+        (with_set(3, np.zeros((4, 5))), r"set 3 has 5 dimensions.*set 0 has 2"),
+        ([], r"at least one set"),
+        (np.zeros((4, 2)), r"found an array of shape \(4, 2\).*Give \[X\] for one set"),
+        ("sets", r"found str"),
+    ],
+)
+def test_bad_sets_are_named_by_every_entrance(given: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(dk.SampleSetError, match=message):
+        dk.DivergenceEmbedding().fit(given)
+    with pytest.raises(dk.SampleSetError, match=message):
+        dk.write_sets(tmp_path / "bad.zarr", given)
+    assert not (tmp_path / "bad.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([0, 4, 2, 6], r"not monotone: set 1 would go from 4 to 2"),
+        ([0, 3, 3, 6], r"set 1 is empty"),
+        ([0, 2, 4], r"offsets end at 4 .* but there are 6 points"),
+        ([1, 4, 6], r"must start at 0, found 1"),
+        ([0.0, 6.0], r"n_sets \+ 1 integers"),
+    ],
+)
+def test_bad_offsets(offsets: list[Any], message: str) -> None:
+    with pytest.raises(dk.SampleSetError, match=message):
+        dk.SampleSets(np.zeros((6, 2)), offsets)
+
+
+def test_points_outside_a_given_domain_are_named_before_work_starts(tmp_path: Path) -> None:
+    given = with_set(5, np.array([[0.5, 0.5], [0.5, 1.25]]))
+    stored = dk.write_sets(tmp_path / "sets.zarr", given)
+    for X in (given, stored):
+        with pytest.raises(
+            dk.SampleSetError, match=r"point 1 of set 5 is 1\.25 in column 1, outside the given domain"
+        ):
+            dk.DivergenceEmbedding(domain="unit").fit(X)
+    fitted = dk.DivergenceEmbedding(domain="unit").fit(sets())
+    with pytest.raises(dk.SampleSetError, match=r"point 1 of set 5"):
+        fitted.transform(given)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (-1.0, r"weight of point 0 of set 2 is -1\.0.*must be >= 0"),
+        (0.0, r"the weights of set 2 sum to 0"),
+    ],
+)
+def test_weights_that_are_no_measure(weights: float, message: str, tmp_path: Path) -> None:
+    given = [np.full(len(x), weights if i == 2 else 1.0) for i, x in enumerate(sets())]
+    collection = dk.SampleSets.from_arrays(sets(), weights=given)
+    for X in (collection, dk.write_sets(tmp_path / "w.zarr", collection)):
+        with pytest.raises(dk.SampleSetError, match=message):
+            dk.DivergenceEmbedding().fit(X)
+
+
+def test_targets_of_another_length(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'y' has 7 .* 8 sets"):
+        dk.write_sets(tmp_path / "t.zarr", sets(), targets=np.zeros(7))
+    assert not (tmp_path / "t.zarr").exists()
+    lazy = dk.DivergenceEmbedding().fit_transform(dk.write_sets(tmp_path / "u.zarr", sets()))
+    with pytest.raises(ValueError, match=r"X has 8 rows but y has 7 targets"):
+        dk.IncrementalRidge().fit(lazy, np.zeros(7))
+
+
+def test_unknown_divergence_lists_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"kullback.*hellinger.*jensen-shannon|jensen-shannon.*hellinger"):
+        dk.DivergenceEmbedding("kullback").fit(sets())
+
+
+@pytest.mark.parametrize(
+    ("kappa", "message"),
+    [
+        (lambda x, y: (x - y) ** 4 / (x + y) ** 3, "negative"),
+        (lambda x, y: (x - y) * np.log(x / y), r"kappa\(1, 0\) = .*expected a finite number"),
+        (lambda x, y: (x - y) ** 2, "not homogeneous of degree 1"),
+        (lambda x, y: np.abs(x - y) + x, "not symmetric"),
+    ],
+)
+def test_a_kappa_that_is_no_squared_distance(kappa: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dk.DivergenceEmbedding(kappa).fit(sets())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_basis": 1}, "n_basis must be a whole number >= 2; found 1"),
+        ({"n_frequencies": 0}, "n_frequencies must be a whole number >= 1"),
+        ({"frequencies": "sobol"}, "frequencies must be one of .*'fitted'.*found 'sobol'"),
+        ({"structure": "tree"}, "structure must be one of 'auto', 'joint', 'marginal'"),
+        ({"bandwidth": -1.0}, "bandwidth must be a positive number"),
+        ({"bandwidth": [0.1, 0.1, 0.1]}, "or 2 of them"),
+        ({"bandwidth": "scott"}, "bandwidth must be one of 'auto'"),
+        ({"domain": "sphere"}, "domain must be one of 'data', 'unit'"),
+        ({"domain": (1.0, 0.0)}, "low < high"),
+        ({"domain": 3}, r"domain must be 'data', 'unit' or \(low, high\)"),
+        ({"random_state": -1, "frequencies": "random"}, "random_state must be None"),
+    ],
+)
+def test_parameters_of_the_embedding(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dk.DivergenceEmbedding(**parameters).fit(sets())
+
+
+def test_too_many_joint_dimensions_and_coefficients() -> None:
+    with pytest.raises(ValueError, match=r"density in 7 dimensions.*structure='marginal'"):
+        dk.DivergenceEmbedding(structure="joint").fit(sets(d=7))
+    with (
+        pytest.raises(ValueError, match="cosine coefficients a set"),
+        pytest.warns(UserWarning, match="much finer"),
+    ):
+        dk.DivergenceEmbedding(bandwidth=0.005).fit(sets(d=3)).transform(sets(d=3))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        dk.DivergenceEmbedding(),
+        dk.RandomFourierFeatures(10),
+        dk.IncrementalRidge(),
+        dk.IncrementalSGDClassifier(),
+    ],
+)
+def test_predicting_before_fitting(estimator: Any) -> None:
+    X = sets() if isinstance(estimator, dk.DivergenceEmbedding) else np.zeros((3, 2))
+    with pytest.raises(NotFittedError):
+        (estimator.transform if hasattr(estimator, "transform") else estimator.predict)(X)
+
+
+def test_other_dimension_than_fitted(tmp_path: Path) -> None:
+    fitted = dk.DivergenceEmbedding().fit(sets())
+    for X in (sets(d=3), dk.write_sets(tmp_path / "three.zarr", sets(d=3))):
+        with pytest.raises(dk.SampleSetError, match=r"have 3 dimension\(s\), but .* fitted on sets of 2"):
+            fitted.transform(X)
+
+
+def test_resume_with_other_parameters(tmp_path: Path) -> None:
+    stored = dk.write_sets(tmp_path / "sets.zarr", sets(40), targets=np.arange(40) % 2)
+    y = stored.targets["y"]
+
+    def fit(n_features: int, alpha: float) -> None:
+        make_pipeline(
+            dk.DivergenceEmbedding(),
+            dk.RandomFourierFeatures(n_features, random_state=0),
+            dk.IncrementalSGDClassifier(alpha=alpha, checkpoint=tmp_path / "ck", random_state=0),
+        ).fit(stored, y)
+
+    fit(20, 1e-6)
+    with pytest.raises(ValueError, match=r"alpha.*"):
+        fit(20, 1e-3)
+    with pytest.raises(ValueError, match=r"(?s)checkpoint.*(n_features|blocks|features)"):
+        fit(30, 1e-6)
+
+
+def test_a_run_that_cannot_fit_is_refused() -> None:
+    import dask
+    import dask.array as da
+
+    X = da.ones((4000, 500), chunks=(1000, 500), dtype=np.float32)
+    with (
+        dask.config.set({"dkdist.memory-limit": "1MB"}),
+        pytest.raises(MemoryError, match=r"does not fit.*To fix"),
+    ):
+        dk.IncrementalRidge().fit(X, np.zeros(4000))

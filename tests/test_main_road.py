@@ -1,0 +1,103 @@
+"""The five lines, from a store to a score, on every scheduler: the same coefficients, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from distributed import Client
+from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """1,200 sets of 20 to 60 points in the plane; the class is whether they come from one cluster or two."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1200)
+    sets = []
+    for two in y:
+        n = int(rng.integers(20, 60))
+        centres = rng.uniform(0.25, 0.75, (2, 2))
+        sets.append(centres[rng.integers(0, 2, n) * two] + 0.05 * rng.standard_normal((n, 2)))
+    path = str(tmp_path_factory.mktemp("road") / "bags.zarr")
+    dk.write_sets(path, sets, targets=y)
+    return path
+
+
+def five_lines(
+    store: str, block_sets: int | None = None, **learner: object
+) -> tuple[NDArray[np.float32], float]:
+    sets = dk.open_sets(store, block_sets=block_sets)
+    y = sets.targets["y"]
+    model = make_pipeline(
+        dk.DivergenceEmbedding("jensen-shannon"),
+        dk.RandomFourierFeatures(500, random_state=0),
+        dk.IncrementalSGDClassifier(n_epochs=5, random_state=0, **learner),
+    )
+    score = model.fit(sets[:1000], y[:1000]).score(sets[1000:], y[1000:])
+    return model[-1].coef_, score
+
+
+# test points beyond the range of the training points are expected here
+pytestmark = pytest.mark.filterwarnings("ignore:.*outside the bounds seen in fit:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def alone(store: str) -> tuple[NDArray[np.float32], float]:
+    with pytest.warns(UserWarning, match="outside the bounds"):
+        return five_lines(store, block_sets=150)
+
+
+def test_the_five_lines_learn(alone: tuple[NDArray[np.float32], float]) -> None:
+    assert alone[1] > 0.85  # half of the sets are of either class
+
+
+def test_in_process_cluster_gives_the_same_bits(store: str, alone: tuple[NDArray[np.float32], float]) -> None:
+    with Client(processes=False, dashboard_address=None):
+        coef, score = five_lines(store, block_sets=150)
+    np.testing.assert_array_equal(coef, alone[0])
+    assert score == alone[1]
+
+
+def test_two_worker_processes_give_the_same_bits(
+    store: str, alone: tuple[NDArray[np.float32], float]
+) -> None:
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+        coef, score = five_lines(store, block_sets=150)
+        lanes, _ = five_lines(store, block_sets=150, n_lanes=2)
+    np.testing.assert_array_equal(coef, alone[0])
+    assert score == alone[1]
+    np.testing.assert_array_equal(lanes, five_lines(store, block_sets=150, n_lanes=2)[0])
+
+
+def test_memory_and_store_agree(store: str) -> None:
+    """The same pipeline on loaded sets: same features, so predictions agree up to the order of SGD's blocks."""
+    sets = dk.open_sets(store)
+    embedding = dk.DivergenceEmbedding("jensen-shannon").fit(sets)
+    features = dk.RandomFourierFeatures(100, random_state=0).fit(embedding.transform(sets))
+    lazy = features.transform(embedding.transform(sets)).compute()
+    np.testing.assert_array_equal(lazy, features.transform(embedding.transform(sets.load())))
+
+
+def test_ridge_on_every_scheduler(store: str) -> None:
+    sets = dk.open_sets(store, block_sets=100)
+    A = dk.DivergenceEmbedding("hellinger").fit(sets).transform(sets)
+    alone = dk.IncrementalRidge(alphas=[0.1, 1.0], random_state=0).fit(A, sets.targets["y"]).coef_
+    with Client(processes=False, dashboard_address=None):
+        cluster = dk.IncrementalRidge(alphas=[0.1, 1.0], random_state=0).fit(A, sets.targets["y"]).coef_
+    np.testing.assert_array_equal(alone, cluster)
+
+
+def test_cross_validation_on_sets_in_memory_and_in_a_store(store: str) -> None:
+    from sklearn.model_selection import cross_val_score
+
+    sets = dk.open_sets(store)
+    model = make_pipeline(
+        dk.DivergenceEmbedding(domain=(-0.5, 1.5)), dk.IncrementalRidgeClassifier(alphas=[0.1])
+    )
+    y = sets.targets["y"]
+    stored = cross_val_score(model, sets, y, cv=3)
+    np.testing.assert_allclose(cross_val_score(model, sets.load(), y, cv=3), stored)
+    assert stored.mean() > 0.8
