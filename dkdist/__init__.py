@@ -6,12 +6,7 @@ Names are imported when they are first used, so that ``import dkdist`` and the c
 from __future__ import annotations
 
 import importlib
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
-
-if "NUMBA_CACHE_DIR" not in os.environ:  # compiled loops are kept per user; site-packages may be read-only
-    os.environ["NUMBA_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"dkdist-numba-{os.getuid()}")
 
 if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding

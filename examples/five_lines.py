@@ -12,15 +12,17 @@ rng = np.random.default_rng(0)
 labels = rng.integers(2, size=2000)
 angles, noise = rng.uniform(0, 2 * np.pi, (2000, 100)), rng.normal(size=(2000, 100, 2))
 rings = np.sqrt(1.5) * np.stack([np.cos(angles), np.sin(angles)], axis=-1) + 0.5 * noise
-folder = tempfile.TemporaryDirectory()
-dk.write_sets(f"{folder.name}/bags.zarr", np.where(labels[:, None, None] == 1, rings, noise), targets=labels)
 
-sets = dk.open_sets(f"{folder.name}/bags.zarr")
-y = sets.targets["y"]
-model = make_pipeline(
-    dk.DivergenceEmbedding("jensen-shannon", domain=(-6, 6)),
-    dk.RandomFourierFeatures(1000, random_state=0),
-    dk.IncrementalSGDClassifier(n_epochs=5, random_state=0),
-)
-model.fit(sets[:1500], y[:1500])
-print(f"accuracy on 500 new sets: {model.score(sets[1500:], y[1500:]):.3f}")
+with tempfile.TemporaryDirectory() as folder:
+    data = np.where(labels[:, None, None] == 1, rings, noise)
+    dk.write_sets(f"{folder}/bags.zarr", data, targets=labels)
+
+    sets = dk.open_sets(f"{folder}/bags.zarr")
+    y = sets.targets["y"]
+    model = make_pipeline(
+        dk.DivergenceEmbedding("jensen-shannon", domain=(-6, 6)),
+        dk.RandomFourierFeatures(1000, random_state=0),
+        dk.IncrementalSGDClassifier(n_epochs=5, random_state=0),
+    )
+    model.fit(sets[:1500], y[:1500])
+    print(f"accuracy on 500 new sets: {model.score(sets[1500:], y[1500:]):.3f}")

@@ -1,7 +1,7 @@
 """A divergence of your own: any symmetric function kappa(x, y), homogeneous of degree one, with a positive measure.
 
-Here the member beta = 2 of the family of Österreicher and Vajda (2003), sqrt(x^2 + y^2) - (x + y) / sqrt 2. Its spectral
-measure is found by the library; a kappa that is no squared distance is refused.
+Here the member beta = 2 of the family of Österreicher and Vajda (2003), sqrt(x^2 + y^2) - (x + y) / sqrt 2. The
+library finds its spectral measure; a kappa that is no squared distance is refused.
 """
 
 import numpy as np
@@ -23,7 +23,8 @@ x = (np.arange(10_000) + 0.5) / 10_000
 exact = [30 * x * (1 - x) ** 4, 30 * x**4 * (1 - x), 30 * x**2 * (1 - x) ** 2]
 for i, j in [(0, 1), (0, 2), (1, 2)]:
     found = ((A[i] - A[j]) ** 2).sum()
-    print(f"Beta{parameters[i]} and Beta{parameters[j]}: {found:.4f}, exactly {kappa(exact[i], exact[j]).mean():.4f}")
+    expected = kappa(exact[i], exact[j]).mean()
+    print(f"Beta{parameters[i]} and Beta{parameters[j]}: {found:.4f}, exactly {expected:.4f}")
 
 try:
     dk.DivergenceEmbedding(lambda x, y: (x - y) ** 4 / (x + y) ** 3).fit(sets)

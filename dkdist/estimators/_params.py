@@ -30,6 +30,11 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def settled(value: float) -> float:
+    """``value`` to seven digits: what float32 can tell, and the same whatever a library's last bits are."""
+    return float(f"{value:.7g}")
+
+
 def draw_seed(random_state: Any) -> int:
     """A seed below 2**63 from an int, a Generator, a RandomState or None (a fresh one)."""
     if random_state is None:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._embedding import transform_sets
 from dkdist.estimators._inputs import Sets, check_sets, sample_of, survey
-from dkdist.estimators._params import draw_seed, one_of, whole
+from dkdist.estimators._params import draw_seed, one_of, settled, whole
 from dkdist.numerics.bandwidth import scott_bandwidth, spreads
 from dkdist.numerics.divergences import Divergence, divergence
 from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
@@ -137,7 +137,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         # a kink of kappa is met in single nodes; in one dimension few others average it out
         fold = 2 if not kappa.smooth and (structure == "marginal" or sets.n_dims == 1) else 1
         self.spec_ = DivergenceSpec(
-            domain, bandwidth, structure, fold * n_basis, tuple(lam.tolist()), tuple(w.tolist())
+            domain, bandwidth, structure, fold * n_basis, tuple(map(settled, lam)), tuple(map(settled, w))
         )
         self.bandwidth_ = np.array(bandwidth)
         self.n_features_in_ = sets.n_dims
@@ -198,7 +198,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 )
             h = np.broadcast_to(h.ravel(), (d,))
             _warn_if_fine(float(h.min()), structure, d, n_basis)
-        return tuple(float(x) for x in h)
+        return tuple(map(settled, h))
 
 
 def _warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist.estimators._params import draw_seed, one_of, positive, whole
+from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.numerics.bandwidth import median_distance
@@ -91,7 +91,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             sigma = _median(X)
         if method == "auto":
             method = "structured" if X.shape[1] > STRUCTURED_FROM else "orthogonal"
-        self.sigma_ = float(sigma)
+        self.sigma_ = settled(sigma)
         self.spec_ = FourierSpec(X.shape[1], n_components, self.sigma_, method, draw_seed(self.random_state))
         return self
 

@@ -1,1 +1,28 @@
-"""Arrays in, arrays out: one file for each idea, formulas in the symbols of the papers."""
+"""Arrays in, arrays out: one file for each idea, formulas in the symbols of the papers.
+
+Compiled loops are kept in the user's own cache folder (``NUMBA_CACHE_DIR`` if it is set, else below
+``XDG_CACHE_HOME`` or ``~/.cache``), because an installed package may be read-only. Where nothing can be written they
+are compiled anew in each process.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from numba import config
+
+
+def _cache_folder() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "dkdist" / "numba"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return tempfile.mkdtemp(prefix="dkdist-numba-")  # private, so never somebody else's code
+    return str(folder) if os.access(folder, os.W_OK) else tempfile.mkdtemp(prefix="dkdist-numba-")
+
+
+if not config.CACHE_DIR:
+    config.CACHE_DIR = _cache_folder()

@@ -1,0 +1,235 @@
+"""What every embedding of sets promises, whatever it computes: add a new one to ``EMBEDDINGS``.
+
+Lazy in, lazy out; memory in, memory out; a set's row depends on that set alone, bit for bit; and the conventions of
+scikit-learn.
+"""
+
+import copy
+import pickle
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.store import SetStore
+
+N_SETS = 83
+
+
+def own_kappa(x, y):
+    return (np.sqrt(x) - np.sqrt(y)) ** 2
+
+
+EMBEDDINGS = {
+    "jensen-shannon-1": (1, dk.DivergenceEmbedding("jensen-shannon")),
+    "hellinger-2": (2, dk.DivergenceEmbedding()),
+    "total-variation-2": (2, dk.DivergenceEmbedding("total-variation", n_basis=6)),
+    "chi2-3": (3, dk.DivergenceEmbedding("chi2", n_basis=5)),
+    "random-2": (2, dk.DivergenceEmbedding("chi2", frequencies="random", n_frequencies=4, random_state=5)),
+    "own-2": (2, dk.DivergenceEmbedding(own_kappa, bandwidth=[0.1, 0.3])),
+    "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
+    "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
+    "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
+    "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
+}
+
+
+@pytest.fixture(params=EMBEDDINGS, scope="module")
+def case(request):
+    """(unfitted embedding, sets in memory): sizes from one point to past the switch to a grid."""
+    d, embedding = EMBEDDINGS[request.param]
+    rng = np.random.default_rng(d)
+    sizes = rng.choice(
+        [1, 2, 30, 100, 255, 256, 257, 1030], N_SETS, p=[0.1, 0.1, 0.3, 0.3, 0.05, 0.05, 0.05, 0.05]
+    )
+    return clone(embedding), dk.SampleSets.from_arrays(
+        [rng.beta(*rng.uniform(1, 4, 2), (n, d)) for n in sizes]
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(case):
+    embedding, sets = case
+    return clone(embedding).fit(sets).transform(sets)
+
+
+@pytest.fixture(scope="module")
+def path(case, tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "sets.zarr"
+    dk.write_sets(path, case[1])
+    return path
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often a scheduler was asked to compute, and how many views of a store were read."""
+    found = {"computes": 0, "reads": 0}
+    load = SetStore.load
+
+    def counting_load(self):
+        found["reads"] += 1
+        return load(self)
+
+    def counting_get(graph, keys, **kwargs):
+        found["computes"] += 1
+        return dask.get(graph, keys, **kwargs)
+
+    monkeypatch.setattr(SetStore, "load", counting_load)
+    with dask.config.set(scheduler=counting_get):
+        yield found
+
+
+def test_nothing_is_read_before_it_is_computed(case, rows, path, counts):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    lazy = fitted.transform(dk.open_sets(path, block_sets=20))
+    part = lazy[25:30]
+    assert isinstance(lazy, da.Array)
+    assert counts == {"computes": 0, "reads": 0}
+    np.testing.assert_array_equal(part.compute(), rows[25:30])
+    assert counts == {"computes": 1, "reads": 1}  # one block of the five
+    np.testing.assert_array_equal(lazy.compute(), rows)
+    assert counts == {"computes": 2, "reads": 6}
+
+
+def test_shape_dtype_and_chunks_are_known(case, rows, path):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    assert isinstance(rows, np.ndarray)
+    assert rows.dtype == np.float32
+    assert rows.flags.c_contiguous
+    assert np.isfinite(rows).all()
+    lazy = fitted.transform(dk.open_sets(path, block_sets=30))
+    assert (lazy.shape, lazy.dtype) == (rows.shape, rows.dtype)
+    assert lazy.chunks == ((30, 30, 23), (rows.shape[1],))
+    block = lazy.blocks[0].compute()
+    assert (block.dtype, block.shape, block.flags.c_contiguous) == (rows.dtype, (30, rows.shape[1]), True)
+
+
+@pytest.mark.parametrize("block_sets", [None, 1, 7, 64, 1000])
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_blocks_and_schedulers_leave_no_trace(case, rows, path, block_sets, scheduler):
+    embedding, _ = case
+    store = dk.open_sets(path, block_sets=block_sets)
+    with dask.config.set(scheduler=scheduler):
+        fitted = clone(embedding).fit(store)
+        np.testing.assert_array_equal(fitted.transform(store).compute(), rows)
+        np.testing.assert_array_equal(fitted.transform(store[40:]).compute(), rows[40:])
+        np.testing.assert_array_equal(fitted.transform(store[[5, 3, 60]]).compute(), rows[[5, 3, 60]])
+
+
+def test_fitting_a_store_or_memory_is_the_same(case, path):
+    embedding, sets = case
+    on_store = clone(embedding).fit(dk.open_sets(path, block_sets=9))
+    assert on_store.spec_ == clone(embedding).fit(sets).spec_
+
+
+def test_a_row_depends_on_its_own_set(case, rows):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    np.testing.assert_array_equal(fitted.transform(sets[::-1])[::-1], rows)
+    np.testing.assert_array_equal(fitted.transform(sets[17:19]), rows[17:19])
+    mask = np.arange(N_SETS) % 3 == 1
+    np.testing.assert_array_equal(fitted.transform(sets[mask]), rows[mask])
+
+
+def test_order_of_points_is_rounding_alone(case, rows):
+    embedding, sets = case
+    fitted, rng = clone(embedding).fit(sets), np.random.default_rng(0)
+    shuffled = fitted.transform([x[rng.permutation(len(x))] for x in sets])
+    norm = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1))
+    distance = np.sqrt(((shuffled - rows).astype(np.float64) ** 2).sum(axis=1))
+    assert (distance / norm).max() < 2e-3
+
+
+def test_every_form_of_sets_gives_the_same_rows(case):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    arrays = [x[:30] for x in sets if len(x) >= 30]
+    expected = fitted.transform(arrays)
+    for form in (
+        np.array(arrays),
+        np.array(arrays, np.float64),
+        dk.SampleSets.from_arrays(arrays),
+        tuple(arrays),
+    ):
+        np.testing.assert_array_equal(fitted.transform(form), expected)
+
+
+def test_inputs_stay_as_they_are(case):
+    embedding, sets = case
+    arrays = [np.array(x, np.float64) for x in sets]
+    before = copy.deepcopy(arrays)
+    points, offsets = sets.points.copy(), sets.offsets.copy()
+    clone(embedding).fit(arrays).transform(arrays)
+    clone(embedding).fit(sets).transform(sets)
+    for x, y in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(sets.points, points)
+    np.testing.assert_array_equal(sets.offsets, offsets)
+
+
+def test_fitting_again_gives_the_same_rows(case, rows):
+    embedding, sets = case
+    fitted = clone(embedding)
+    np.testing.assert_array_equal(fitted.fit_transform(sets), rows)
+    fitted.fit(sets[:40])
+    np.testing.assert_array_equal(fitted.fit(sets).transform(sets), rows)
+    np.testing.assert_array_equal(fitted.transform(sets), rows)  # transform changes nothing
+
+
+def test_clone_and_parameters(case):
+    embedding, sets = case
+    parameters = embedding.get_params()
+    fitted = clone(embedding).fit(sets)
+    assert all(fitted.get_params()[k] is v or fitted.get_params()[k] == v for k, v in parameters.items())
+    assert not hasattr(clone(fitted), "spec_")
+    assert fitted.fit(sets) is fitted
+    assert type(embedding)(**parameters).get_params().keys() == parameters.keys()
+
+
+def test_pickle(case, rows):
+    embedding, sets = case
+    sent = pickle.dumps(clone(embedding).fit(sets))
+    assert len(sent) < 5000  # plain numbers, no tables
+    np.testing.assert_array_equal(pickle.loads(sent).transform(sets), rows)
+
+
+def test_feature_names(case, rows):
+    embedding, sets = case
+    names = clone(embedding).fit(sets).get_feature_names_out()
+    assert len(names) == len(set(names)) == rows.shape[1]
+    assert names[0] == type(embedding).__name__.lower() + "0"
+
+
+def test_transform_before_fit_is_refused(case):
+    embedding, sets = case
+    with pytest.raises(NotFittedError):
+        clone(embedding).transform(sets)
+    with pytest.raises(NotFittedError):
+        clone(embedding).get_feature_names_out()
+
+
+def test_a_pipeline_stays_lazy_and_equals_memory(case, path, counts):
+    embedding, sets = case
+    model = make_pipeline(clone(embedding), dk.RandomFourierFeatures(64, sigma=1.0, random_state=0)).fit(sets)
+    lazy = model.transform(dk.open_sets(path, block_sets=20))
+    assert isinstance(lazy, da.Array)
+    assert counts["reads"] == 0
+    np.testing.assert_array_equal(lazy.compute(), model.transform(sets))
+    assert counts == {"computes": 1, "reads": 5}
+
+
+def test_graph_keys_name_what_is_computed(case, path):
+    embedding, sets = case
+    store = dk.open_sets(path, block_sets=20)
+    fitted = clone(embedding).fit(sets)
+    assert fitted.transform(store).name == fitted.transform(dk.open_sets(path, block_sets=20)).name
+    assert fitted.transform(store).name != fitted.transform(store[1:]).name
+    other = clone(embedding).set_params(n_basis=embedding.n_basis + 1).fit(sets)
+    assert fitted.transform(store).name != other.transform(store).name
