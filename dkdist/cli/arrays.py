@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist import SampleSets
+from dkdist import SampleSetError, SampleSets
 from dkdist.cli.batches import Batch
 
 BATCH_POINTS = 2**20
@@ -44,7 +44,10 @@ def array_batches(path: Path, names: ArrayNames) -> Iterator[Batch]:
         stop = max(start + 1, int(np.searchsorted(offsets, limit, side="right")) - 1)
         rows, here = slice(offsets[start], offsets[stop]), slice(start, stop)
         edges = offsets[start : stop + 1] - offsets[start]
-        sets = SampleSets(points[rows], edges, None if weights is None else weights[rows])
+        try:
+            sets = SampleSets(points[rows], edges, None if weights is None else weights[rows])
+        except SampleSetError as error:
+            raise SampleSetError(f"sets {start} to {stop - 1} of {path}, counted from 0: {error}") from error
         yield Batch(sets, {n: a[here] for n, a in targets.items()}, None if ids is None else ids[here])
         start = stop
 

@@ -60,9 +60,11 @@ def calm_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
-        yield
-    if shown > MOST_WARNINGS:
-        print(f"dkdist: {shown - MOST_WARNINGS} more warnings like these", file=sys.stderr)
+        try:
+            yield
+        finally:
+            if shown > MOST_WARNINGS:
+                print(f"dkdist: {shown - MOST_WARNINGS} more warnings like these", file=sys.stderr)
 
 
 class Stopwatch:

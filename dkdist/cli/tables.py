@@ -1,6 +1,6 @@
 """Sets from a long table, one point a row: read in pieces, cut where the set id changes, and checked.
 
-A piece is a few megabytes; what is held is a piece, the rows of the set that is still open, and the ids seen
+A piece is a few megabytes; what is held is a few pieces, the rows of the set that is still open, and the ids seen
 so far (an id that comes back after other sets is an error; its rows would be a second set otherwise).
 """
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dkdist import SampleSets
 from dkdist.cli.batches import Batch
 
-PIECE_BYTES = 8 * 2**20  # of a CSV file
+PIECE_BYTES = 2 * 2**20  # of a CSV file, which pyarrow reads some thirty pieces ahead
 PIECE_ROWS = 2**17  # of a Parquet file
 
 
@@ -56,7 +56,7 @@ def table_batches(
 
 
 class _Csv:
-    """Pieces of a CSV file, types taken from its first eight megabytes."""
+    """Pieces of a CSV file, types taken from its first two megabytes."""
 
     def __init__(self, path: Path, columns: Columns, suffix: str) -> None:
         self._path, self._text = path, dict.fromkeys(columns.text, pa.string())
@@ -78,7 +78,7 @@ class _Csv:
             ) from error
 
     def _open(self, options: Any) -> Any:
-        reading = pyarrow.csv.ReadOptions(block_size=PIECE_BYTES)
+        reading = pyarrow.csv.ReadOptions(block_size=PIECE_BYTES, use_threads=False)
         return pyarrow.csv.open_csv(
             self._path, read_options=reading, parse_options=self._parse, convert_options=options
         )

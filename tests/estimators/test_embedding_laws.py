@@ -34,6 +34,7 @@ EMBEDDINGS = {
     "own-2": (2, dk.DivergenceEmbedding(own_kappa, bandwidth=[0.1, 0.3])),
     "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
+    "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
     "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
     "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
 }

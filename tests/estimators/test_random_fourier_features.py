@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 import dkdist as dk
 
@@ -93,6 +94,15 @@ def test_dask_equals_numpy_bit_for_bit(X, method, chunks, scheduler):
     assert lazy.dtype == np.float32
     assert lazy.chunks[1] == (100,)
     with dask.config.set(scheduler=scheduler):
+        np.testing.assert_array_equal(lazy.compute(), features.transform(X))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_long_rows_have_the_same_bits_on_any_number_of_blas_threads(method):
+    X = np.random.default_rng(0).standard_normal((300, 1500)).astype(np.float32)
+    features = dk.RandomFourierFeatures(200, sigma=40.0, method=method, random_state=0).fit(X)
+    with threadpool_limits(2):  # what a user's own compute() finds
+        lazy = features.transform(da.from_array(X, chunks=(90, 1500)))
         np.testing.assert_array_equal(lazy.compute(), features.transform(X))
 
 

@@ -1,0 +1,138 @@
+"""The command line as such: help that is there at once, calm errors, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.cli import main, options, parser
+from dkdist.numerics.divergences import divergence
+
+COMMANDS = ("demo", "import", "info", "verify", "embed", "fit", "predict", "score")
+HEAVY = (
+    "numpy",
+    "dask",
+    "distributed",
+    "zarr",
+    "numba",
+    "sklearn",
+    "scipy",
+    "pyarrow",
+    "matplotlib",
+    "pandas",
+)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_heavy(arguments):
+    code = (
+        "import sys, dkdist.cli\n"
+        f"try: dkdist.cli.main({arguments!r})\n"
+        "except SystemExit as done: assert not done.code\n"
+        f"assert not set({HEAVY!r}) & sys.modules.keys(), set({HEAVY!r}) & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: dkdist")
+    if arguments != ["--help"]:
+        assert f"example:\n  dkdist {arguments[0]} " in done.stdout
+
+
+def test_the_examples_in_the_help_are_valid():
+    built = parser.build_parser()
+    commands = next(a for a in built._actions if isinstance(a, argparse._SubParsersAction)).choices
+    assert tuple(commands) == COMMANDS
+    for command in commands.values():
+        (example,) = [line.split()[1:] for line in command.epilog.splitlines()[1:]]
+        assert built.parse_args(example).run.startswith("dkdist.cli.")
+        assert max(len(line) for line in (command.description or "").splitlines()) <= 80
+
+
+def test_the_listed_divergences_are_those_there_are():
+    with pytest.raises(ValueError, match="unknown divergence") as error:
+        divergence("other")
+    assert {"other", *options.DIVERGENCES} == set(re.findall(r"'([^']+)'", str(error.value)))
+
+
+def test_an_expected_failure_is_one_line_and_exit_code_2(tmp_path, capsys):
+    assert main(["info", str(tmp_path / "absent.zarr")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("dkdist: error: there is no store at ")
+    assert captured.err.count("\n") == 1
+
+
+def test_debug_shows_where_it_came_from(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        main(["info", "--debug", str(tmp_path / "absent.zarr")])
+
+
+def test_a_failure_that_nobody_expected_is_not_hidden(tmp_path, monkeypatch):
+    monkeypatch.setattr(dk, "open_sets", lambda path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["info", str(tmp_path)])
+
+
+def test_interrupting_gives_130_and_no_traceback(capsys, monkeypatch):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dk, "open_sets", interrupted)
+    assert main(["info", "some.zarr"]) == 130
+    assert capsys.readouterr().err.strip() == "dkdist: interrupted"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_a_real_interrupt(tmp_path):
+    dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2))] * 4)
+    code = (
+        "import os, signal, sys, dkdist\n"
+        "from dkdist.cli import main\n"
+        "class Slow:\n"
+        "    def verify(self): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(30)\n"
+        "dkdist.open_sets = lambda path: Slow()\n"
+        "sys.exit(main(['verify', 'any']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
+    assert (done.returncode, done.stderr.strip()) == (130, "dkdist: interrupted")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_closed_pipe_is_no_error(tmp_path):
+    dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2))] * 4)
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "dkdist.cli", "info", str(tmp_path / "s.zarr")]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_warnings_are_lines_and_not_too_many(tmp_path, capsys, monkeypatch):
+    import warnings
+
+    def warn(path):
+        for i in range(8):
+            warnings.warn(f"number {i}", stacklevel=1)
+        raise ValueError("the end")
+
+    monkeypatch.setattr(dk, "open_sets", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["info", "some.zarr"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:5] == [f"dkdist: warning: number {i}" for i in range(5)]
+    assert lines[5:] == ["dkdist: 3 more warnings like these", "dkdist: error: the end"]
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"dkdist {dk.__version__}\n"

@@ -1,0 +1,102 @@
+"""The demo: what it promises of accuracy, what it leaves behind, and that its advice works."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.cli import demo, main, parser
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """What the demo printed, and where it wrote."""
+    folder = tmp_path_factory.mktemp("demo") / "output"
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        assert main(["demo", "--output", str(folder)]) == 0
+    return text.getvalue(), folder
+
+
+def test_digits_become_sets_of_ink():
+    images, labels = load_digits(return_X_y=True)
+    sets, found = demo.digits_as_sets()
+    assert np.array_equal(found, labels)
+    for i in (0, 7, 1796):
+        picture = np.zeros((8, 8))
+        for (x, y), ink in zip(sets[i], sets.weights_of(i), strict=True):
+            picture[7 - int(y * 8), int(x * 8)] = ink
+        assert np.array_equal(picture, images[i].reshape(8, 8))
+
+
+def test_the_split_is_fixed_stratified_and_whole():
+    labels = load_digits(return_X_y=True)[1]
+    train, test = demo.split(labels, demo.SEED)
+    assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(1797))
+    assert len(test) == 450
+    assert np.ptp(np.bincount(labels[test]) / np.bincount(labels)) < 0.01
+    assert np.array_equal(demo.split(labels, demo.SEED)[1], test)
+
+
+def test_accuracies_and_times_are_printed(shown):
+    text, _ = shown
+    accuracy = dict(re.findall(r"^  (Ridge|SGD) +(0\.\d{4})$", text, re.MULTILINE))
+    assert float(accuracy["Ridge"]) >= 0.985
+    assert float(accuracy["SGD"]) >= 0.97
+    assert len(re.findall(r" \d+\.\d s$", text, re.MULTILINE)) == 5
+
+
+def test_the_picture_is_there(shown):
+    _, folder = shown
+    assert (folder / "confusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_it_says_to_try_next_works(shown, capsys):
+    text, _ = shown
+    commands = [line.strip() for line in text.splitlines() if line.startswith("  dkdist ")]
+    assert len(commands) == 4
+    for command in commands[:2]:
+        assert main(shlex.split(command)[1:]) == 0
+    printed = capsys.readouterr().out
+    assert "target 'digit'" in printed
+    held_out = float(re.search(r"Ridge +(0\.\d+)", text)[1])
+    everywhere = float(re.search(r"accuracy (0\.\d+) of 1,797 sets", printed)[1])
+    assert everywhere > held_out - 0.01
+    built = parser.build_parser()
+    assert built.parse_args(shlex.split(commands[2])[1:]).divergence == "chi2"
+
+
+def test_it_can_be_run_again_in_the_same_place(shown):
+    _, folder = shown
+    before = dk.open_features(folder / "features.zarr").compute()
+    assert main(["demo", "--output", str(folder)]) == 0
+    assert np.array_equal(dk.open_features(folder / "features.zarr").compute(), before)
+
+
+def test_a_missing_matplotlib_is_said_before_any_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    assert main(["demo", "--output", str(tmp_path / "new")]) == 2
+    assert "pip install 'dkdist[plots]'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_the_accuracy_is_no_luck_of_one_split():
+    sets, digits = demo.digits_as_sets()
+    scores = []
+    for seed in range(1, 6):
+        train, test = demo.split(digits, seed)
+        features = make_pipeline(*demo.feature_steps(seed)).fit(sets[train])
+        rows = features.transform(sets)
+        models = demo.learners(seed).values()
+        scores.append([m.fit(rows[train], digits[train]).score(rows[test], digits[test]) for m in models])
+    ridge, sgd = np.mean(scores, axis=0)
+    assert ridge >= 0.985
+    assert sgd >= 0.97

@@ -1,0 +1,75 @@
+"""Where blocks are cut, rows of lazy arrays, and filling arrays on this machine's threads."""
+
+import itertools
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dkdist.execution.arrays import cut, fill_in_memory, take_rows
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS
+
+MIB = 2**20
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4_000_000), min_size=1, max_size=60),
+    point_bytes=st.sampled_from([4, 8, 64]),
+    row_bytes=st.sampled_from([0, 40, 20_000, 3 * MIB, 100 * MIB]),
+)
+def test_blocks_are_whole_sets_within_bounds(sizes, point_bytes, row_bytes):
+    sizes = np.array(sizes)
+    bounds = cut(sizes, point_bytes, row_bytes)
+    assert (bounds[0], bounds[-1]) == (0, len(sizes))
+    assert (np.diff(bounds) >= 1).all()
+    for a, b in itertools.pairwise(bounds):
+        if b - a > 1:
+            assert sizes[a:b].sum() * point_bytes <= BLOCK_BYTES
+            assert (b - a) * row_bytes <= BLOCK_BYTES
+    # no block could have taken the next set as well
+    for a, b in itertools.pairwise(bounds[:-1]):
+        too_many = b - a == BLOCK_SETS or (b - a + 1) * row_bytes > BLOCK_BYTES
+        assert too_many or sizes[a : b + 1].max() * (b - a + 1) * point_bytes > BLOCK_BYTES
+
+
+def test_small_sets_are_limited_in_number():
+    assert np.diff(cut(np.ones(5000, int), 8, 400)).tolist() == [1024] * 4 + [904]
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_block_sets_is_the_users_choice(n):
+    bounds = cut(np.full(1000, 10**7), 8, 10**9, n)
+    assert bounds.tolist() == [*range(0, 1000, n), 1000]
+
+
+def test_every_row_is_filled_once():
+    out = np.zeros(1000)
+
+    def fill(rows):
+        out[rows] += np.arange(rows.start, rows.stop)
+
+    fill_in_memory(fill, cut(np.ones(1000, int), 4, 4, 37))
+    np.testing.assert_array_equal(out, np.arange(1000))
+
+
+def test_an_error_in_filling_surfaces():
+    def fill(rows):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fill_in_memory(fill, np.array([0, 3]))
+
+
+def test_taking_rows_makes_only_their_blocks():
+    X, made = np.random.default_rng(0).random((100, 3)), []
+
+    def note(block):
+        made.append(len(block))
+        return block
+
+    lazy = da.from_array(X, chunks=((30, 50, 20), 3)).map_blocks(note, meta=np.empty((0, 0)))
+    rows = np.array([3, 4, 29, 81, 99])
+    np.testing.assert_array_equal(take_rows(lazy, rows), X[rows])
+    assert sorted(made) == [20, 30]

@@ -1,0 +1,186 @@
+"""Recipes: the private part of a graph runs inside one task, the shared part stays shared."""
+
+import pickle
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask._task_spec import Task, TaskRef, convert_legacy_graph
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, Recipe, row_blocks, source_blocks, split_graph
+
+
+def made(blocks):
+    """Every block, from its recipe and the shared values alone."""
+    graph = dict(blocks.shared)
+    shared = dict(zip(graph, dask.get(graph, list(graph)), strict=True))
+    return [recipe.run(shared) for recipe in blocks.recipes]
+
+
+def add(*values):
+    return sum(values)
+
+
+def node(key, *dependencies, constant=0):
+    return Task(key, add, constant, *map(TaskRef, dependencies))
+
+
+def test_private_nodes_are_carried_and_shared_ones_are_named():
+    nodes = [
+        node("drawn", constant=10),
+        node("source"),
+        node("read-0", "source", constant=1),
+        node("read-1", "source", constant=2),
+        node("mapped-0", "read-0", "drawn"),
+        node("mapped-1", "read-1", "drawn"),
+        node("only-2", constant=5),
+        node("mapped-2", "only-2", "only-2"),
+    ]
+    graph = {n.key: n for n in nodes}
+    recipes, shared = split_graph(graph, ["mapped-0", "mapped-1", "mapped-2"])
+    assert set(shared) == {"drawn", "source"}
+    assert [[n.key for n in r.nodes] for r in recipes] == [
+        ["read-0", "mapped-0"],
+        ["read-1", "mapped-1"],
+        ["only-2", "mapped-2"],
+    ]
+    assert [set(r.needs) for r in recipes] == [{"source", "drawn"}, {"source", "drawn"}, set()]
+    assert [r.run({"drawn": 10, "source": 0}) for r in recipes] == [11, 12, 10]
+
+
+def test_what_a_shared_node_needs_is_shared_as_well():
+    graph = {n.key: n for n in (node("a", constant=1), node("b", "a"), node("x", "b"), node("y", "b", "a"))}
+    recipes, shared = split_graph(graph, ["x", "y"])
+    assert set(shared) == {"a", "b"}
+    assert recipes[0].needs == ("b",)
+    assert set(recipes[1].needs) == {"a", "b"}
+
+
+def test_a_block_that_another_block_needs_is_shared():
+    graph = {n.key: n for n in (node("x", constant=3), node("y", "x", constant=4))}
+    for keys, expected in ((["x", "y"], [3, 7]), (["y", "x"], [7, 3])):
+        recipes, shared = split_graph(graph, keys)
+        assert set(shared) == {"x"}
+        assert [r.run({"x": 3}) for r in recipes] == expected
+
+
+@given(data=st.data(), n=st.integers(2, 14))
+def test_any_graph_is_split_into_what_it_computes(data, n):
+    graph = {}
+    for i in range(n):
+        below = data.draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else []
+        graph[i] = node(i, *below, constant=i + 1)
+    keys = data.draw(st.lists(st.integers(0, n - 1), min_size=1, unique=True))
+    recipes, shared = split_graph(graph, keys)
+    values = dict(zip(graph, dask.get(dict(graph), list(graph)), strict=True))
+    for key, recipe in zip(keys, recipes, strict=True):
+        assert recipe.run({k: values[k] for k in recipe.needs}) == values[key]
+        assert set(recipe.needs) <= set(shared)
+    private = [k for r in recipes for k in (n.key for n in r.nodes)]
+    assert len(private) == len(set(private))
+    assert not set(private) & set(shared)
+
+
+def test_values_are_let_go_when_no_later_node_needs_them():
+    alive = set()
+
+    class Value:
+        def __init__(self, name):
+            self.name = name
+            alive.add(name)
+
+        def __del__(self):
+            alive.discard(self.name)
+
+    seen = []
+
+    def make(name, *values):
+        del values
+        seen.append(set(alive))
+        return Value(name)
+
+    chain = [Task(0, make, 0), *(Task(i, make, i, TaskRef(i - 1)) for i in range(1, 6))]
+    Recipe(5, tuple(chain), ()).run({})
+    assert all(len(s) <= 2 for s in seen)
+
+
+@pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 3000])
+def test_numpy_rows_are_cut_into_views(n):
+    X = np.arange(n * 3.0).reshape(n, 3)
+    blocks = row_blocks(X)
+    assert blocks.local
+    assert blocks.n_rows == n
+    assert blocks.n_columns == 3
+    assert np.diff(blocks.bounds).max() <= BLOCK_SETS
+    parts = made(blocks)
+    assert all(np.shares_memory(part, X) for part in parts)
+    np.testing.assert_array_equal(np.concatenate(parts), X)
+    np.testing.assert_array_equal(X[blocks.rows(len(blocks) - 1)], parts[-1])
+
+
+def test_wide_rows_make_small_blocks():
+    X = np.zeros((64, 2**20), np.float32)  # 4 MiB a row
+    assert np.diff(row_blocks(X).bounds).max() == BLOCK_BYTES // (4 * 2**20)
+
+
+@pytest.mark.parametrize(
+    "chunks", [((5, 3, 4), (6,)), ((5, 3, 4), (2, 4)), ((12,), (6,)), ((1,) * 12, (6,)), ((5, 0, 7), (6,))]
+)
+def test_dask_rows_keep_their_chunks(chunks):
+    X = np.random.default_rng(0).random((12, 6))
+    blocks = row_blocks(da.from_array(X, chunks=chunks) * 2 + 1)
+    assert not blocks.local
+    assert np.diff(blocks.bounds).tolist() == list(chunks[0])
+    for part, expected in zip(made(blocks), np.split(X * 2 + 1, blocks.bounds[1:-1]), strict=True):
+        np.testing.assert_array_equal(part, expected)
+
+
+def test_recipes_of_other_peoples_arrays():
+    X = da.random.default_rng(0).random((20, 4), chunks=(6, 2))
+    lazy = da.concatenate([X, X[::-1] + X.mean()], axis=0).rechunk((7, 4))
+    np.testing.assert_array_equal(np.concatenate(made(row_blocks(lazy))), lazy.compute())
+
+
+def test_a_recipe_is_small_and_travels():
+    X = da.random.default_rng(0).random((4000, 500), chunks=(100, 500)).map_blocks(np.sin)
+    blocks = row_blocks(X + X[:1])
+    assert max(len(pickle.dumps(r)) for r in blocks.recipes) < 5000
+    sent = pickle.loads(pickle.dumps(blocks))
+    np.testing.assert_array_equal(np.concatenate(made(sent)), (X + X[:1]).compute())
+
+
+def test_arrays_that_are_no_rows_are_refused():
+    with pytest.raises(ValueError, match=r"expected features of shape \(n_sets, n_features\), found 1"):
+        row_blocks(da.zeros(5))
+    X = da.zeros((5, 2))
+    with pytest.raises(ValueError, match=r"unknown length: call X\.compute_chunk_sizes\(\) first"):
+        row_blocks(X[X[:, 0] > 0])
+
+
+class View:
+    def __init__(self, name):
+        self.name = name
+
+    def __dask_tokenize__(self):
+        return ("view", self.name)
+
+    def load(self):
+        return f"loaded {self.name}"
+
+
+def test_views_are_loaded_inside_the_task():
+    blocks = source_blocks([View("a"), View("b")], np.array([0, 3, 5]), read_bytes=77)
+    assert made(blocks) == ["loaded a", "loaded b"]
+    assert (blocks.n_rows, blocks.read_bytes, blocks.rows(1)) == (5, 77, slice(3, 5))
+    assert blocks.name == source_blocks([View("a"), View("b")], np.array([0, 3, 5]), read_bytes=77).name
+    assert blocks.name != source_blocks([View("a"), View("c")], np.array([0, 3, 5]), read_bytes=77).name
+
+
+def test_legacy_tasks_are_understood():
+    graph = convert_legacy_graph({"a": 1, ("x", 0): (add, "a", 2), ("x", 1): (add, [("x", 0)][0], "a")})
+    recipes, shared = split_graph(graph, [("x", 1)])
+    assert recipes[0].run({}) == 4
+    assert not shared

@@ -1,0 +1,190 @@
+"""The bounded fold: the sequential result for any window, few items alive, errors as they are, any scheduler."""
+
+import gc
+import threading
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dkdist as dk
+from dkdist.execution.blocks import row_blocks
+from dkdist.execution.fold import SEGMENT, fold
+from dkdist.execution.jobs import Job
+
+X = np.random.default_rng(0).random((60, 4))
+
+
+def lazy_blocks():
+    drawn = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
+    return row_blocks(drawn + drawn.sum())  # every block also needs one shared value
+
+
+def joined(blocks, extra):
+    return np.concatenate(list(blocks)), extra
+
+
+def append(state, item):
+    """Not commutative: shows any change of order."""
+    rows, extra = item
+    return 0.9 * state + extra * rows.sum(axis=0)
+
+
+def sequential(jobs):
+    made = np.cos(X) + da.from_array(X, chunks=(5, 4)).map_blocks(np.cos).sum().compute()
+    state = np.zeros(4)
+    for job in jobs:
+        rows = np.concatenate([made[5 * i : 5 * i + 5] for i in job.blocks])
+        state = append(state, (rows, job.extra))
+    return state
+
+
+def random_jobs(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [Job(tuple(rng.permutation(12)[: rng.integers(1, 4)].tolist()), float(i)) for i in range(n)]
+
+
+@given(n=st.integers(1, 40), window=st.integers(1, 50), seed=st.integers(0, 99))
+def test_result_is_the_sequential_one_for_any_window(n, window, seed):
+    jobs = random_jobs(n, seed)
+    found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=window)
+    np.testing.assert_array_equal(found, sequential(jobs))
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "sync", "processes"])
+def test_any_scheduler_gives_the_same(scheduler):
+    jobs = random_jobs(9)
+    with dask.config.set(scheduler=scheduler, num_workers=2):
+        found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4))
+    np.testing.assert_array_equal(found, sequential(jobs))
+
+
+def test_no_jobs_leave_the_state():
+    state = object()
+    assert fold(lazy_blocks(), [], joined, append, state) is state
+
+
+def test_arrays_in_memory_are_folded_without_a_copy():
+    seen = []
+
+    def step(state, item):
+        seen.append(np.shares_memory(item, X))
+        return state + item.sum()
+
+    total = fold(row_blocks(X), [Job((0,))], lambda made, _: next(made), step, 0.0)
+    assert total == pytest.approx(X.sum())
+    assert seen == [True]
+
+
+def test_segments_report_their_state_in_order():
+    n, reports = 2 * SEGMENT + 3, []
+    jobs = [Job((i % 12,), 1.0) for i in range(n)]
+    fold(
+        lazy_blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, on_segment=lambda *r: reports.append(r)
+    )
+    assert reports == [(SEGMENT, SEGMENT), (2 * SEGMENT, 2 * SEGMENT), (n, n)]
+
+
+def test_arguments_of_a_step_are_left_alone_between_jobs():
+    jobs = random_jobs(6)
+    first = np.zeros(4)
+    fold(lazy_blocks(), jobs, joined, append, first)
+    np.testing.assert_array_equal(first, 0)
+
+
+class Item:
+    """Counts how many of its kind are alive."""
+
+    lock = threading.Lock()
+    alive = most = 0
+
+    def __init__(self):
+        with Item.lock:
+            Item.alive += 1
+            Item.most = max(Item.most, Item.alive)
+
+    def __del__(self):
+        with Item.lock:
+            Item.alive -= 1
+
+
+@pytest.mark.parametrize("window", [1, 2, 4])
+def test_at_most_window_items_are_alive_before_a_slow_step(window):
+    gc.collect()
+    Item.alive = Item.most = 0
+
+    def slow_step(count, item):
+        time.sleep(0.005)
+        return count + 1
+
+    with dask.config.set(scheduler="threads", num_workers=8):
+        jobs = [Job((i % 12,)) for i in range(40)]
+        assert fold(lazy_blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
+    assert Item.most == window  # the bound holds, and is used
+
+
+class OwnError(Exception):
+    pass
+
+
+def failing_step(state, item):
+    raise OwnError("step 0")
+
+
+def failing_prepare(made, extra):
+    if extra == 3.0:
+        raise OwnError("job 3")
+    return next(made)
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_an_error_surfaces_with_its_own_type(scheduler):
+    jobs = [Job((i,), float(i)) for i in range(9)]
+    with dask.config.set(scheduler=scheduler):
+        with pytest.raises(OwnError, match="job 3"):
+            fold(lazy_blocks(), jobs, failing_prepare, lambda s, i: s, 0)
+        with pytest.raises(OwnError, match="step 0"):
+            fold(lazy_blocks(), jobs, joined, failing_step, 0)
+        broken = row_blocks(da.from_array(X, chunks=(5, 4)).map_blocks(_broken, dtype=float))
+        with pytest.raises(ZeroDivisionError):
+            fold(broken, jobs, joined, append, np.zeros(4))
+
+
+def _broken(block):
+    raise ZeroDivisionError
+
+
+def test_under_a_client_in_this_process():
+    jobs = random_jobs(20)
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+        found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=3)
+        with pytest.raises(OwnError, match="job 3"):
+            fold(lazy_blocks(), [Job((0,), 3.0)], failing_prepare, append, 0)
+        local = fold(row_blocks(X), [Job((0,))], lambda made, _: next(made), lambda s, i: i, None)
+    np.testing.assert_array_equal(found, sequential(jobs))
+    assert np.shares_memory(local, X)  # an array of this process never goes to the cluster
+
+
+def test_under_a_client_with_two_worker_processes(tmp_path):
+    arrays = [np.random.default_rng(i).random((30, 2)) for i in range(60)]
+    dk.write_sets(tmp_path / "sets.zarr", arrays)
+    store = dk.open_sets(tmp_path / "sets.zarr", block_sets=7)
+    features = dk.RandomFourierFeatures(50, sigma=1.0, random_state=0)
+    embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=6)
+    A = embedding.fit(arrays).transform(arrays)
+    Z = features.fit_transform(A)
+    jobs = [Job((i,), 1.0 + i) for i in (3, 1, 0, 8, 2, 2, 7)]
+    expected = fold(
+        row_blocks(features.transform(embedding.transform(store))), jobs, joined, append, np.zeros(50)
+    )
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with cluster, Client(cluster):
+        lazy = features.transform(embedding.fit(store).transform(store))
+        np.testing.assert_array_equal(lazy.compute(), Z)
+        found = fold(row_blocks(lazy), jobs, joined, append, np.zeros(50))
+    np.testing.assert_array_equal(found, expected)
