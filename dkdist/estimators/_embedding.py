@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._inputs import Sets, block_views, outside_error
-from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_views
+from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.parameters.divergence import DivergenceParameters, DivergenceSpec
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
@@ -21,7 +21,7 @@ def transform_sets(spec: DivergenceSpec, sets: Sets, label: str) -> Any:
     if isinstance(sets, SetStore):
         views, bounds, read_bytes = block_views(sets, row_bytes)
         return lazy_from_views(_embed_view, spec, views, bounds, label, read_bytes)
-    parameters = spec.draw()
+    parameters = drawn(spec)
     require_nonnegative_weights(sets)
     _check_domain(parameters, sets, 0)
     out = np.empty((len(sets), spec.n_features), np.float32)

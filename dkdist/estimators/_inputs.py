@@ -16,6 +16,7 @@ from dkdist.sets import SampleSetError, SampleSets, as_sample_sets, require_nonn
 from dkdist.store import SetStore
 
 SAMPLE_SETS = 256  # sets that data-driven choices look at
+SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
 
 Sets = SampleSets | SetStore
@@ -79,9 +80,15 @@ def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetErro
     )
 
 
+def spread_runs(n: int, n_runs: int, length: int) -> NDArray[np.int64]:
+    """Positions below n in evenly spaced runs of neighbours, so that few chunks of a store are read."""
+    starts = np.linspace(0, max(0, n - length), n_runs).round().astype(np.int64)
+    return np.unique((starts[:, None] + np.arange(min(n, length))).ravel())
+
+
 def sample_of(sets: Sets) -> SampleSets:
-    """Up to 256 sets, evenly spaced, with about 4 million points at most: what data-driven choices look at."""
+    """Up to 256 sets in 8 evenly spaced runs, with about 4 million points at most: what data-driven choices look at."""
     mean_size = max(1, sets.n_points // len(sets))
     count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(SAMPLE_SETS, len(sets))))
-    chosen = sets[np.unique(np.linspace(0, len(sets) - 1, count).round().astype(np.int64))]
+    chosen = sets[spread_runs(len(sets), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))]
     return chosen if isinstance(chosen, SampleSets) else chosen.load()

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dkdist.estimators._inputs import spread_runs
 from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
-from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
+from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.parameters.fourier import METHODS, STRUCTURED_FROM, FourierParameters, FourierSpec
 
-RUNS, RUN_ROWS = 16, 64  # rows that the median is taken from: 16 runs of 64 neighbours, evenly spaced
+RUNS, RUN_ROWS = 8, 64  # rows that the median is taken from: 8 runs of 64 neighbours, evenly spaced
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -27,7 +28,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         D, even: D/2 sines followed by D/2 cosines of the same frequencies.
     sigma : float or "median", default="median"
         Standard deviation of the kernel. "median" is the median distance between rows of a sample of at
-        most 1,024.
+        most 512.
     method : {"auto", "orthogonal", "structured", "iid"}, default="auto"
         Independent Gaussian frequencies (the paper's), orthogonal ones, or products of sign flips and
         Hadamard transforms, which are nearly as good as orthogonal ones and cost D log m instead of D m.
@@ -85,10 +86,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"n_components must be even, half sines and half cosines; found {n_components}: use {n_components + 1}"
             )
         method = one_of("method", self.method, ("auto", *METHODS))
-        sigma = self.sigma if self.sigma == "median" else positive("sigma", self.sigma)
+        given = None if self.sigma == "median" else positive("sigma", self.sigma)
         X = self._validated(X, reset=True)
-        if sigma == "median":
-            sigma = _median(X)
+        sigma = _median(X) if given is None else given
         if method == "auto":
             method = "structured" if X.shape[1] > STRUCTURED_FROM else "orthogonal"
         self.sigma_ = settled(sigma)
@@ -101,7 +101,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = self._validated(X, reset=False)
         if is_lazy(X):
             return lazy_from_rows(_transform, self.spec_, X, "random_fourier_features")
-        parameters = self.spec_.draw()
+        parameters = drawn(self.spec_)
         out = np.empty((len(X), self.spec_.n_components), np.float32)
 
         def fill(rows: slice) -> None:
@@ -147,11 +147,7 @@ def _transform(parameters: FourierParameters, X: NDArray[np.float32]) -> NDArray
 def _median(X: Any) -> float:
     """Median distance between sampled rows: runs of neighbours, so that few blocks of a lazy array are made."""
     n = X.shape[0]
-    if n <= RUNS * RUN_ROWS:
-        rows = np.arange(n)
-    else:
-        starts = np.linspace(0, n - RUN_ROWS, RUNS).round().astype(np.int64)
-        rows = np.unique((starts[:, None] + np.arange(RUN_ROWS)).ravel())
+    rows = np.arange(n) if n <= RUNS * RUN_ROWS else spread_runs(n, RUNS, RUN_ROWS)
     sample = take_rows(X, rows) if is_lazy(X) else X[rows]
     sigma = median_distance(sample)
     if sigma == 0:

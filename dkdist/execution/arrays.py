@@ -55,7 +55,7 @@ def lazy_from_views(
     """A (n_sets, spec.n_features) float32 array whose block i is ``function(spec.draw(), views[i], bounds[i])``."""
     token = tokenize(spec, [view.__dask_tokenize__() for view in views])
     name, parameters = f"{label}-{token}", f"{label}_parameters-{tokenize(spec)}"
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, _draw, spec)}
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, drawn, spec)}
     for i, view in enumerate(views):
         key = (name, i, 0)
         graph[key] = Task(key, function, TaskRef(parameters), view, int(bounds[i]))
@@ -96,7 +96,7 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     name, parameters = f"{label}-{tokenize(spec, X.name)}", f"{label}_parameters-{tokenize(spec)}"
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, _draw, spec)}
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, drawn, spec)}
     for i in range(X.numblocks[0]):
         key = (name, i, 0)
         graph[key] = Task(key, function, TaskRef(parameters), TaskRef((X.name, i, 0)))
@@ -109,8 +109,10 @@ def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) 
     return da.Array(graph, name, chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
 
 
-def _draw(spec: Any) -> Any:
-    return spec.draw()
+def drawn(spec: Any) -> Any:
+    """``spec.draw()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
+    with threadpool_limits(1):
+        return spec.draw()
 
 
 def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:

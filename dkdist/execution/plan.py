@@ -9,7 +9,6 @@ given, else the memory that this machine has free.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 import dask
 import numpy as np
 import psutil
+from dask.system import CPU_COUNT
 from dask.utils import format_bytes, parse_bytes
 
 from dkdist.execution.blocks import Blocks
@@ -92,7 +92,7 @@ def _threads_and_limit(local: bool) -> tuple[int, int]:
     """Threads and bytes of one process on the active scheduler; what a cluster says of its smallest worker."""
     configured = dask.config.get("dkdist.memory-limit", None)
     limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
-    threads = os.cpu_count() or 1
+    threads = dask.config.get("num_workers", None) or CPU_COUNT + 1
     client = None if local else active_client()
     if client is not None:
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())

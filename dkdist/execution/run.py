@@ -13,6 +13,7 @@ import dask.threaded
 from dask._task_spec import GraphNode
 from dask.base import get_scheduler
 from dask.callbacks import Callback
+from dask.system import CPU_COUNT
 from dask.typing import Key
 from threadpoolctl import threadpool_limits
 
@@ -36,9 +37,14 @@ def run(
     with threadpool_limits(1):
         if client is not None:
             return _on_cluster(client, graph, keys, watch, progress)
-        scheduler = (None if local else get_scheduler()) or dask.threaded.get
+        scheduler = (None if local else get_scheduler()) or _own_threads
         with Callback(posttask=_Advance(watch, progress)):
             return list(scheduler(dict(graph), list(keys)))
+
+
+def _own_threads(graph: dict[Key, GraphNode], keys: list[Key]) -> Any:
+    """Dask's threads, one more than there are cores: somebody always waits for a disk."""
+    return dask.threaded.get(graph, keys, num_workers=dask.config.get("num_workers", None) or CPU_COUNT + 1)
 
 
 def active_client() -> Any | None:

@@ -24,5 +24,5 @@ def _cache_folder() -> str:
     return str(folder) if os.access(folder, os.W_OK) else tempfile.mkdtemp(prefix="dkdist-numba-")
 
 
-if not config.CACHE_DIR:
-    config.CACHE_DIR = _cache_folder()
+if not config.CACHE_DIR:  # type: ignore[attr-defined]
+    config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dkdist.numerics.elementary import LOOP, f32, sincos
+from dkdist.numerics.products import steady_product
 
 TILE = 128
 
@@ -43,7 +44,7 @@ def dense_features(X: F32, Wt: F32, out: F32) -> None:
     for start in range(0, len(X), TILE):
         rows = X[start : start + TILE]
         tile[: len(rows)] = rows
-        np.matmul(tile, Wt, out=phases)
+        steady_product(tile, Wt, phases)
         _sine_cosine(phases, f32(1 / np.sqrt(F)), out[start : start + TILE])
 
 

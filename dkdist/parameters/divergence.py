@@ -22,6 +22,7 @@ from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_densit
 from dkdist.numerics.domain import count_outside
 from dkdist.numerics.homogeneous_features import homogeneous_features, n_parts
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
+from dkdist.numerics.products import steady_product
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSets
 
@@ -172,7 +173,9 @@ def _ball(spec: DivergenceSpec) -> Densities:
     def densities(sets: SampleSets, spans: I64) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         C = tile.copy()  # a product over a tile of fixed size, so that a row's bits depend on no other row
         C[: len(spans)] = term_coefficients(sets.points, spans, sets.weights, low, scale, terms)
-        yield (C @ table)[: len(spans)], weights
+        p = np.empty((len(C), table.shape[1]), np.float32)
+        steady_product(C, table, p)
+        yield p[: len(spans)], weights
 
     return densities
 

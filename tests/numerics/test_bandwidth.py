@@ -57,9 +57,17 @@ def test_equal_rows_have_no_median_distance(value, m):
     assert median_distance(X[:1]) == 0.0
 
 
-def test_mean_of_the_others_when_most_rows_are_equal():
+@pytest.mark.parametrize(("n", "m"), [(20, 3), (51, 40), (300, 40), (20, 300), (300, 300), (20, 1000)])
+def test_mean_of_the_others_when_most_rows_are_equal(n, m):
     rng = np.random.default_rng(0)
-    row = rng.standard_normal(40).astype(np.float32)
-    X = np.repeat(row[None], 20, axis=0)
-    X[3] += 1  # 19 of 190 pairs differ, by sqrt(40)
-    assert median_distance(X) == pytest.approx(np.sqrt(40), rel=1e-6)
+    X = np.repeat(rng.standard_normal((1, m)).astype(np.float32), n, axis=0)
+    X[3] += rng.standard_normal(m).astype(np.float32)
+    X[7] -= 3
+    distances = pdist(X.astype(np.float64))
+    assert median_distance(X) == pytest.approx(distances[distances > 0].mean(), rel=1e-6)
+
+
+def test_rows_that_differ_in_one_last_place_differ():
+    X = np.ones((9, 1), np.float32)
+    X[4:] = np.nextafter(np.float32(1), np.float32(2))
+    assert median_distance(X) == pytest.approx(2.0**-23, rel=1e-3)
