@@ -112,7 +112,7 @@ def test_shape_dtype_and_chunks_are_known(case, rows, path):
     assert (block.dtype, block.shape, block.flags.c_contiguous) == (rows.dtype, (30, rows.shape[1]), True)
 
 
-@pytest.mark.parametrize("block_sets", [None, 1, 7, 64, 1000])
+@pytest.mark.parametrize("block_sets", [None, 7, 64, 1000])
 @pytest.mark.parametrize("scheduler", ["threads", "sync"])
 def test_blocks_and_schedulers_leave_no_trace(case, rows, path, block_sets, scheduler):
     embedding, _ = case
@@ -122,6 +122,12 @@ def test_blocks_and_schedulers_leave_no_trace(case, rows, path, block_sets, sche
         np.testing.assert_array_equal(fitted.transform(store).compute(), rows)
         np.testing.assert_array_equal(fitted.transform(store[40:]).compute(), rows[40:])
         np.testing.assert_array_equal(fitted.transform(store[[5, 3, 60]]).compute(), rows[[5, 3, 60]])
+
+
+def test_a_set_alone_in_its_block_leaves_no_trace(case, rows, path):
+    embedding, sets = case
+    store = dk.open_sets(path, block_sets=1)[:9]
+    np.testing.assert_array_equal(clone(embedding).fit(sets).transform(store).compute(), rows[:9])
 
 
 def test_fitting_a_store_or_memory_is_the_same(case, path):

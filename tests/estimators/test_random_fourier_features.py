@@ -65,8 +65,9 @@ def test_inner_products_are_the_kernel(X, method, sigma):
 
 
 def test_sigma_is_the_median_distance(X):
-    found = dk.RandomFourierFeatures(10).fit(X).sigma_
-    assert found == pytest.approx(np.median(pdist(X)), rel=1e-5)
+    few = X[:200]  # fewer than are sampled
+    assert dk.RandomFourierFeatures(10).fit(few).sigma_ == pytest.approx(np.median(pdist(few)), rel=1e-5)
+    assert dk.RandomFourierFeatures(10).fit(X).sigma_ == pytest.approx(np.median(pdist(X)), rel=0.01)
     assert dk.RandomFourierFeatures(10, sigma=2).fit(X).sigma_ == 2.0
 
 
@@ -99,10 +100,10 @@ def test_dask_equals_numpy_bit_for_bit(X, method, chunks, scheduler):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_long_rows_have_the_same_bits_on_any_number_of_blas_threads(method):
-    X = np.random.default_rng(0).standard_normal((300, 1500)).astype(np.float32)
-    features = dk.RandomFourierFeatures(200, sigma=40.0, method=method, random_state=0).fit(X)
+    X = np.random.default_rng(0).standard_normal((300, 700)).astype(np.float32)
+    features = dk.RandomFourierFeatures(200, sigma=26.0, method=method, random_state=0).fit(X)
     with threadpool_limits(2):  # what a user's own compute() finds
-        lazy = features.transform(da.from_array(X, chunks=(90, 1500)))
+        lazy = features.transform(da.from_array(X, chunks=(90, 700)))
         np.testing.assert_array_equal(lazy.compute(), features.transform(X))
 
 
