@@ -22,6 +22,7 @@ from dkdist.parameters.domain import Domain
 
 STRUCTURES = ("auto", "joint", "marginal")
 MOST_JOINT_DIMS = 6
+RESOLVED = 0.8  # bandwidth over node spacing from which d^2 is integrated to a fraction of a percent
 ROLE = 0x44495645  # keeps these random numbers apart from others of the same seed
 
 
@@ -44,7 +45,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         taken of one-dimensional densities. From four joint dimensions on, the power of two nearest to
         n_basis^3 lattice nodes.
     n_frequencies : int or "auto", default="auto"
-        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for total variation).
+        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for stratified ones).
         Hellinger needs one, and it is zero.
     frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
         Where the frequencies and their weights come from: least squares over density ratios, equal-mass
@@ -52,7 +53,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "fitted".
     bandwidth : float, (d,) sequence or "auto", default="auto"
         Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
-        "auto" is Scott's rule for the typical set, but never below the spacing of the nodes: 1 / n_basis, or
+        "auto" is Scott's rule for the typical set, but never below what the nodes resolve: 0.8 / n_basis, or
         about n_basis^(-3/d) for the lattice of d >= 4 joint dimensions.
     domain : {"data", "unit"} or (low, high), default="data"
         The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the
@@ -83,14 +84,18 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         For an unknown divergence, rule or structure (with the list of those there are), or a kappa whose
         spectral measure is negative.
 
-    Notes ----- A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are
-    float32, and a set's row depends on that set alone, bit for bit. `fit` reads the data once (the bounds,
-    and every check). Cost of a set of n points in d = 2: about 4 us per 200 points and 2 us for the nodes
-    on one core; large sets and d = 3 go through a grid, at about 10 ns a point. A row has n_basis^d nodes
-    times twice the number of frequencies (once for Hellinger).
+    Notes
+    -----
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a
+    set's row depends on that set alone, bit for bit. `fit` reads the data once (the bounds, and every check).
+    Cost of a set of n points in d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large sets
+    and d = 3 go through a grid, at about 10 ns a point. A row has n_basis^d nodes times twice the number of
+    frequencies (once for Hellinger).
 
-    References ---------- Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with
-    approximate kernel embeddings (2016), sections 3.1 to 3.3; the weights of Table 1 are corrected here.
+    References
+    ----------
+    Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel
+    embeddings (2016); the weights of its Table 1 are corrected here.
 
     Examples
     --------
@@ -184,10 +189,9 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             sample = sample_of(sets)
             std, size = spreads(sample.points, sample.offsets, sample.weights)
             scale = domain.low_and_scale[1].astype(np.float64)
-            spacing, finest = 1 / n_basis, 0.0
+            least = RESOLVED / n_basis
             if structure == "ball":
-                spacing, finest = lattice_size(n_basis) ** (-1 / d), finest_bandwidth(d)
-            least = max(spacing, finest)
+                least = max(lattice_size(n_basis) ** (-1 / d), finest_bandwidth(d))
             h = scott_bandwidth(std * scale, size, 1 if structure == "marginal" else d, least)
         else:
             h = np.asarray(self.bandwidth, dtype=np.float64)
@@ -211,7 +215,7 @@ def _warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
     elif structure != "ball" and h * n_basis < 0.5:
         warnings.warn(
             f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
-            f"percent of d^2): use n_basis >= {int(np.ceil(0.8 / h))}, or a bandwidth of {0.8 / n_basis:.3g}",
+            f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
             stacklevel=4,
         )
 

@@ -48,13 +48,16 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ValueError
         For an odd n_components, an unknown method, or rows that are all equal under sigma="median".
 
-    Notes ----- Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row
-    has norm one. The error of a kernel value has a standard deviation of at most sqrt(1/D), falling as
-    1/sqrt(D). Cost of a row at D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600
-    ("structured"), and 20 KB written.
+    Notes
+    -----
+    Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one. The
+    error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Cost of a row at
+    D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600 ("structured"), and 20 KB written.
 
-    References ---------- Rahimi, Recht: Random features for large-scale kernel machines (2007). Yu et al.:
-    Orthogonal random features (2016).
+    References
+    ----------
+    Rahimi, Recht: Random features for large-scale kernel machines (2007). Yu et al.: Orthogonal random features
+    (2016).
 
     Examples
     --------

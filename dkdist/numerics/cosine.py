@@ -43,8 +43,8 @@ def tensor_coefficients(
     ``column`` on.
     """
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
-    kernel = (_tensor_1, _tensor_2, _tensor_3)[len(degrees) - 1]
-    kernel(points, spans, *_weights(weights), low, scale, column, np.array(degrees), out)
+    d = len(degrees)
+    _tensor(points, spans, *_weights(weights), low, scale, column, d, (1,) * (3 - d) + degrees, out)
     return out
 
 
@@ -146,61 +146,30 @@ def _add_products(t, T, c):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _tensor_1(points, spans, weights, weighted, low, scale, j, degrees, out):  # type: ignore[no-untyped-def]
+def _tensor(points, spans, weights, weighted, low, scale, j, d, degrees, out):  # type: ignore[no-untyped-def]
+    """Three columns of cosines; of d < 3 dimensions the first 3 - d are constant, one degree long."""
     share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
-    T = np.empty((degrees[0], TILE), f32)
-    for s in range(len(spans)):
-        start, stop = spans[s, 0], spans[s, 1]
-        total = _total(weights, weighted, start, stop)
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
-            _shares(weights, weighted, first, m, total, share)
-            _columns(points, first, m, j, low, scale, share, cosine, T)
-            _add_products(one, T, out[s])
-
-
-@njit(nogil=True, cache=True)
-def _tensor_2(points, spans, weights, weighted, low, scale, j, degrees, out):  # type: ignore[no-untyped-def]
-    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
-    T, U = np.empty((degrees[0], TILE), f32), np.empty((degrees[1], TILE), f32)
-    K = degrees[1]
-    for s in range(len(spans)):
-        start, stop = spans[s, 0], spans[s, 1]
-        total = _total(weights, weighted, start, stop)
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
-            _shares(weights, weighted, first, m, total, share)
-            _columns(points, first, m, j, low, scale, share, cosine, T)
-            _columns(points, first, m, j + 1, low, scale, one, cosine, U)
-            for a in range(degrees[0]):
-                _add_products(T[a], U, out[s, a * K : (a + 1) * K])
-
-
-@njit(nogil=True, cache=True)
-def _tensor_3(points, spans, weights, weighted, low, scale, j, degrees, out):  # type: ignore[no-untyped-def]
-    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
-    T, U, V = (
-        np.empty((degrees[0], TILE), f32),
-        np.empty((degrees[1], TILE), f32),
-        np.empty((degrees[2], TILE), f32),
-    )
+    K1, K2, K3 = degrees
+    T, U, V = np.ones((K1, TILE), f32), np.ones((K2, TILE), f32), np.empty((K3, TILE), f32)
     TU = np.empty(TILE, f32)
-    K = degrees[2]
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         total = _total(weights, weighted, start, stop)
         for first in range(start, stop, TILE):
             m = min(TILE, stop - first)
             _shares(weights, weighted, first, m, total, share)
-            _columns(points, first, m, j, low, scale, share, cosine, T)
-            _columns(points, first, m, j + 1, low, scale, one, cosine, U)
-            _columns(points, first, m, j + 2, low, scale, one, cosine, V)
-            for a in range(degrees[0]):
-                for b in range(degrees[1]):
+            T[0] = share
+            if d == 3:
+                _columns(points, first, m, j, low, scale, share, cosine, T)
+            if d >= 2:
+                _columns(points, first, m, j + d - 2, low, scale, one, cosine, U)
+            _columns(points, first, m, j + d - 1, low, scale, one, cosine, V)
+            for a in range(K1):
+                for b in range(K2):
                     for i in range(TILE):
                         TU[i] = T[a, i] * U[b, i]
-                    c = (a * degrees[1] + b) * K
-                    _add_products(TU, V, out[s, c : c + K])
+                    c = (a * K2 + b) * K3
+                    _add_products(TU, V, out[s, c : c + K3])
 
 
 @njit(nogil=True, cache=True, fastmath=SUM)

@@ -243,7 +243,8 @@ def _check(rule: str, ratio: float) -> None:
 def _fewest(divergence: Divergence, rule: str, ratio: float) -> tuple[int, float, float]:
     """The fewest frequencies that reach the target, their error, the target; the best found if none does."""
     # Stratified rules gain like 1 / n: 0.1 % would take a thousand.
-    target = _TARGET_SMOOTH if divergence.smooth and rule != "stratified" else _TARGET_ROUGH
+    easy = rule == "fitted" or (divergence.smooth and rule != "stratified")
+    target = _TARGET_SMOOTH if easy else _TARGET_ROUGH
     first = 2 if 0 < divergence.atom < divergence.total else 1
     best = (first, np.inf)
     for n in range(first, _MOST[rule] + 1):
