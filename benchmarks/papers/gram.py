@@ -149,7 +149,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
         for name in runs[0]
     }
     print(
-        f"squared correlation with the true kernel, {n_sets} mixtures of {n_points} points, {n_seeds} seed(s); bandwidth {h}"
+        f"squared correlation with the true kernel, {n_sets} mixtures of {n_points} points, {n_seeds} seed(s), "
+        f"bandwidth {h}"
     )
     for name, value in table.items():
         print(f"  {name:<36} {value['mean']:.4f} +- {value['std']:.4f}")
