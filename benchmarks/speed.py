@@ -2,14 +2,14 @@
 
     python benchmarks/speed.py [embedding] [road] [memory] [--quick] [--output results.json]
 
-embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000,
-10^d basis),
-            the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain NumPy
-            (n_e = 4000 Monte Carlo points, M = 5 random frequencies, independent features) timed in the
-            same run
-road        from a store to a fitted SGD model on two threads, against the same numerics in a bare loop on
-two threads memory      peak memory of a fit over 200,000 sets against one over 20,000, each in a process of
-its own
+embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d
+            basis), the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain
+            NumPy (n_e = 4000 Monte Carlo points, M = 5 random frequencies, iid features) timed in the same run
+
+road        from a store to a fitted SGD model (five epochs) on the cores of this machine, against the same
+            numerics without store or graph: two threads make features, the main thread takes the steps
+
+memory      peak memory of a fit over 200,000 sets against one over 20,000, each in a process of its own
 
 Times are medians; compare ratios within a run, since machines differ and are noisy.
 """

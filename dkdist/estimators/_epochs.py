@@ -9,9 +9,10 @@ All that is random follows from (seed, role, epoch, block): neither workers nor 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from dkdist.execution.fold import WINDOW, Job, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
 from dkdist.learners.rows import Rows
-from dkdist.learners.sgd import Objective, State, fit_lane, merge, prepare, step
+from dkdist.learners.sgd import Batch, Objective, State, fit_lane, merge, prepare, step
 
 ROUND = 8  # batches of a lane between two checkpoints
 HELD_OUT, ORDER, SHUFFLE = range(3)  # roles of the seed
+
+Members = tuple[int, tuple[int, ...]]
+"""A batch: its epoch, and the blocks that are shuffled together."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +58,46 @@ class Course:
         states = 4 * self.n_lanes * self.objective.n_outputs * self.blocks.n_columns * self.dtype.itemsize
         return plan_fold(self.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=states)
 
-    def lanes(self, epoch: int) -> list[list[Job]]:
-        """The batches of an epoch, lane by lane; a lane without a block is left out."""
+    def lanes(self, epoch: int) -> list[list[Members]]:
+        """Which blocks make up the batches of an epoch, lane by lane; a lane without a block is left out."""
         sizes = np.diff(self.blocks.bounds)
-        order = np.random.default_rng((self.seed, ORDER, epoch)).permutation(np.flatnonzero(sizes))
+        order = np.random.default_rng((self.seed, ORDER, epoch)).permutation(np.flatnonzero(sizes)).tolist()
         lanes = [order[lane :: self.n_lanes] for lane in range(self.n_lanes)]
         return [
-            [self._batch(lane[a : a + self.n_mixed], epoch) for a in range(0, len(lane), self.n_mixed)]
+            [(epoch, tuple(lane[a : a + self.n_mixed])) for a in range(0, len(lane), self.n_mixed)]
             for lane in lanes
             if len(lane)
         ]
 
-    def _batch(self, members: NDArray[np.int64], epoch: int) -> Job:
-        parts = [self.blocks.rows(int(i)) for i in members]
+    def job(self, members: Members) -> Job:
+        """The job that makes and shuffles a batch."""
+        epoch, indices = members
+        parts = [self.blocks.rows(i) for i in indices]
         rows = Rows(
             starts=tuple(part.start for part in parts),
             sizes=tuple(part.stop - part.start for part in parts),
             n_features=self.blocks.n_columns,
             targets=np.concatenate([self.targets[part] for part in parts]),
             held_out=np.concatenate([self.held_out[part] for part in parts]),
-            seed=(self.seed, SHUFFLE, epoch, int(members[0])),
+            seed=(self.seed, SHUFFLE, epoch, indices[0]),
         )
-        return Job(tuple(int(i) for i in members), rows)
+        return Job(indices, rows)
+
+
+@dataclass(frozen=True)
+class Jobs(Sequence[Job]):
+    """The jobs of some batches, made when they are asked for: their targets need not all be held."""
+
+    course: Course
+    batches: list[Members]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return Jobs(self.course, self.batches[i])
+        return self.course.job(self.batches[i])
 
 
 @dataclass(frozen=True)
@@ -109,40 +131,45 @@ Save = Callable[[Position], None]
 def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
     """Go from ``position`` to the end of the course; ``save`` is told every place it can be taken up at."""
     while position.epoch < course.n_epochs and not position.stalled(course.patience):
-        lanes = course.lanes(position.epoch)
-        run = _one_lane if len(lanes) == 1 else _many_lanes
-        position = run(course, lanes, position, progress, save).next_epoch()
+        run = _one_lane if len(course.lanes(position.epoch)) == 1 else _many_lanes
+        position = run(course, position, progress, save)
     return position
 
 
-def _one_lane(
-    course: Course, lanes: list[list[Job]], position: Position, progress: Progress, save: Save
-) -> Position:
-    start, jobs = position.done, lanes[0][position.done :]
-    progress.advance(_n_blocks(lanes[0][:start]))
-    state = fold(
+def _one_lane(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+    """All epochs that are left in one fold, so that no core waits where one ends; one epoch if it may stop there."""
+    last = course.n_epochs if course.patience is None else position.epoch + 1
+    epochs = [course.lanes(epoch)[0] for epoch in range(position.epoch, last)]
+    progress.advance(_n_blocks(epochs[0][: position.done]))
+    result: Position = fold(
         course.blocks,
-        jobs,
+        Jobs(course, list(chain(*epochs))[position.done :]),
         partial(prepare, course.dtype),
-        partial(step, course.objective),
-        position.states[0],
+        partial(_advance, course.objective, len(epochs[0])),
+        position,
         label="sgd",
         window=course.window,
-        on_segment=lambda state, done: save(replace(position, states=(state,), done=start + done)),
+        on_segment=lambda reached, _: save(reached),
         progress=progress,
     )
-    return replace(position, states=(state,), done=start + len(jobs))
+    return result
 
 
-def _many_lanes(
-    course: Course, lanes: list[list[Job]], position: Position, progress: Progress, save: Save
-) -> Position:
+def _advance(objective: Objective, n_batches: int, position: Position, batch: Batch) -> Position:
+    """One batch further, and into the next epoch after the last."""
+    state = step(objective, position.states[0], batch)
+    position = replace(position, states=(state,), done=position.done + 1)
+    return position.next_epoch() if position.done == n_batches else position
+
+
+def _many_lanes(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+    lanes = course.lanes(position.epoch)
     if position.done == 0:  # every lane starts from the common model
         position = replace(position, states=position.states * len(lanes))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     work = partial(fit_lane, course.objective, course.dtype)
     for start in range(position.done, max(len(lane) for lane in lanes), ROUND):
-        turns = [lane[start : start + ROUND] for lane in lanes]
+        turns = [[course.job(members) for members in lane[start : start + ROUND]] for lane in lanes]
         jobs = [
             Job(tuple(i for job in turn for i in job.blocks), (state, [job.extra for job in turn]))
             for turn, state in zip(turns, position.states, strict=True)
@@ -152,11 +179,11 @@ def _many_lanes(
         )
         position = replace(position, states=states, done=start + ROUND)
         save(position)
-    return position
+    return position.next_epoch()
 
 
-def _n_blocks(jobs: list[Job]) -> int:
-    return sum(len(job.blocks) for job in jobs)
+def _n_blocks(batches: list[Members]) -> int:
+    return sum(len(indices) for _, indices in batches)
 
 
 def _append(states: tuple[State, ...], state: State) -> tuple[State, ...]:

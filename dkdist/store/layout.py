@@ -32,7 +32,7 @@ VERSION = 1
 DOCUMENT = "zarr.json"
 OFFSETS_CHUNK = 131_072
 STRINGS_CHUNK = 16_384
-CHUNK_BYTES = 2 * 2**20
+CHUNK_BYTES = 2**20
 Metadata = dict[str, Any]
 
 
@@ -188,7 +188,7 @@ def group_document(attributes: dict[str, Any] | None = None) -> bytes:
 
 
 def chunk_rows_for(row_bytes: int) -> int:
-    """The power of two of rows that comes nearest to 2 MiB (at least one row)."""
+    """The power of two of rows that comes nearest to 1 MiB (at least one row)."""
     return 1 << max(0, round(math.log2(CHUNK_BYTES / row_bytes)))
 
 
