@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -194,10 +195,19 @@ def pipeline(epochs: int) -> Any:
 
 
 def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows: int = 1024) -> None:
-    """The same numerics without store, graph or scheduler: two threads make features, steps are taken in order."""
-    from dkdist.learners.rows import Rows
-    from dkdist.learners.sgd import Objective, State, prepare, step
+    """The same numerics without store, graph or scheduler: two threads make features, steps are taken in order.
 
+    Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
+    """
+    from dkdist.learners.rows import Rows
+    from dkdist.learners.sgd import Objective, State, prepare, step, step_size
+    from dkdist.numerics.bandwidth import median_distance, spreads
+
+    assert len(sets.bounds) == 2
+    spreads(sets[:256].points, sets[:256].offsets, None)
+    sample = model[0].spec_.draw().embed(sets[:1024])
+    median_distance(sample[:512])
+    step_size("log_loss", model[1].spec_.draw().transform(sample))
     spec, frequencies = model[0].spec_.draw(), model[1].spec_.draw()
     objective = Objective("log_loss", model[-1].alpha, model[-1].eta0_, n_classes=2)
     state = State.start(1, D, np.dtype(np.float32))
@@ -256,6 +266,9 @@ def fit_and_measure(path: str) -> float:
     """Peak resident memory of this process, MB, after a fit over a store."""
     sets = dk.open_sets(path)
     pipeline(1).fit(sets, sets.targets["y"])
+    status = Path("/proc/self/status")  # ru_maxrss begins with that of the process this one was forked from
+    if status.exists():
+        return float(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1)) / 1024  # type: ignore[union-attr]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
