@@ -91,7 +91,17 @@ class _IncrementalRidge(BaseEstimator):
         self.alpha_errors_ = np.full(len(alphas), np.nan)
         with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
             work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
-            parts = fold(blocks, jobs, work, merge_parts, (), label="ridge", window=window, progress=progress)
+            parts = fold(
+                blocks,
+                jobs,
+                work,
+                merge_parts,
+                (),
+                label="ridge",
+                window=window,
+                large_state=True,
+                progress=progress,
+            )
             equations = centred(parts[0], centre)
             if again:
                 known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)

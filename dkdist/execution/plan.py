@@ -22,7 +22,7 @@ from dask.utils import format_bytes, parse_bytes
 
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client
+from dkdist.execution.run import SPARE_THREADS, active_client
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _threads_and_limit(local: bool) -> tuple[int, int]:
     """Threads and bytes of one process on the active scheduler; what a cluster says of its smallest worker."""
     configured = dask.config.get("dkdist.memory-limit", None)
     limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
-    threads = dask.config.get("num_workers", None) or CPU_COUNT + 1
+    threads = dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
     client = None if local else active_client()
     if client is not None:
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from dkdist.execution.progress import Progress
 
+SPARE_THREADS = 2
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
@@ -63,9 +64,11 @@ def _keep_freed_memory() -> None:
 
 
 def _own_threads(graph: dict[Key, GraphNode], keys: list[Key]) -> Any:
-    """Dask's threads, one more than there are cores: somebody always waits for a disk."""
+    """Dask's threads, two more than there are cores: somebody always waits, for a disk or for Dask."""
     _keep_freed_memory()
-    return dask.threaded.get(graph, keys, num_workers=dask.config.get("num_workers", None) or CPU_COUNT + 1)
+    return dask.threaded.get(
+        graph, keys, num_workers=dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
+    )
 
 
 def active_client() -> Any | None:
