@@ -1,8 +1,9 @@
 """Cats and dogs of CIFAR-10 as distributions of edges: where they are and which way they run, weighted by strength.
 
-Needs cifar10_cats_dogs.npz in the directory named by DKDIST_DATA: arrays images (n, 32, 32) uint8 grey, labels (0 cat,
-1 dog) and is_test. Make it from CIFAR-10 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html): keep
-classes 3 and 5, take the mean of the three colours, and mark the images of the test batch.
+Needs cifar10_cats_dogs.npz in the directory DKDIST_DATA (default ../shared/data): arrays images (n, 32, 32) uint8
+grey, labels (0 cat, 1 dog) and is_test. Make it from CIFAR-10 (Krizhevsky 2009,
+https://www.cs.toronto.edu/~kriz/cifar.html): keep classes 3 and 5, take the mean of the three colours, and mark
+the images of the test batch.
 """
 
 import os
@@ -14,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 
-path = Path(os.environ.get("DKDIST_DATA", "")) / "cifar10_cats_dogs.npz"
-if "DKDIST_DATA" not in os.environ or not path.is_file():
+path = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / "cifar10_cats_dogs.npz"
+if not path.is_file():
     sys.exit(f"set DKDIST_DATA to the directory that holds {path.name}. How to make it:\n\n{__doc__}")
 data = np.load(path)
 images, labels, is_test = data["images"] / np.float32(255), data["labels"], data["is_test"]

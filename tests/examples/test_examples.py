@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-DATA = Path(os.environ.get("DKDIST_DATA", "")) / "cifar10_cats_dogs.npz"
+DATA = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / "cifar10_cats_dogs.npz"
 
 
 def run(name, **environment):
