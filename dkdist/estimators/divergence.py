@@ -58,7 +58,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     domain : {"data", "unit"} or (low, high), default="data"
         The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the
         given one (numbers or one per dimension). Points outside a given box are refused; outside the data's
-        bounds they count at the wall, with a warning that counts them.
+        bounds they count at the wall, with a warning that counts them (a lazy array: one for each block).
     structure : {"auto", "joint", "marginal"}, default="auto"
         Densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine
         products at lattice nodes, whose integral is good to some 3 %), or of each dimension alone, rows

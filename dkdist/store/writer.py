@@ -51,7 +51,7 @@ class SetWriter:
         Whether mode "w" may replace a committed store. On a local path the old store stays readable until the
         new one is committed; elsewhere it is cleared at the first `append`.
     chunk_rows : int, optional
-        Points a chunk in a new store, a power of two; by default those of about 2 MiB. Reading is fast for
+        Points a chunk in a new store, a power of two; by default those of about 1 MiB. Reading is fast for
         chunks of 256 KiB to 4 MiB that are an eighth of a block of work, or less.
     shards : int, optional
         Points a shard in a new store, a multiple of `chunk_rows`: fewer, larger objects. Memory grows to a
