@@ -3,6 +3,9 @@
 Compiled loops are kept in the user's own cache folder (``NUMBA_CACHE_DIR`` if it is set, else below
 ``XDG_CACHE_HOME`` or ``~/.cache``), because an installed package may be read-only. Where nothing can be written they
 are compiled anew in each process.
+
+Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
+within their caller, and which of the two runs, with other last bits, would depend on what is cached.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _table(K: int) -> F32:
     return (np.cos(np.pi * a * g / G) / np.sinc(a / (2 * G)) ** 2).astype(np.float32)
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _cell(x, low, scale, G):  # type: ignore[no-untyped-def]
     """Lower grid node of a point and its share of the upper one."""
     u = min(max((x - low) * scale, f32(0.0)), f32(1.0)) * f32(G)
@@ -53,7 +53,7 @@ def _cell(x, low, scale, G):  # type: ignore[no-untyped-def]
     return g, u - f32(g)
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _bin(points, first, last, weights, weighted, total, low, scale, grid):  # type: ignore[no-untyped-def]
     d = points.shape[1]
     G1, G2, G3 = grid.shape[0] - 1, grid.shape[1] - 1, grid.shape[2] - 1

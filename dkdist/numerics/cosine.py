@@ -84,7 +84,7 @@ def _weights(weights: F32 | None) -> tuple[F32, bool]:
     return (_NO_WEIGHTS, False) if weights is None else (weights.reshape(-1), True)
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _columns(points, first, m, j, low, scale, start, cosine, T):  # type: ignore[no-untyped-def]
     """T[a, i] = start[i] cos(pi a x_ij) for the m points from ``first`` on."""
     for i in range(m):
@@ -102,7 +102,7 @@ def _columns(points, first, m, j, low, scale, start, cosine, T):  # type: ignore
             T[a, i] = f32(2.0) * cosine[i] * T[a - 1, i] - T[a - 2, i]
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
     """share[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
     for i in range(TILE):
@@ -111,7 +111,7 @@ def _shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyp
         share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, forceinline=True)
 def _total(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
     total = 0.0
     if weighted:
@@ -122,7 +122,7 @@ def _total(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
     return total  # float64: any scale of float32 weights is fine
 
 
-@njit(nogil=True, cache=True, fastmath=SUM)
+@njit(nogil=True, fastmath=SUM, forceinline=True)
 def _add_products(t, T, c):  # type: ignore[no-untyped-def]
     """c[b] += <t, T[b]> over one tile, four rows at a time."""
     K = T.shape[0]

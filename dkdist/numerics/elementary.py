@@ -26,7 +26,7 @@ _TWO_OVER_PI = f32(2 / np.pi)
 _HALF, _ONE, _TWO = f32(0.5), f32(1.0), f32(2.0)
 
 
-@njit(fastmath=LOOP)
+@njit(fastmath=LOOP, forceinline=True)
 def log(x):  # type: ignore[no-untyped-def]
     """Natural logarithm of a positive, normal float32."""
     bits = i32(f32(x).view(i32) - i32(0x3F3504F3))  # sqrt(1/2): the mantissa will lie in [sqrt(1/2), sqrt(2))
@@ -45,7 +45,7 @@ def log(x):  # type: ignore[no-untyped-def]
     return m + y + e * _LN2_HI
 
 
-@njit(fastmath=LOOP)
+@njit(fastmath=LOOP, forceinline=True)
 def exp(x):  # type: ignore[no-untyped-def]
     """Exponential of a float32 in [-87, 88]."""
     k = np.floor(f32(x) * f32(1.44269504088896341) + _HALF)
@@ -59,7 +59,7 @@ def exp(x):  # type: ignore[no-untyped-def]
     return y * i32((i32(k) + i32(127)) << i32(23)).view(f32)
 
 
-@njit(fastmath=LOOP)
+@njit(fastmath=LOOP, forceinline=True)
 def sincos(x):  # type: ignore[no-untyped-def]
     """(sin x, cos x) of a float32 phase. Past |x| = 1e6 digits are lost, but the results stay in [-1, 1]."""
     k = np.floor(f32(x) * _TWO_OVER_PI + _HALF)
@@ -77,7 +77,7 @@ def sincos(x):  # type: ignore[no-untyped-def]
     return sine, cosine
 
 
-@njit(fastmath=LOOP)
+@njit(fastmath=LOOP, forceinline=True)
 def cospi(u):  # type: ignore[no-untyped-def]
     """cos(pi u) of a float32 in [0, 1], from the odd series of sin(pi (1/2 - u))."""
     z = _HALF - f32(u)

@@ -37,7 +37,7 @@ def structured_features(X: F32, signs: F32, scales: F32, out: F32) -> None:
     _structured(X, signs, scales, f32(1 / np.sqrt(len(scales))), out)
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _hadamard(V):  # type: ignore[no-untyped-def]
     """V <- H V for the unnormalised Hadamard matrix, along the first axis of (L, 16); two levels at a time."""
     L = len(V)
@@ -59,14 +59,14 @@ def _hadamard(V):  # type: ignore[no-untyped-def]
                 V[j, lane], V[j + h, lane] = a + b, a - b
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _flip(V, signs):  # type: ignore[no-untyped-def]
     for r in range(len(V)):
         for lane in range(LANES):
             V[r, lane] *= signs[r]
 
 
-@njit(nogil=True, cache=True, fastmath=LOOP)
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
 def _write(V, scales, scale, start, n, first, out):  # type: ignore[no-untyped-def]
     """Sines and cosines of one block of phases, turned back from lanes to rows, 64 columns at a time."""
     F = len(scales)

@@ -18,7 +18,7 @@ def three_axes(matrices: list[F32]) -> list[F32]:
     return matrices + [np.ones((1, 1), np.float32)] * (3 - len(matrices))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, forceinline=True)
 def separable(D1, D2, D3t, X, Y):  # type: ignore[no-untyped-def]
     """Y[a, b, c] = sum D1[a, i] D2[b, j] D3t[k, c] X[i, j, k], for contiguous float32 arrays."""
     (A, _), (B, J), (K, C) = D1.shape, D2.shape, D3t.shape

@@ -1,0 +1,38 @@
+"""A loop gives the same bits in the process that compiled it and in those that find it in the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import hashlib, numpy as np, dkdist as dk
+from dkdist.parameters.divergence import DivergenceSpec
+from dkdist.parameters.domain import Domain
+from dkdist.parameters.fourier import FourierSpec
+rng = np.random.default_rng(0)
+for d, n in ((1, 300), (2, 200), (3, 300)):
+    sets = dk.SampleSets.from_arrays(list(rng.random((40, n, d)).astype("f4")))
+    domain = Domain((0.0,) * d, (1.0,) * d, True)
+    A = DivergenceSpec(domain, (0.08,) * d, "tensor", 6, (0.19, 0.63), (0.28, 0.05)).draw().embed(sets)
+    for method in ("structured", "iid"):
+        Z = FourierSpec(A.shape[1], 500, 0.5, method, 0).draw().transform(A)
+        print(hashlib.md5(A.tobytes() + Z.tobytes()).hexdigest())
+"""
+
+
+def bits(cache: Path) -> str:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", SCRIPT]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def test_compiled_and_cached_loops_agree_bit_for_bit(tmp_path: Path) -> None:
+    compiled = bits(tmp_path)
+    assert len(compiled.split()) == 6
+    assert bits(tmp_path) == compiled
+    for index in tmp_path.rglob("*_tensor*.nbi"):  # one loop is compiled again, what it calls is not
+        index.unlink()
+    assert bits(tmp_path) == compiled
