@@ -8,7 +8,6 @@ from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -84,7 +83,6 @@ class IncrementalSGD(BaseEstimator):
             "dtype": str(X.dtype),
             "blocks": digest(blocks.bounds),
             "targets": digest(targets),
-            "scikit-learn": ".".join(sklearn.__version__.split(".")[:2]),
         }
         return Checkpoint(self.checkpoint, fingerprint)
 

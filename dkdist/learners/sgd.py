@@ -1,6 +1,6 @@
 """Stochastic gradient descent on blocks of features: constant step, averaged weights, pass after pass.
 
-    w <- (1 - eta alpha) w - eta l'(w.x + b, y) x,   b <- b - eta l'(w.x + b, y)     scikit-learn's inner loop
+    w <- (1 - eta alpha) w - eta l'(w.x + b, y) x,   b <- b - eta l'(w.x + b, y)
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1}),   n = 1, 2, ...                         every 256 rows
 
 W weighs the n-th iterate by n, which forgets the start without being told when to. An average every 256
@@ -16,12 +16,12 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
-from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from dkdist.learners.losses import F64, LOSSES
 from dkdist.learners.rows import F, Rows, checked
+from dkdist.numerics.descent import LOSSES as LOSS_NUMBERS
+from dkdist.numerics.descent import descend
 
 AVERAGE_ROWS = 256  # rows between two terms of the averaged weights
 PROBE_ROWS = 128  # training rows of a batch whose loss is measured before they are used
@@ -87,12 +87,12 @@ class State:
 
 @dataclass(frozen=True)
 class Batch:
-    """Training rows in the order they are used, and held-out rows, with their targets."""
+    """Rows as they are stored, (n, D) with targets (n,); which to train on, in their order; and which are held out."""
 
     X: F
-    y: NDArray[Any]
-    X_held: F
-    y_held: NDArray[Any]
+    targets: NDArray[Any]
+    order: NDArray[np.int64]
+    held: NDArray[np.int64]
 
 
 def step_size(loss: str, X: F) -> float:
@@ -107,37 +107,27 @@ def step_size(loss: str, X: F) -> float:
 
 
 def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
-    """The rows of one or more blocks, shuffled together, with the held-out ones set apart.
+    """The rows of one or more blocks, to be used in one shuffled order, with the held-out ones set apart.
 
-    Every block is let go before the next is made: one block and one batch are alive.
+    A single block is used where it lies; several are moved into one array, and each is let go before the next is made.
     """
-    n_train = int(rows.n_rows - rows.held_out.sum())
     order = np.random.default_rng(rows.seed).permutation(rows.n_rows)
-    place = np.empty(rows.n_rows, np.int64)
-    place[order[~rows.held_out[order]]] = np.arange(n_train)
-    place[rows.held_out] = np.arange(rows.n_rows - n_train)
-    X: F = np.empty((n_train, rows.n_features), dtype)
-    X_held: F = np.empty((rows.n_rows - n_train, rows.n_features), dtype)
-    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
-        made = checked(block, dtype, start, (here.stop - here.start, rows.n_features))
-        held = rows.held_out[here]
-        X[place[here][~held]] = made[~held] if held.any() else made
-        X_held[place[here][held]] = made[held]
-        del made, block
-    y = np.empty_like(rows.targets, shape=n_train)
-    y[place[~rows.held_out]] = rows.targets[~rows.held_out]
-    return Batch(X, y, X_held, rows.targets[rows.held_out])
+    order, held = order[~rows.held_out[order]], np.flatnonzero(rows.held_out)
+    parts = list(rows.parts())
+    if len(parts) == 1:
+        X = checked(next(blocks), dtype, parts[0][0], (rows.n_rows, rows.n_features))
+        return Batch(X, rows.targets, order, held)
+    X = np.empty((rows.n_rows, rows.n_features), dtype)
+    for block, (start, here) in zip(blocks, parts, strict=True):
+        X[here] = checked(block, dtype, start, (here.stop - here.start, rows.n_features))
+        del block
+    return Batch(X, rows.targets, order, held)
 
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
     """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
-    sums = state.sums + np.array(
-        [
-            *_loss_sum(objective, state, batch.X[:PROBE_ROWS], batch.y[:PROBE_ROWS]),
-            *_loss_sum(objective, state, batch.X_held, batch.y_held),
-        ]
-    )
-    return replace(_fit(objective, state, batch.X, batch.y), sums=sums)
+    new = (_loss_sum(objective, state, batch, rows) for rows in (batch.order[:PROBE_ROWS], batch.held))
+    return replace(_fit(objective, state, batch), sums=state.sums + np.concatenate(list(new)))
 
 
 def fit_lane(
@@ -163,46 +153,34 @@ def merge(states: Sequence[State]) -> State:
     return State(**mean, n_averaged=n_averaged, sums=np.sum([s.sums for s in states], axis=0))
 
 
-def _fit(objective: Objective, state: State, X: F, y: NDArray[Any]) -> State:
-    if len(X) == 0:
+def _fit(objective: Objective, state: State, batch: Batch) -> State:
+    if len(batch.order) == 0:
         return state
-    model = _stepper(objective, state)
-    W, b, n = state.mean_coef.copy(), state.mean_intercept.copy(), int(state.n_averaged)
-    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
-        for a in range(0, len(X), AVERAGE_ROWS):
-            try:
-                model.partial_fit(X[a : a + AVERAGE_ROWS], y[a : a + AVERAGE_ROWS])
-            except ValueError as overflow:
-                raise _diverged(objective.eta0) from overflow
-            n += 1
-            rate = 2.0 / (n + 1.0) if objective.average else 1.0
-            W += W.dtype.type(rate) * (model.coef_.reshape(W.shape) - W)
-            b += rate * (model.intercept_ - b)
-    if not _bounded(model, X[-PROBE_ROWS:]):
-        raise _diverged(objective.eta0)
-    return State(model.coef_.reshape(W.shape), model.intercept_, W, b, np.asarray(n, np.int64), state.sums)
-
-
-def _stepper(objective: Objective, state: State) -> Any:
-    """A scikit-learn model that continues from a copy of the state (its inner loop works in place)."""
-    kind = SGDClassifier if objective.n_classes else SGDRegressor
-    model = kind(
-        loss=objective.loss, alpha=objective.alpha, epsilon=objective.epsilon,
-        learning_rate="constant", eta0=objective.eta0, shuffle=False, average=False,
+    w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
+    n = descend(
+        batch.X, batch.order, _truth(objective, batch.targets),
+        LOSS_NUMBERS.index(objective.loss), objective.epsilon, objective.eta0, objective.alpha,
+        w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
     )  # fmt: skip
-    model.n_features_in_ = state.coef.shape[1]
-    model.t_ = 1.0
-    model.coef_ = state.coef.copy() if objective.n_classes else state.coef[0].copy()
-    model.intercept_ = state.intercept.copy()
+    if not objective.average:
+        W, B = w, b
+    after = State(w, b, W, B, np.asarray(n, np.int64), state.sums)
+    if not _bounded(after, batch.X[batch.order[-PROBE_ROWS:]]):
+        raise _diverged(objective.eta0)
+    return after
+
+
+def _truth(objective: Objective, targets: NDArray[Any]) -> NDArray[np.float64]:
+    """Targets (n, n_outputs) of the loss: -1 and +1 for classes."""
     if objective.n_classes:
-        model.classes_ = np.arange(objective.n_classes)
-    return model
+        return signs(targets, objective.n_classes)
+    return np.asarray(targets, np.float64)[:, None]
 
 
-def _bounded(model: Any, X: F) -> bool:
+def _bounded(state: State, X: F) -> bool:
     """Targets are of order one: scores so large that float32 cannot tell them one apart have run away."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = np.abs(X @ np.atleast_2d(model.coef_).T + model.intercept_)
+        scores = np.abs(X @ state.coef.T + state.intercept)
     return bool((scores <= LARGEST_SCORE).all())
 
 
@@ -213,14 +191,14 @@ def _diverged(eta0: float) -> ValueError:
     )
 
 
-def _loss_sum(objective: Objective, state: State, X: F, y: NDArray[Any]) -> tuple[float, int]:
-    """Loss of the averaged model over the rows, summed over decision functions, and the number of rows."""
-    if len(X) == 0:
-        return 0.0, 0
+def _loss_sum(objective: Objective, state: State, batch: Batch, rows: NDArray[np.int64]) -> F64:
+    """Loss of the averaged model over some rows, summed over decision functions, and the number of rows."""
+    if len(rows) == 0:
+        return np.zeros(2)
     with np.errstate(over="ignore"):
-        scores = (X @ state.mean_coef.T + state.mean_intercept).astype(np.float64)
-        truth = signs(y, objective.n_classes) if objective.n_classes else y[:, None]
-        return float(LOSSES[objective.loss].value(scores, truth, objective.epsilon).sum()), len(X)
+        scores = (batch.X[rows] @ state.mean_coef.T + state.mean_intercept).astype(np.float64)
+        loss = LOSSES[objective.loss].value(scores, _truth(objective, batch.targets[rows]), objective.epsilon)
+        return np.array([float(loss.sum()), len(rows)])
 
 
 def signs(y: NDArray[Any], n_classes: int) -> NDArray[np.float64]:
