@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks
-from dkdist.execution.fold import WINDOW, Job, fold
+from dkdist.execution.fold import Job, default_window, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
 from dkdist.learners.rows import Rows
@@ -47,14 +47,11 @@ class Course:
     n_mixed: int
     patience: int | None = None
 
-    @property
-    def window(self) -> int:
-        """Batches that may wait to be fitted while others are made."""
-        return max(2, WINDOW // self.n_mixed)
-
     def plan(self, what: str, n_passes: int) -> Plan:
         """Blocks, bytes and peak memory of the passes."""
-        waiting = self.n_mixed * (self.window if self.n_lanes == 1 else 1)
+        waiting = (
+            max(2 * self.n_mixed, default_window(self.blocks.local)) if self.n_lanes == 1 else self.n_mixed
+        )
         states = 4 * self.n_lanes * self.objective.n_outputs * self.blocks.n_columns * self.dtype.itemsize
         return plan_fold(self.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=states)
 
@@ -148,7 +145,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
         partial(_advance, course.objective, len(epochs[0])),
         position,
         label="sgd",
-        window=course.window,
+        blocks_per_job=course.n_mixed,
         on_segment=lambda reached, _: save(reached),
         progress=progress,
     )

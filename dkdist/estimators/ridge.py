@@ -1,7 +1,7 @@
 """Ridge regression and classification in one pass over blocks; every penalty from one decomposition.
 
-What travels is never a feature: at most 32 tasks sum the statistics of their blocks and send one or two Gram
-matrices each, which are added in order.
+What travels is never a feature: tasks sum the statistics of many blocks and send one or two Gram matrices each, which
+are added in a tree of fixed shape.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dkdist.estimators._learning import (
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.fold import Job, fold
 from dkdist.execution.plan import Plan, plan_fold
+from dkdist.execution.tree import tree_sum
 from dkdist.learners.ridge import (
     LeaveOneOut,
     accumulate,
@@ -41,7 +42,8 @@ from dkdist.learners.rows import Rows, choose_held_out
 from dkdist.learners.sgd import signs
 
 ALPHAS = tuple(10.0**k for k in range(-4, 3))
-JOBS = 32  # tasks that sum statistics, at most
+JOBS, MOST_JOBS = 32, 256  # tasks that sum statistics
+LEVELS = 8  # of the tree in which they are added
 UNMERGED_BYTES = 2 * 2**30  # of statistics that wait to be added, over all workers
 
 
@@ -91,23 +93,13 @@ class _IncrementalRidge(BaseEstimator):
         self.alpha_errors_ = np.full(len(alphas), np.nan)
         with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
             work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
-            parts = fold(
-                blocks,
-                jobs,
-                work,
-                merge_parts,
-                (),
-                label="ridge",
-                window=window,
-                large_state=True,
-                progress=progress,
-            )
+            parts = tree_sum(blocks, jobs, work, merge_parts, window=window, label="ridge", progress=progress)
             equations = centred(parts[0], centre)
             if again:
                 known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)
                 second, none = partial(leave_one_out, known), np.zeros(len(alphas))
                 sums = fold(
-                    blocks, jobs, second, np.add, none, label="ridge_loo", window=JOBS, progress=progress
+                    blocks, jobs, second, np.add, none, label="ridge_loo", window=len(jobs), progress=progress
                 )
                 self.alpha_errors_ = sums / targets.size
         if split:
@@ -125,8 +117,12 @@ class _IncrementalRidge(BaseEstimator):
 
 
 def _jobs(blocks: Blocks, targets: NDArray[np.float64], held_out: NDArray[np.bool_]) -> list[Job]:
-    """Neighbouring blocks in at most 32 tasks."""
-    size = -(-len(blocks) // JOBS)
+    """Neighbouring blocks in tasks, 32 to 256 of them: few enough that a task makes four times what it sends.
+
+    Their number follows from the data alone, and with it the order of the sums.
+    """
+    gram, block = 8 * blocks.n_columns**2, blocks.row_bytes * int(np.diff(blocks.bounds).max())
+    size = int(np.clip(-(-4 * gram // block), -(-len(blocks) // MOST_JOBS), -(-len(blocks) // JOBS)))
     jobs = []
     for first in range(0, len(blocks), size):
         members = tuple(range(first, min(first + size, len(blocks))))
@@ -143,8 +139,9 @@ def _window(blocks: Blocks, split: bool) -> int:
 
 
 def _plan(blocks: Blocks, what: str, split: bool, again: bool) -> Plan:
-    """Five matrices to decompose one (C, its vectors, room to work); to merge, those that wait and two."""
-    state_bytes = 8 * blocks.n_columns**2 * max(5, (_window(blocks, split) + 2) * (1 + split))
+    """Five matrices to decompose one (C, its vectors, room to work); to merge, those that wait and one a level."""
+    alive = _window(blocks, split) + LEVELS
+    state_bytes = 8 * blocks.n_columns**2 * max(5, alive * (1 + split))
     return plan_fold(blocks, what=what, passes=1 + again, waiting=1, state_bytes=state_bytes)
 
 
@@ -189,9 +186,9 @@ class IncrementalRidge(LinearRegressor, _IncrementalRidge):
     Notes
     -----
     n D^2 operations a pass, about 10 D^3 to choose alpha, D^3 / 3 to solve (D features). A Gram matrix takes
-    8 D^2 bytes (200 MB at D = 5000); held-out selection needs two wherever there is one. Alive at a time: the
-    sum, the sum that replaces it, one for each running task, and up to 2 GB that wait to be added, over all
-    workers. The order of storage does not matter.
+    8 D^2 bytes (200 MB at D = 5000); held-out selection needs two wherever there is one. Alive at a time, over all
+    workers: those of running tasks and those that wait to be added, up to 2 GB together (two at least), and one for
+    each level of the tree, at most 8. The order of storage does not matter.
 
     Examples
     --------

@@ -5,7 +5,8 @@
 
 Item j may start only when step j - window is done: an edge of the graph (a credit) says so, because
 schedulers by themselves would let finished blocks pile up before a slow step. The credit is the step's own
-result, so that a freed thread takes the next step before another block. Cost: two tasks a job.
+result, so that a freed thread takes the next step before another block, and so that the last states are kept by
+several workers: what a killed worker held is made again from there. Cost: two tasks a job.
 """
 
 from __future__ import annotations
@@ -14,18 +15,28 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.jobs import Job, Work, job_task
 from dkdist.execution.progress import Progress
+from dkdist.execution.resources import resources
 from dkdist.execution.run import run
 
 __all__ = ["Job", "fold"]
 
-WINDOW = 4
-SEGMENT = 128
+LARGEST_WINDOW = 64
+SEGMENT = (
+    128  # jobs of one graph at least: what a scheduler has to know at a time, and a checkpoint's distance
+)
+LARGEST_SEGMENT = 1024
+
+
+def default_window(local: bool = False) -> int:
+    """Blocks that may be alive: one in the making for every thread, and two that wait for their step."""
+    return int(np.clip(resources(local).all_threads + 2, 4, LARGEST_WINDOW))
 
 
 def fold(
@@ -36,26 +47,28 @@ def fold(
     state: Any,
     *,
     label: str = "fit",
-    window: int = WINDOW,
-    large_state: bool = False,
+    blocks_per_job: int = 1,
     on_segment: Callable[[Any, int], None] | None = None,
+    window: int | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them.
+    """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them or more.
 
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
-    extra; ``step`` returns a new state and leaves its arguments as they are. A state is kept until ``window`` more
-    steps are done, unless it is a ``large_state``: then a task of its own says that a step is over.
+    extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
+    ``window`` more steps are done. Without a ``window`` given, there is one block for every thread and two more,
+    as the cluster is when a segment begins.
     """
-    for start in range(0, len(jobs), SEGMENT):
-        segment = jobs[start : start + SEGMENT]
-        graph, last, credits = _segment_graph(
-            blocks, segment, prepare, step, state, label, window, large_state
-        )
-        weights = {credit: len(job.blocks) for credit, job in zip(credits, segment, strict=True)}
-        state = run(graph, [last], watch=weights, progress=progress, local=blocks.local)[0]
+    start = 0
+    while start < len(jobs):
+        wide = window or max(2, default_window(blocks.local) // blocks_per_job)
+        segment = jobs[start : start + int(np.clip(16 * wide, SEGMENT, LARGEST_SEGMENT))]
+        graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, wide)
+        weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
+        state = run(graph, steps[-1:], watch=weights, progress=progress, local=blocks.local)[0]
+        start += len(segment)
         if on_segment is not None:
-            on_segment(state, start + len(segment))
+            on_segment(state, start)
     return state
 
 
@@ -67,23 +80,15 @@ def _segment_graph(
     state: Any,
     label: str,
     window: int,
-    large_state: bool,
-) -> tuple[dict[Key, GraphNode], Key, list[Key]]:
+) -> tuple[dict[Key, GraphNode], list[Key]]:
     token = uuid.uuid4().hex
-    item, new_state, done, work = (f"{label}_{what}-{token}" for what in ("block", "step", "done", "work"))
-    credit = done if large_state else new_state
+    item, new_state, work = (f"{label}_{what}-{token}" for what in ("block", "step", "work"))
     graph: dict[Key, GraphNode] = dict(blocks.shared)
     graph[work] = DataNode(work, prepare)
     graph[(new_state, -1)] = DataNode((new_state, -1), state)
     for j, job in enumerate(jobs):
         recipes = [blocks.recipes[i] for i in job.blocks]
-        after = [TaskRef((credit, j - window))] if j >= window else []
+        after = [TaskRef((new_state, j - window))] if j >= window else []
         graph[(item, j)] = job_task((item, j), TaskRef(work), recipes, job.extra, after)
         graph[(new_state, j)] = Task((new_state, j), step, TaskRef((new_state, j - 1)), TaskRef((item, j)))
-        if large_state:
-            graph[(done, j)] = Task((done, j), _nothing, TaskRef((new_state, j)))
-    return graph, (new_state, len(jobs) - 1), [(credit, j) for j in range(len(jobs))]
-
-
-def _nothing(state: Any) -> None:
-    """Says that a step is over and holds nothing of its result."""
+    return graph, [(new_state, j) for j in range(len(jobs))]

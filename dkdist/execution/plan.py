@@ -2,9 +2,8 @@
 
     peak of a process ~ (threads + items waiting) x one block + state
 
-Blocks are counted at their finished size; what is read for one is counted beside it. The limit is the
-configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what a cluster's workers were
-given, else the memory that this machine has free.
+Blocks are counted at their finished size; what is read for one is counted beside it. Items that wait are spread
+over the processes.
 """
 
 from __future__ import annotations
@@ -14,15 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import dask
 import numpy as np
-import psutil
-from dask.system import CPU_COUNT
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import format_bytes
 
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import SPARE_THREADS, active_client
+from dkdist.execution.resources import resources
 
 
 @dataclass(frozen=True)
@@ -83,21 +79,7 @@ def _plan(blocks: Blocks, *, n_blocks: int, what: str, passes: int, waiting: int
     rows = np.diff(blocks.bounds).max(initial=0)
     block_bytes = int(rows) * blocks.row_bytes
     read_block = -(-blocks.read_bytes // max(1, len(blocks)))
-    threads, limit = _threads_and_limit(blocks.local)
-    peak = (threads + waiting) * block_bytes + threads * read_block + state_bytes
-    return Plan(what, blocks.n_rows, n_blocks, block_bytes, blocks.read_bytes, passes, peak, limit)
-
-
-def _threads_and_limit(local: bool) -> tuple[int, int]:
-    """Threads and bytes of one process on the active scheduler; what a cluster says of its smallest worker."""
-    configured = dask.config.get("dkdist.memory-limit", None)
-    limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
-    threads = dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
-    client = None if local else active_client()
-    if client is not None:
-        workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
-        limits = [w["memory_limit"] for w in workers if w["memory_limit"]]
-        threads = max([w["nthreads"] for w in workers], default=threads)
-        if configured is None and limits:
-            limit = min(limits)
-    return threads, int(limit)
+    there = resources(blocks.local)
+    waiting_here = -(-waiting // there.processes)
+    peak = (there.threads + waiting_here) * block_bytes + there.threads * read_block + state_bytes
+    return Plan(what, blocks.n_rows, n_blocks, block_bytes, blocks.read_bytes, passes, peak, there.memory)

@@ -97,9 +97,9 @@ def merge(a: Statistics, b: Statistics) -> Statistics:
     )
 
 
-def merge_parts(state: tuple[Statistics, ...], more: tuple[Statistics, ...]) -> tuple[Statistics, ...]:
-    """Each part merged with its own kind; the first come is the state of an empty one."""
-    return tuple(merge(a, b) for a, b in zip(state, more, strict=True)) if state else more
+def merge_parts(a: tuple[Statistics, ...], b: tuple[Statistics, ...]) -> tuple[Statistics, ...]:
+    """Each part merged with its own kind."""
+    return tuple(merge(x, y) for x, y in zip(a, b, strict=True))
 
 
 def about(s: Statistics, shift: F64, into: F64 | None = None) -> Statistics:

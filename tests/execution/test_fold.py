@@ -1,7 +1,6 @@
 """The bounded fold: the sequential result for any window, few items alive, errors as they are, any scheduler."""
 
 import gc
-import threading
 import time
 
 import dask
@@ -16,6 +15,8 @@ import dkdist as dk
 from dkdist.execution.blocks import row_blocks
 from dkdist.execution.fold import SEGMENT, fold
 from dkdist.execution.jobs import Job
+
+from .counted import Item
 
 X = np.random.default_rng(0).random((60, 4))
 
@@ -84,9 +85,8 @@ def test_arrays_in_memory_are_folded_without_a_copy():
 def test_segments_report_their_state_in_order():
     n, reports = 2 * SEGMENT + 3, []
     jobs = [Job((i % 12,), 1.0) for i in range(n)]
-    fold(
-        lazy_blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, on_segment=lambda *r: reports.append(r)
-    )
+    told = {"window": 4, "on_segment": lambda *r: reports.append(r)}
+    fold(lazy_blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, **told)
     assert reports == [(SEGMENT, SEGMENT), (2 * SEGMENT, 2 * SEGMENT), (n, n)]
 
 
@@ -95,22 +95,6 @@ def test_arguments_of_a_step_are_left_alone_between_jobs():
     first = np.zeros(4)
     fold(lazy_blocks(), jobs, joined, append, first)
     np.testing.assert_array_equal(first, 0)
-
-
-class Item:
-    """Counts how many of its kind are alive."""
-
-    lock = threading.Lock()
-    alive = most = 0
-
-    def __init__(self):
-        with Item.lock:
-            Item.alive += 1
-            Item.most = max(Item.most, Item.alive)
-
-    def __del__(self):
-        with Item.lock:
-            Item.alive -= 1
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])

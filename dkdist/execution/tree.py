@@ -1,0 +1,70 @@
+"""A bounded sum in a tree: every job gives a large partial result, and pairs are merged as they come.
+
+    leaf 0 ─┬─ merge ─┐
+    leaf 1 ─┘         ├─ merge ──     the shape follows from the number of jobs alone, so sums have a fixed order
+    leaf 2 ─┬─ merge ─┘
+    leaf 3 ─┘
+
+Leaf j may start only when all that leaf j - window completes is merged: at most ``window`` leaves and one
+partial sum for each level of the tree are alive, over all workers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef
+from dask.typing import Key
+
+from dkdist.execution.blocks import Blocks
+from dkdist.execution.jobs import Job, Work, job_task
+from dkdist.execution.progress import Progress
+from dkdist.execution.run import run
+
+
+def tree_sum(
+    blocks: Blocks,
+    jobs: Sequence[Job],
+    work: Work,
+    merge: Callable[[Any, Any], Any],
+    *,
+    window: int,
+    label: str = "sum",
+    progress: Progress | None = None,
+) -> Any:
+    """``merge`` of all ``work(blocks, extra)``; ``merge`` leaves its arguments as they are."""
+    if window < 2:
+        raise ValueError(f"a tree needs a window of at least 2 leaves, found {window}")
+    token = uuid.uuid4().hex
+    leaf, sums, done, shared = (f"{label}_{what}-{token}" for what in ("leaf", "merge", "done", "work"))
+    graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
+    waiting: list[tuple[int, Key]] = []  # (leaves, key) of sums without a partner, as the digits of a counter
+    merged: list[Key] = []
+    for j, job in enumerate(jobs):
+        after = [TaskRef(merged[j - window])] if j >= window else []
+        recipes = [blocks.recipes[i] for i in job.blocks]
+        graph[(leaf, j)] = job_task((leaf, j), TaskRef(shared), recipes, job.extra, after)
+        waiting.append((1, (leaf, j)))
+        while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
+            _merge_last(graph, sums, merge, waiting)
+        merged.append((done, j))
+        graph[(done, j)] = Task((done, j), _nothing, TaskRef(waiting[-1][1]))
+    while len(waiting) > 1:
+        _merge_last(graph, sums, merge, waiting)
+    weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
+    return run(graph, [waiting[0][1]], watch=weights, progress=progress, local=blocks.local)[0]
+
+
+def _merge_last(
+    graph: dict[Key, GraphNode], sums: str, merge: Callable[[Any, Any], Any], waiting: list[tuple[int, Key]]
+) -> None:
+    (n, right), (m, left) = waiting.pop(), waiting.pop()
+    key = (sums, len(graph))
+    graph[key] = Task(key, merge, TaskRef(left), TaskRef(right))
+    waiting.append((m + n, key))
+
+
+def _nothing(partial: Any) -> None:
+    """Says that a sum is there and holds nothing of it."""
