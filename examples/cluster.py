@@ -29,7 +29,7 @@ if __name__ == "__main__":  # worker processes import this file
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/widths.zarr"
         dk.write_sets(path, width[:, None, None] * rng.normal(size=(2000, 60, 2)), targets=width)
-        with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+        with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
             model, test = train(path)
             print(f"R2 of the width of a cloud, on two workers: {model.score(test, test.targets['y']):.3f}")
             on_cluster = model.predict(test)

@@ -55,7 +55,7 @@ def test_the_five_lines_learn(alone: tuple[NDArray[np.float32], float]) -> None:
 
 
 def test_in_process_cluster_gives_the_same_bits(store: str, alone: tuple[NDArray[np.float32], float]) -> None:
-    with Client(processes=False, dashboard_address=None):
+    with Client(processes=False, dashboard_address="127.0.0.1:0"):
         coef, score = five_lines(store, block_sets=150)
     np.testing.assert_array_equal(coef, alone[0])
     assert score == alone[1]
@@ -64,7 +64,7 @@ def test_in_process_cluster_gives_the_same_bits(store: str, alone: tuple[NDArray
 def test_two_worker_processes_give_the_same_bits(
     store: str, alone: tuple[NDArray[np.float32], float]
 ) -> None:
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         coef, score = five_lines(store, block_sets=150)
         lanes, _ = five_lines(store, block_sets=150, n_lanes=2)
     np.testing.assert_array_equal(coef, alone[0])
@@ -85,7 +85,7 @@ def test_ridge_on_every_scheduler(store: str) -> None:
     sets = dk.open_sets(store, block_sets=100)
     A = dk.DivergenceEmbedding("hellinger").fit(sets).transform(sets)
     alone = dk.IncrementalRidge(alphas=[0.1, 1.0], random_state=0).fit(A, sets.targets["y"]).coef_
-    with Client(processes=False, dashboard_address=None):
+    with Client(processes=False, dashboard_address="127.0.0.1:0"):
         cluster = dk.IncrementalRidge(alphas=[0.1, 1.0], random_state=0).fit(A, sets.targets["y"]).coef_
     np.testing.assert_array_equal(alone, cluster)
 

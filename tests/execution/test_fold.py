@@ -145,7 +145,7 @@ def _broken(block):
 
 def test_under_a_client_in_this_process():
     jobs = random_jobs(20)
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
         found = fold(lazy_blocks(), jobs, joined, append, np.zeros(4), window=3)
         with pytest.raises(OwnError, match="job 3"):
             fold(lazy_blocks(), [Job((0,), 3.0)], failing_prepare, append, 0)
@@ -166,7 +166,7 @@ def test_under_a_client_with_two_worker_processes(tmp_path):
     expected = fold(
         row_blocks(features.transform(embedding.transform(store))), jobs, joined, append, np.zeros(50)
     )
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
     with cluster, Client(cluster):
         lazy = features.transform(embedding.fit(store).transform(store))
         np.testing.assert_array_equal(lazy.compute(), Z)

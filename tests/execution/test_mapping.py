@@ -74,7 +74,7 @@ def test_an_error_surfaces_with_its_own_type():
 
 def test_under_a_client_in_this_process():
     expected = collect(blocks(), first_value, list(range(300)))
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
         progress = Progress(300, "map", show=True, stream=io.StringIO())
         assert collect(blocks(), first_value, list(range(300)), progress=progress) == expected
         assert progress.done == 300

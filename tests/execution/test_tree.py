@@ -52,7 +52,7 @@ def test_order_is_that_of_the_jobs_and_a_client_gives_the_same():
     found = tree_sum(blocks(), words, lambda made, word: word, lambda a, b: a + b, window=3)
     assert found == "".join(job.extra for job in words)
     expected = tree_sum(blocks(), jobs_of(21), total, np.add, window=4)
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
         np.testing.assert_array_equal(tree_sum(blocks(), jobs_of(21), total, np.add, window=4), expected)
 
 
