@@ -5,8 +5,8 @@
     leaf 2 ─┬─ merge ─┘
     leaf 3 ─┘
 
-Leaf j may start only when all that leaf j - window completes is merged: at most ``window`` leaves and one
-partial sum for each level of the tree are alive, over all workers.
+Leaf j may start only when the last pair before leaf j - window + 1 is merged, and all that this completes: at most
+``window`` + 2 leaves and one partial sum for each level of the tree are alive, over all workers.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def tree_sum(
     leaf, sums, done, shared = (f"{label}_{what}-{token}" for what in ("leaf", "merge", "done", "work"))
     graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
     waiting: list[tuple[int, Key]] = []  # (leaves, key) of sums without a partner, as the digits of a counter
-    merged: list[Key] = []
     for j, job in enumerate(jobs):
-        after = [TaskRef(merged[j - window])] if j >= window else []
+        pair = (j - window - 1) // 2
+        after = [TaskRef((done, pair))] if pair >= 0 else []
         recipes = [blocks.recipes[i] for i in job.blocks]
         graph[(leaf, j)] = job_task((leaf, j), TaskRef(shared), recipes, job.extra, after)
         waiting.append((1, (leaf, j)))
         while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
             _merge_last(graph, sums, merge, waiting)
-        merged.append((done, j))
-        graph[(done, j)] = Task((done, j), _nothing, TaskRef(waiting[-1][1]))
+        if j % 2:
+            graph[(done, j // 2)] = Task((done, j // 2), _nothing, TaskRef(waiting[-1][1]))
     while len(waiting) > 1:
         _merge_last(graph, sums, merge, waiting)
     weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
