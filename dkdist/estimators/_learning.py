@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
@@ -99,6 +107,54 @@ def _block_values(
     return np.asarray(X @ coef.T + intercept)
 
 
+def summed_scores(
+    estimator: BaseEstimator,
+    X: Any,
+    y: NDArray[Any],
+    sample_weight: Any,
+    measure: Callable[..., NDArray[Any]],
+) -> NDArray[np.float64]:
+    """Sum over lazy rows of ``measure(decision values, y, weights)``: what comes back from a block is its sum."""
+    check_is_fitted(estimator)
+    X = as_features(estimator, X, reset=False)
+    check_consistent_length(X, y)
+    w = np.ones(len(y)) if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+    blocks = row_blocks(X)
+    rows = [blocks.rows(i) for i in range(len(blocks))]
+    function = partial(_block_score, measure, feature_dtype(X), estimator.coef_, estimator.intercept_)
+    extras = [(here.start, y[here], w[here]) for here in rows]
+    return np.asarray(sum(collect(blocks, function, extras, label="score")))
+
+
+def _block_score(
+    measure: Callable[..., NDArray[Any]],
+    dtype: np.dtype[Any],
+    coef: NDArray[Any],
+    intercept: NDArray[Any],
+    block: Any,
+    extra: tuple[int, NDArray[Any], NDArray[np.float64]],
+) -> NDArray[Any]:
+    start, y, w = extra
+    return measure(_block_values(dtype, coef, intercept, block, start), y, w)
+
+
+def _correct(
+    classes: NDArray[Any], values: NDArray[Any], y: NDArray[Any], w: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weights of the rows whose class is right, and of all rows."""
+    return np.array([w @ (classes[_largest(values)] == y), w.sum()])
+
+
+def _squared_errors(values: NDArray[Any], y: NDArray[Any], w: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted sum of the squared errors of every output."""
+    return np.asarray(w @ (y - values.reshape(y.shape).astype(np.float64)) ** 2)
+
+
+def _largest(values: NDArray[Any]) -> NDArray[np.int64]:
+    """The index of each row's class, from decision values (n, 1) or (n, n_classes)."""
+    return (values[:, 0] > 0).astype(np.int64) if values.shape[1] == 1 else values.argmax(axis=1)
+
+
 class LinearClassifier(ClassifierMixin, BaseEstimator):
     """Prediction by the largest decision value."""
 
@@ -130,9 +186,30 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        values = self.decision_function(X)
-        index = values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(np.int64)
-        return np.asarray(self.classes_[index])
+        values = decision_values(self, X)
+        return np.asarray(self.classes_[_largest(values)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted right.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+            Blocks of a dask array are made, compared and let go; only two sums of each come back.
+        y : array-like of shape (n,)
+            The true classes.
+        sample_weight : array-like of shape (n,) or None
+
+        Returns
+        -------
+        float
+        """
+        if not is_lazy(X):
+            return float(super().score(X, y, sample_weight))
+        check_is_fitted(self)
+        y = column_or_1d(y)
+        right, total = summed_scores(self, X, y, sample_weight, partial(_correct, self.classes_))
+        return float(right / total)
 
 
 class LinearRegressor(RegressorMixin, BaseEstimator):
@@ -151,3 +228,29 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n,), or (n, n_targets) if ``fit`` was given two-dimensional targets
         """
         return decision_values(self, X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2, averaged over targets.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+            Blocks of a dask array are made, compared and let go; only a sum of each comes back.
+        y : array-like of shape (n,) or (n, n_targets)
+            The true targets.
+        sample_weight : array-like of shape (n,) or None
+
+        Returns
+        -------
+        float
+        """
+        if not is_lazy(X) or len(y) < 2:
+            return float(super().score(X, y, sample_weight))
+        truth = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
+        truth = truth.reshape(len(truth), -1)
+        errors = summed_scores(self, X, truth, sample_weight, _squared_errors)
+        spread = (truth - np.average(truth, axis=0, weights=sample_weight)) ** 2
+        spread = spread.sum(axis=0) if sample_weight is None else np.asarray(sample_weight) @ spread
+        with np.errstate(divide="ignore", invalid="ignore"):
+            r2 = np.where(spread > 0.0, 1.0 - errors / spread, np.where(errors == 0.0, 1.0, 0.0))
+        return float(r2.mean())
