@@ -87,8 +87,7 @@ def _segment_graph(
     graph[work] = DataNode(work, prepare)
     graph[(new_state, -1)] = DataNode((new_state, -1), state)
     for j, job in enumerate(jobs):
-        recipes = [blocks.recipes[i] for i in job.blocks]
         after = [TaskRef((new_state, j - window))] if j >= window else []
-        graph[(item, j)] = job_task((item, j), TaskRef(work), recipes, job.extra, after)
+        graph[(item, j)] = job_task((item, j), TaskRef(work), blocks, job, after)
         graph[(new_state, j)] = Task((new_state, j), step, TaskRef((new_state, j - 1)), TaskRef((item, j)))
     return graph, [(new_state, j) for j in range(len(jobs))]

@@ -13,7 +13,7 @@ from typing import Any
 from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Recipe
+from dkdist.execution.blocks import Blocks, Recipe
 
 Work = Callable[[Iterator[Any], Any], Any]
 """Given an iterator over a job's blocks (each made when it is asked for) and the job's extra."""
@@ -32,22 +32,31 @@ class Recipes:
     """The recipes of one job, opaque to the scheduler: they run inside the job's own task."""
 
     recipes: tuple[Recipe, ...]
+    rows: tuple[tuple[int, int], ...]
 
     @property
     def needs(self) -> list[Key]:
         """Shared keys that any of the recipes uses, each once."""
         return list(dict.fromkeys(key for recipe in self.recipes for key in recipe.needs))
 
+    @property
+    def where(self) -> str:
+        """The rows that are made, for messages."""
+        return "rows " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
 
-def job_task(
-    key: Key, work: TaskRef, recipes: Sequence[Recipe], extra: Any, after: Sequence[TaskRef] = ()
-) -> Task:
-    """The task that makes the recipes' blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
-    together = Recipes(tuple(recipes))
+
+def job_task(key: Key, work: TaskRef, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()) -> Task:
+    """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
+    rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
+    together = Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows)
     needs = together.needs
-    return Task(key, _call, work, together, extra, tuple(needs), *map(TaskRef, needs), *after)
+    return Task(key, _call, work, together, job.extra, tuple(needs), *map(TaskRef, needs), *after)
 
 
 def _call(work: Work, recipes: Recipes, extra: Any, needs: tuple[Key, ...], *values: Any) -> Any:
     shared = dict(zip(needs, values, strict=False))  # what follows the needs are credits
-    return work((recipe.run(shared) for recipe in recipes.recipes), extra)
+    try:
+        return work((recipe.run(shared) for recipe in recipes.recipes), extra)
+    except Exception as error:
+        error.add_note(f"This was raised while {recipes.where} were made.")
+        raise

@@ -11,7 +11,7 @@ from dask._task_spec import DataNode, GraphNode, TaskRef
 from dask.typing import Key
 
 from dkdist.execution.blocks import Blocks
-from dkdist.execution.jobs import job_task
+from dkdist.execution.jobs import Job, job_task
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import run
 
@@ -37,7 +37,7 @@ def collect(
         keys: list[Key] = [(name, i) for i in which[start : start + SEGMENT]]
         for key, i in zip(keys, which[start : start + SEGMENT], strict=True):
             graph[key] = job_task(
-                key, TaskRef(work), [blocks.recipes[i]], None if extras is None else extras[i]
+                key, TaskRef(work), blocks, Job((i,), None if extras is None else extras[i])
             )
         results += run(graph, keys, watch=dict.fromkeys(keys, 1), progress=progress, local=blocks.local)
     return results

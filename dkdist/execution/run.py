@@ -43,7 +43,11 @@ def run(
     client = None if local else active_client()
     with threadpool_limits(1):
         if client is not None:
-            return _on_cluster(client, graph, keys, watch, progress)
+            from dkdist.execution.on_cluster import (
+                get,
+            )  # a second of imports that this machine alone does not need
+
+            return get(client, graph, keys, watch, progress)
         scheduler = (None if local else get_scheduler()) or _own_threads
         with Callback(posttask=_Advance(watch, progress)):
             return list(scheduler(dict(graph), list(keys)))
@@ -75,21 +79,6 @@ def active_client() -> Any | None:
     """The client of the cluster that work goes to, if there is one."""
     client = getattr(get_scheduler(), "__self__", None)
     return client if hasattr(client, "scheduler_info") else None
-
-
-def _on_cluster(
-    client: Any,
-    graph: Mapping[Key, GraphNode],
-    keys: Sequence[Key],
-    watch: Mapping[Key, int],
-    progress: Progress | None,
-) -> list[Any]:
-    if progress is None or not progress.show:
-        return list(client.get(dict(graph), list(keys)))
-    futures = client.get(dict(graph), [*keys, *watch], sync=False)
-    for future, n in zip(futures[len(keys) :], watch.values(), strict=True):
-        future.add_done_callback(lambda _, n=n: progress.advance(n))
-    return list(client.gather(futures[: len(keys)]))
 
 
 class _Advance:

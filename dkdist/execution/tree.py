@@ -44,8 +44,7 @@ def tree_sum(
     for j, job in enumerate(jobs):
         pair = (j - window - 1) // 2
         after = [TaskRef((done, pair))] if pair >= 0 else []
-        recipes = [blocks.recipes[i] for i in job.blocks]
-        graph[(leaf, j)] = job_task((leaf, j), TaskRef(shared), recipes, job.extra, after)
+        graph[(leaf, j)] = job_task((leaf, j), TaskRef(shared), blocks, job, after)
         waiting.append((1, (leaf, j)))
         while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
             _merge_last(graph, sums, merge, waiting)

@@ -1,0 +1,52 @@
+"""What may go wrong on a cluster, said so that one knows what to do; and waiting for a scheduler that comes back."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from dask._task_spec import GraphNode
+from dask.typing import Key
+from distributed.scheduler import KilledWorker
+
+from dkdist.execution.jobs import Recipes
+
+RECONNECTIONS = 3  # of one graph
+POLL = 0.1  # seconds
+
+KEPT = "What was committed to stores or saved in checkpoints is kept; the same call goes on from there."
+
+
+def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
+    """The error for a task whose workers die, with the rows it was making."""
+    node = graph.get(killed.task)
+    rows = next((a.where for a in getattr(node, "args", ()) if isinstance(a, Recipes)), str(killed.task))
+    return RuntimeError(
+        f"{killed.allowed_failures + 1} workers died one after another while they were making {rows} (the last was "
+        f"{killed.last_worker.address}): most often they ran out of memory. To fix: smaller blocks "
+        f"(open_sets(..., block_sets=)), fewer features, or more memory a worker; their logs say more. {KEPT}"
+    )
+
+
+def wait_for_scheduler(client: Any) -> bool:
+    """Whether a client that lost its scheduler found it again; it gives up after its own connection timeout."""
+    while client.status == "connecting" or (client.status == "running" and client.scheduler_comm is None):
+        time.sleep(POLL)
+    if client.status != "running":
+        return False
+    warnings.warn(
+        "the connection to the Dask scheduler was lost and is back: the blocks that were being made begin again",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return True
+
+
+def lost_scheduler(address: str) -> ConnectionError:
+    """The error for a scheduler that is gone."""
+    return ConnectionError(
+        f"the connection to the Dask scheduler at {address} was lost and did not come back. To fix: start the "
+        f"scheduler again, or make a Client of another one. {KEPT}"
+    )
