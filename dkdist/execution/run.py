@@ -43,9 +43,7 @@ def run(
     client = None if local else active_client()
     with threadpool_limits(1):
         if client is not None:
-            from dkdist.execution.on_cluster import (
-                get,
-            )  # a second of imports that this machine alone does not need
+            from dkdist.execution.on_cluster import get  # imports that this machine alone does not need
 
             return get(client, graph, keys, watch, progress)
         scheduler = (None if local else get_scheduler()) or _own_threads
