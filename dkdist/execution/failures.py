@@ -24,7 +24,7 @@ def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> Runti
     node = graph.get(killed.task)
     rows = next((a.where for a in getattr(node, "args", ()) if isinstance(a, Recipes)), str(killed.task))
     return RuntimeError(
-        f"{killed.allowed_failures + 1} workers died one after another while they were making {rows} (the last was "
+        f"{killed.allowed_failures + 1} workers died that had taken on {rows} (the last was "
         f"{killed.last_worker.address}): most often they ran out of memory. To fix: smaller blocks "
         f"(open_sets(..., block_sets=)), fewer features, or more memory a worker; their logs say more. {KEPT}"
     )

@@ -3,10 +3,11 @@
     prepare(0) ─┐   prepare(1) ─┐   prepare(2) ─┐        parallel, at most ``window`` unfolded items alive
     state ──> step ──────────> step ──────────> step     one after another: the state travels, blocks never do
 
-Item j may start only when step j - window is done: an edge of the graph (a credit) says so, because
-schedulers by themselves would let finished blocks pile up before a slow step. The credit is the step's own
-result, so that a freed thread takes the next step before another block, and so that the last states are kept by
-several workers: what a killed worker held is made again from there. Cost: two tasks a job.
+Item j may start only when step j - window is done, because schedulers by themselves would let finished blocks pile
+up before a slow step. On this machine an edge of the graph (a credit) says so; it is the step's own result, so that
+a freed thread takes the next step before another block. On a cluster an edge would be one more result that can be
+lost with its worker, and with it everything since the graph began: there the client hands items out (`stream`).
+Cost: two tasks a job.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dkdist.execution.blocks import Blocks
 from dkdist.execution.jobs import Job, Work, job_task
 from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
-from dkdist.execution.run import run
+from dkdist.execution.run import active_client, run
 
 __all__ = ["Job", "fold"]
 
@@ -52,24 +53,48 @@ def fold(
     window: int | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them or more.
+    """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them.
 
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
     extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
     ``window`` more steps are done. Without a ``window`` given, there is one block for every thread and two more,
-    as the cluster is when a segment begins.
+    as the cluster is at that time.
     """
-    start = 0
-    while start < len(jobs):
-        wide = window or max(2, default_window(blocks.local) // blocks_per_job)
-        segment = jobs[start : start + int(np.clip(16 * wide, SEGMENT, LARGEST_SEGMENT))]
-        graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, wide)
+
+    def width() -> int:
+        return window or max(2, default_window(blocks.local) // blocks_per_job)
+
+    client = None if blocks.local else active_client()
+    if client is not None:
+        from dkdist.execution.stream import stream_fold  # imports that this machine alone does not need
+
+        return stream_fold(
+            client, blocks, jobs, prepare, step, state,
+            label=label, window=width, report=_every(SEGMENT, len(jobs), on_segment), progress=progress,
+        )  # fmt: skip
+    for start in range(0, len(jobs), SEGMENT):
+        segment = jobs[start : start + SEGMENT]
+        graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, width())
         weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
         state = run(graph, steps[-1:], watch=weights, progress=progress, local=blocks.local)[0]
-        start += len(segment)
         if on_segment is not None:
-            on_segment(state, start)
+            on_segment(state, start + len(segment))
     return state
+
+
+def _every(
+    distance: int, end: int, on_segment: Callable[[Any, int], None] | None
+) -> Callable[[Any, int], None]:
+    """Told of every state, passes on one in ``distance`` jobs and the last."""
+    told = 0
+
+    def report(state: Any, reached: int) -> None:
+        nonlocal told
+        if on_segment is not None and (reached - told >= distance or reached == end):
+            told = reached
+            on_segment(state, reached)
+
+    return report
 
 
 def _segment_graph(

@@ -13,7 +13,7 @@ from dask.typing import Key
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.jobs import Job, job_task
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import run
+from dkdist.execution.run import active_client, run
 
 SEGMENT = 128  # tasks of one graph: what a scheduler has to know at a time
 
@@ -28,17 +28,22 @@ def collect(
     progress: Progress | None = None,
 ) -> list[Any]:
     """``[function(block, extra) for every block]``; a block lives only as long as its own task runs."""
-    which = list(range(len(blocks))) if only is None else list(only)
+    which = range(len(blocks)) if only is None else only
+    jobs = [Job((i,), None if extras is None else extras[i]) for i in which]
+    work = partial(_apply, function)
+    client = None if blocks.local else active_client()
+    if client is not None:
+        from dkdist.execution.stream import stream_map  # imports that this machine alone does not need
+
+        return stream_map(client, blocks, jobs, work, label=label, progress=progress)
     results: list[Any] = []
-    for start in range(0, len(which), SEGMENT):
-        name = f"{label}-{uuid.uuid4().hex}"
-        work = f"{label}_work-{uuid.uuid4().hex}"
-        graph: dict[Key, GraphNode] = {**blocks.shared, work: DataNode(work, partial(_apply, function))}
-        keys: list[Key] = [(name, i) for i in which[start : start + SEGMENT]]
-        for key, i in zip(keys, which[start : start + SEGMENT], strict=True):
-            graph[key] = job_task(
-                key, TaskRef(work), blocks, Job((i,), None if extras is None else extras[i])
-            )
+    for start in range(0, len(jobs), SEGMENT):
+        name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
+        graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
+        keys: list[Key] = []
+        for j, job in enumerate(jobs[start : start + SEGMENT]):
+            keys.append((name, j))
+            graph[name, j] = job_task((name, j), TaskRef(shared), blocks, job)
         results += run(graph, keys, watch=dict.fromkeys(keys, 1), progress=progress, local=blocks.local)
     return results
 

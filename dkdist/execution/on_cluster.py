@@ -8,6 +8,7 @@ from typing import Any
 
 from dask._task_spec import GraphNode
 from dask.typing import Key
+from distributed import as_completed
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
@@ -24,10 +25,10 @@ def get(
 ) -> list[Any]:
     """Results from a cluster; if its scheduler goes away and comes back, the graph is sent to it again."""
     address = client.scheduler.address
-    told = _Told(watch, progress)
+    left = dict(watch) if progress is not None and progress.show else {}
     for _ in range(1 + failures.RECONNECTIONS):
         try:
-            return _gathered(client, graph, keys, told)
+            return _gathered(client, graph, keys, left, progress)
         except KilledWorker as killed:
             raise failures.killed_worker(killed, graph) from None
         except (CancelledError, CommClosedError) as lost:
@@ -36,21 +37,25 @@ def get(
     raise failures.lost_scheduler(address)
 
 
-def _gathered(client: Any, graph: Mapping[Key, GraphNode], keys: Sequence[Key], told: _Told) -> list[Any]:
-    if told.progress is None or not told.progress.show:
-        return list(client.get(dict(graph), list(keys)))
-    futures = client.get(dict(graph), [*keys, *told.watch], sync=False)
-    for future in futures[len(keys) :]:
-        future.add_done_callback(told)
-    return list(client.gather(futures[: len(keys)]))
+def _gathered(
+    client: Any,
+    graph: Mapping[Key, GraphNode],
+    keys: Sequence[Key],
+    left: dict[Key, int],
+    progress: Progress | None,
+) -> list[Any]:
+    """Every result is fetched as soon as it is there: one that only a worker holds is lost, and made again, with it.
 
-
-class _Told:
-    """Told of every future that ends; each counts once, when it is finished."""
-
-    def __init__(self, watch: Mapping[Key, int], progress: Progress | None) -> None:
-        self.watch, self.progress = dict(watch), progress
-
-    def __call__(self, future: Any) -> None:
-        if self.progress is not None and future.status == "finished":
-            self.progress.advance(self.watch.pop(future.key, 0))
+    What is watched and not a result is let go at once; ``left`` forgets what was counted.
+    """
+    wanted = dict.fromkeys(keys)
+    futures = client.get(dict(graph), list(wanted | left), sync=False)
+    results: dict[Key, Any] = {}
+    for batch in as_completed(futures).batches():
+        ended = [future for future in batch if future.key in wanted]
+        results |= zip((future.key for future in ended), client.gather(ended), strict=True)
+        for future in batch:
+            if progress is not None and future.status == "finished":
+                progress.advance(left.pop(future.key, 0))
+            future.release()
+    return [results[key] for key in keys]

@@ -272,7 +272,7 @@ def test_commands_run_on_a_cluster(store, models, tmp_path, capsys):
         "import sys\n"
         "from distributed import LocalCluster\n"
         "if __name__ == '__main__':\n"
-        "    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:\n"
+        "    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address='127.0.0.1:0') as cluster:\n"
         "        print(cluster.scheduler_address, flush=True)\n"
         "        sys.stdin.read()\n"
     )

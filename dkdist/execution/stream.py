@@ -1,0 +1,233 @@
+"""Folds and maps on a cluster: the client hands out work as results come in, and keeps what must not be lost.
+
+Nothing but the work under way is known to the scheduler. A job is handed out when fewer than a window's width are
+unfinished; results come to the client at once. A fold's state comes to the client after every eight steps, and the
+next step starts from that value: whatever dies, no more than eight steps and the blocks under way are made again.
+
+    item j     from its recipes alone; at most ``window`` of them unfolded
+    step j     from step j - 1 (or the value that the client has) and item j, wherever item j was made
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef
+from dask.typing import Key
+from distributed import as_completed
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from dkdist.execution import failures
+from dkdist.execution.blocks import Blocks
+from dkdist.execution.jobs import Job, Work, job_task
+from dkdist.execution.progress import Progress
+from dkdist.execution.resources import resources
+
+LINK = 8  # steps between two states that the client has
+TASKS_A_THREAD = 4  # of a map, handed out at a time
+
+Report = Callable[[Any, int], None]
+Place = tuple[str, int]
+"""The key of a task: its name and its job."""
+
+
+def stream_fold(
+    client: Any,
+    blocks: Blocks,
+    jobs: Sequence[Job],
+    prepare: Work,
+    step: Callable[[Any, Any], Any],
+    state: Any,
+    *,
+    label: str,
+    window: Callable[[], int],
+    report: Report,
+    progress: Progress | None,
+) -> Any:
+    """Fold the jobs into ``state``; ``report(state, jobs_done)`` for every state that comes to the client."""
+    done = 0
+
+    def go_on() -> Any:
+        begun = done
+
+        def keep(reached: Any, n: int) -> None:
+            nonlocal state, done
+            state, done = reached, begun + n
+            report(state, done)
+
+        return _Fold(client, blocks, jobs[begun:], prepare, step, label, window, progress).run(state, keep)
+
+    return _through_reconnections(client, go_on) if len(jobs) else state
+
+
+def stream_map(
+    client: Any, blocks: Blocks, jobs: Sequence[Job], work: Work, *, label: str, progress: Progress | None
+) -> list[Any]:
+    """``work`` of every job, in the order of the jobs."""
+    results: dict[int, Any] = {}
+
+    def go_on() -> list[Any]:
+        _Map(client, blocks, jobs, work, label, progress).run(results)
+        return [results[j] for j in range(len(jobs))]
+
+    return list(_through_reconnections(client, go_on))
+
+
+def _through_reconnections(client: Any, go_on: Callable[[], Any]) -> Any:
+    """What ``go_on`` returns; called again when a scheduler that was lost is back."""
+    address = client.scheduler.address
+    for _ in range(1 + failures.RECONNECTIONS):
+        try:
+            return go_on()
+        except (CancelledError, CommClosedError) as lost:
+            if not failures.wait_for_scheduler(client):
+                raise failures.lost_scheduler(address) from lost
+    raise failures.lost_scheduler(address)
+
+
+class _Stream:
+    """Tasks under way, known to the scheduler by futures that are held here and nowhere else."""
+
+    def __init__(
+        self,
+        client: Any,
+        blocks: Blocks,
+        jobs: Sequence[Job],
+        work: Work,
+        label: str,
+        progress: Progress | None,
+    ) -> None:
+        self.client, self.blocks, self.jobs, self.progress = client, blocks, jobs, progress
+        self.token = uuid.uuid4().hex
+        self.item, self.work = f"{label}-{self.token}", f"{label}_work-{self.token}"
+        shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
+        self.shared = client.get(shared, list(shared), sync=False)  # held, so that every task finds them
+        self.ended = as_completed([])
+        self.futures: dict[Place, Any] = {}
+        self.tasks: dict[Key, GraphNode] = {}
+
+    def add_job(self, graph: dict[Key, GraphNode], j: int) -> Place:
+        """The task that makes job j's blocks."""
+        key = (self.item, j)
+        graph[key] = self.tasks[key] = job_task(key, TaskRef(self.work), self.blocks, self.jobs[j])
+        return key
+
+    def hand_out(
+        self, graph: dict[Key, GraphNode], watched: Sequence[Place], held: Sequence[Place] = ()
+    ) -> None:
+        """Send a graph; the end of ``watched`` tasks will be told, ``held`` ones are only kept."""
+        if not graph:
+            return
+        keys = [*watched, *held]
+        futures = self.client.get(graph, keys, sync=False)
+        self.futures.update(zip(keys, futures, strict=True))
+        self.ended.update(futures[: len(watched)])
+
+    def next_ended(self) -> list[Any]:
+        """Futures that ended since it was last asked, at least one; an error of one of them is raised."""
+        batch = list(self.ended.next_batch())
+        for future in batch:
+            if future.status != "finished":
+                self._raise(future)
+        return batch
+
+    def _raise(self, future: Any) -> None:
+        try:
+            future.result()
+        except KilledWorker as killed:
+            raise failures.killed_worker(killed, self.tasks) from None
+
+    def let_go(self, key: Place) -> None:
+        """Forget a task whose result is not needed any more."""
+        self.tasks.pop(key, None)
+        self.futures.pop(key).release()
+
+    def advance(self, jobs: Sequence[Job]) -> None:
+        """Count the jobs' blocks as done."""
+        if self.progress is not None:
+            self.progress.advance(sum(len(job.blocks) for job in jobs))
+
+
+class _Map(_Stream):
+    """Every result comes to the client as soon as it is there."""
+
+    def run(self, results: dict[int, Any]) -> None:
+        left = [j for j in range(len(self.jobs)) if j not in results]
+        while left or self.futures:
+            room = TASKS_A_THREAD * max(4, resources().all_threads) - len(self.futures)
+            graph: dict[Key, GraphNode] = {}
+            now, left = left[: max(0, room)], left[max(0, room) :]
+            self.hand_out(graph, [self.add_job(graph, j) for j in now])
+            batch = self.next_ended()
+            for future, value in zip(batch, self.client.gather(batch), strict=True):
+                results[future.key[1]] = value
+                self.let_go(future.key)
+                self.advance([self.jobs[future.key[1]]])
+
+
+class _Fold(_Stream):
+    """Items ahead of steps, steps in links that begin with a state of the client's."""
+
+    def __init__(
+        self,
+        client: Any,
+        blocks: Blocks,
+        jobs: Sequence[Job],
+        prepare: Work,
+        step: Callable[[Any, Any], Any],
+        label: str,
+        window: Callable[[], int],
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(client, blocks, jobs, prepare, f"{label}_block", progress)
+        self.step, self.window = step, window
+        self.step_name, self.start = f"{label}_step-{self.token}", f"{label}_state-{self.token}"
+        self.n_items = self.n_steps = self.n_done = 0
+
+    def run(self, state: Any, report: Report) -> Any:
+        while self.n_done < len(self.jobs):
+            if self.n_done % LINK == 0 and self.n_steps == self.n_done:
+                width = self.window()
+            self._hand_out(state, width)
+            reached = 1 + max(future.key[1] for future in self.next_ended())
+            for j in range(self.n_done, reached):  # a step that is done has all before it done
+                self.advance([self.jobs[j]])
+            self.n_done = reached
+            if reached % LINK == 0 or reached == len(self.jobs):
+                state = self.client.gather(self.futures[self.step_name, reached - 1])
+                self.let_go((self.step_name, reached - 1))
+                report(state, reached)
+            self._tidy()
+        return state
+
+    def _hand_out(self, state: Any, width: int) -> None:
+        graph: dict[Key, GraphNode] = {}
+        items: list[Place] = []
+        while self.n_items < min(len(self.jobs), self.n_done + width):
+            items.append(self.add_job(graph, self.n_items))
+            self.n_items += 1
+        steps: list[Place] = []
+        while self.n_steps < self.n_items:
+            j, key = self.n_steps, (self.step_name, self.n_steps)
+            before = TaskRef((self.step_name, j - 1))
+            if j % LINK == 0:
+                if self.n_done < j:
+                    break  # the state it starts from is still on its way
+                before = TaskRef((self.start, j))
+                graph[self.start, j] = DataNode((self.start, j), state)
+            graph[key] = Task(key, self.step, before, TaskRef((self.item, j)))
+            steps.append(key)
+            self.n_steps += 1
+        self.hand_out(graph, steps, items)
+
+    def _tidy(self) -> None:
+        """Let go of items whose step was handed out, and of states that ended and whose successor was handed out."""
+        for key in list(self.futures):
+            name, j = key
+            used = j < self.n_steps if name == self.item else j + 1 < self.n_steps and j < self.n_done
+            if used:
+                self.let_go(key)

@@ -1,0 +1,80 @@
+"""A cluster of worker processes of which one is killed again and again, and a count of what was made twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from distributed import Client, LocalCluster
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+
+class Executions(SchedulerPlugin):
+    """Counts, by prefix of the key, how often tasks were begun that ended or whose worker went away."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        if start == "processing" and finish in ("memory", "released", "waiting", "no-worker", "queued"):
+            self.counts[(key[0] if isinstance(key, tuple) else key).split("-")[0]] += 1
+
+
+class Killer:
+    """Kills one worker process every ``every`` seconds, unless the last is not replaced yet; drawn from the seed."""
+
+    def __init__(self, client: Client, every: float, seed: int) -> None:
+        self.killed = 0
+        self._client, self._every, self._rng = client, every, np.random.default_rng(seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            cluster = self._client.cluster
+            if len(cluster.scheduler.workers) == len(cluster.workers):  # the last one killed was replaced
+                pids = sorted(nanny.pid for nanny in cluster.workers.values())
+                os.kill(int(self._rng.choice(pids)), signal.SIGKILL)
+                self.killed += 1
+
+    def __enter__(self) -> Killer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@contextmanager
+def four_workers() -> Iterator[tuple[Client, Executions]]:
+    """Four processes of one thread on loopback, each under a nanny that replaces it when it dies."""
+    with (
+        LocalCluster(
+            n_workers=4,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            preload=["dkdist.numerics.descent", "dkdist.estimators.sgd"],
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        executions = Executions()
+        cluster.scheduler.add_plugin(executions, name="executions")
+        yield client, executions
+
+
+def slowly(features: Any, seconds: float) -> Any:
+    """The same lazy features, each block of which takes so much longer."""
+
+    def wait(block: np.ndarray) -> np.ndarray:
+        time.sleep(seconds)
+        return block
+
+    return features.map_blocks(wait, dtype=features.dtype)

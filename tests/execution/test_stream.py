@@ -1,0 +1,160 @@
+"""Folds and maps through a client: the same results, few items alive, errors that name rows."""
+
+import gc
+import os
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from dkdist.execution.blocks import row_blocks
+from dkdist.execution.fold import fold
+from dkdist.execution.jobs import Job
+from dkdist.execution.mapping import collect
+from dkdist.execution.progress import Progress
+from dkdist.execution.stream import LINK
+
+from .counted import Item, LoggedItem, most_alive
+
+X = np.random.default_rng(0).random((60, 4))
+
+
+def blocks():
+    drawn = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
+    return row_blocks(drawn + drawn.sum())  # every block also needs one shared value
+
+
+def joined(made, extra):
+    return np.concatenate(list(made)), extra
+
+
+def append(state, item):
+    rows, extra = item
+    return 0.9 * state + extra * rows.sum(axis=0)
+
+
+def jobs_of(n):
+    return [Job((j % 12, (5 * j) % 12), 1.0 + j) for j in range(n)]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with Client(
+        processes=False, n_workers=2, threads_per_worker=2, dashboard_address="127.0.0.1:0"
+    ) as client:
+        yield client
+
+
+@pytest.mark.parametrize("n", [1, 2, LINK - 1, LINK, LINK + 1, 5 * LINK + 3])
+@pytest.mark.parametrize("window", [1, 3, 50, None])
+def test_a_fold_is_the_sequential_one(client, n, window):
+    with dask.config.set(scheduler="sync"):
+        expected = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=1)
+    found = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=window)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_no_jobs_leave_the_state(client):
+    state = object()
+    assert fold(blocks(), [], joined, append, state) is state
+
+
+def test_states_are_reported_in_order_and_progress_counts_every_block_once(client):
+    reports, progress = [], Progress(260, "test", show=False)
+    jobs = [Job((i % 12,), 1.0) for i in range(260)]
+    told = {"window": 4, "on_segment": lambda *r: reports.append(r), "progress": progress}
+    fold(blocks(), jobs, lambda made, _: 1, lambda s, i: s + i, 0, **told)
+    assert reports == [(128, 128), (256, 256), (260, 260)]
+    assert progress.done == 260
+
+
+def test_a_map_keeps_the_order_and_makes_what_is_asked_for(client):
+    whole = collect(blocks(), lambda block, extra: (block.sum(), extra), list(range(12)))
+    assert [extra for _, extra in whole] == list(range(12))
+    some = collect(blocks(), lambda block, extra: (block.sum(), extra), list(range(12)), only=[7, 2, 11])
+    assert some == [whole[7], whole[2], whole[11]]
+    assert collect(blocks(), lambda block, extra: 1, only=[]) == []
+
+
+def test_nothing_is_left_with_the_scheduler(client):
+    fold(blocks(), jobs_of(30), joined, append, np.zeros(4))
+    collect(blocks(), lambda block, extra: 1)
+    deadline = time.monotonic() + 10
+    while client.cluster.scheduler.tasks and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not client.cluster.scheduler.tasks
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_at_most_window_items_are_alive_before_a_slow_step(client, window):
+    gc.collect()
+    Item.alive = Item.most = 0
+
+    def slow_step(count, item):
+        time.sleep(0.005)
+        return count + 1
+
+    jobs = [Job((i % 12,)) for i in range(40)]
+    assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
+    workers = 2
+    assert window <= Item.most <= window + workers
+
+
+@pytest.mark.network
+def test_at_most_window_items_are_alive_in_worker_processes(tmp_path):
+    path, window, workers = str(tmp_path / "log"), 6, 3
+
+    def prepare(made, extra):
+        return LoggedItem(path)
+
+    def slow_step(count, item):
+        time.sleep(0.02)
+        return count + 1
+
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+        with Client(cluster):
+            jobs = [Job((i % 12,)) for i in range(60)]
+            assert fold(blocks(), jobs, prepare, slow_step, 0, window=window) == 60
+        cluster.scale(0)
+    assert window - 1 <= most_alive(path) <= window + workers
+
+
+class OwnError(Exception):
+    pass
+
+
+def test_errors_keep_their_type_and_say_which_rows(client):
+    def prepare(made, extra):
+        if extra == 21.0:
+            raise OwnError("job 20")
+        return next(made), extra
+
+    with pytest.raises(OwnError, match="job 20") as caught:
+        fold(blocks(), jobs_of(30), prepare, append, np.zeros(4))
+    assert "rows 40 to 44 and 20 to 24" in " ".join(caught.value.__notes__)
+
+    def broken(block, extra):
+        raise OwnError("all")
+
+    with pytest.raises(OwnError, match="all") as caught:
+        collect(blocks(), broken, only=[3])
+    assert "rows 15 to 19" in " ".join(caught.value.__notes__)
+
+
+@pytest.mark.network
+def test_a_block_that_kills_its_workers_is_named():
+    def deadly(block, extra):
+        if extra == 7:
+            os._exit(1)
+        return extra
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+        pytest.raises(RuntimeError, match=r"2 workers died .* rows 35 to 39 .* block_sets"),
+    ):
+        collect(blocks(), deadly, list(range(12)), only=[7])
