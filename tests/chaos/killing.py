@@ -77,4 +77,4 @@ def slowly(features: Any, seconds: float) -> Any:
         time.sleep(seconds)
         return block
 
-    return features.map_blocks(wait, dtype=features.dtype)
+    return features.map_blocks(wait, dtype=features.dtype, name=f"slow_{features.name}")
