@@ -2,7 +2,7 @@
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, eight batches at a time, and the lanes are averaged at the end of the epoch
+                   one task, up to eight batches at a time, and then all lanes meet (`learners.sgd.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
 """
@@ -23,9 +23,10 @@ from dkdist.execution.fold import Job, default_window, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
 from dkdist.learners.rows import Rows
-from dkdist.learners.sgd import Batch, Objective, State, fit_lane, merge, prepare, step
+from dkdist.learners.sgd import Batch, Objective, State, fit_lane, meet, prepare, step
 
-ROUND = 8  # batches of a lane between two checkpoints
+ROUND = 8  # batches of a lane between two meetings, at most
+MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
 HELD_OUT, ORDER, SHUFFLE = range(3)  # roles of the seed
 
 Members = tuple[int, tuple[int, ...]]
@@ -99,9 +100,13 @@ class Jobs(Sequence[Job]):
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs."""
+    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs.
 
-    states: tuple[State, ...]
+    Lanes that have met go on with ``velocity`` (n_outputs, n_features + 1); one lane has none.
+    """
+
+    state: State
+    velocity: NDArray[np.float64] | None = None
     epoch: int = 0
     done: int = 0
     losses: tuple[float, ...] = ()
@@ -113,11 +118,10 @@ class Position:
         return patience is not None and len(curve) > 0 and len(curve) - 1 - int(np.argmin(curve)) >= patience
 
     def next_epoch(self) -> Position:
-        """The position after the epoch's last batch: lanes averaged, losses noted."""
-        state = merge(self.states)
-        loss, held_out_loss = state.losses()
+        """The position after the epoch's last batch: losses noted."""
+        loss, held_out_loss = self.state.losses()
         return Position(
-            (state.next_epoch(),), self.epoch + 1, 0,
+            self.state.next_epoch(), self.velocity, self.epoch + 1, 0,
             (*self.losses, loss), (*self.held_out_losses, held_out_loss),
         )  # fmt: skip
 
@@ -154,29 +158,38 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
 
 def _advance(objective: Objective, n_batches: int, position: Position, batch: Batch) -> Position:
     """One batch further, and into the next epoch after the last."""
-    state = step(objective, position.states[0], batch)
-    position = replace(position, states=(state,), done=position.done + 1)
+    position = replace(position, state=step(objective, position.state, batch), done=position.done + 1)
     return position.next_epoch() if position.done == n_batches else position
 
 
 def _many_lanes(course: Course, position: Position, progress: Progress, save: Save) -> Position:
     lanes = course.lanes(position.epoch)
-    if position.done == 0:  # every lane starts from the common model
-        position = replace(position, states=position.states * len(lanes))
+    longest = max(len(lane) for lane in lanes)
+    length = int(np.clip(longest // MEETINGS, 1, ROUND))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     work = partial(fit_lane, course.objective, course.dtype)
-    for start in range(position.done, max(len(lane) for lane in lanes), ROUND):
-        turns = [[course.job(members) for members in lane[start : start + ROUND]] for lane in lanes]
+    for start in range(position.done, longest, length):
+        turns = [[course.job(members) for members in lane[start : start + length]] for lane in lanes]
         jobs = [
-            Job(tuple(i for job in turn for i in job.blocks), (state, [job.extra for job in turn]))
-            for turn, state in zip(turns, position.states, strict=True)
+            Job(tuple(i for job in turn for i in job.blocks), (position.state, [job.extra for job in turn]))
+            for turn in turns
+            if turn
         ]
         states = fold(
-            course.blocks, jobs, work, _append, (), label="sgd_lane", window=len(jobs), progress=progress
+            course.blocks, jobs, work, _append, (), label="sgd_lanes", window=len(jobs), progress=progress
         )
-        position = replace(position, states=states, done=start + ROUND)
+        position = _met(position, states, 1.0 - 1.0 / len(lanes), done=start + length)
         save(position)
     return position.next_epoch()
+
+
+def _met(position: Position, lanes: tuple[State, ...], momentum: float, done: int) -> Position:
+    velocity = position.velocity
+    if velocity is None:
+        K, D = position.state.coef.shape
+        velocity = np.zeros((K, D + 1))
+    state, velocity = meet(position.state, lanes, velocity, momentum)
+    return replace(position, state=state, velocity=velocity, done=done)
 
 
 def _n_blocks(batches: list[Members]) -> int:

@@ -61,13 +61,13 @@ class IncrementalSGD(BaseEstimator):
             seed, self.n_epochs, self.n_lanes,
             blocks_to_mix(targets, blocks.bounds, n_classes), self.patience,
         )  # fmt: skip
-        start = Position((State.start(objective.n_outputs, blocks.n_columns, dtype),))
+        start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
         start = _restored(*saved) if saved else start
         with course.plan(f"fit {type(self).__name__}", self.n_epochs).announced(self.verbose) as progress:
             end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
-        self._stream = (seed, objective, end.states[0], end.epoch)
+        self._stream = (seed, objective, end.state, end.epoch)
         self.eta0_, self.n_iter_ = objective.eta0, end.epoch
-        return end.states[0], end
+        return end.state, end
 
     def _open_checkpoint(self, blocks: Blocks, X: Any, targets: NDArray[Any]) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -114,10 +114,10 @@ class IncrementalSGD(BaseEstimator):
         held_out = np.zeros(len(targets), dtype=np.bool_)
         course = Course(blocks, objective, dtype, targets, held_out, seed, calls + 1, 1, mix)
         with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
-            end = run_epochs(course, Position((state,), epoch=calls), progress, lambda position: None)
-        self._stream = (seed, objective, end.states[0], calls + 1)
+            end = run_epochs(course, Position(state, epoch=calls), progress, lambda position: None)
+        self._stream = (seed, objective, end.state, calls + 1)
         self.eta0_, self.n_iter_ = objective.eta0, calls + 1
-        return end.states[0]
+        return end.state
 
 
 def _sampled_step(loss: str, dtype: np.dtype[Any], shape: tuple[int, int], block: Any, start: int) -> float:
@@ -127,14 +127,15 @@ def _sampled_step(loss: str, dtype: np.dtype[Any], shape: tuple[int, int], block
 def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
     if checkpoint is None:
         return
-    arrays = [state.arrays() for state in position.states]
+    arrays = position.state.arrays()
+    if position.velocity is not None:
+        arrays["velocity"] = position.velocity
     place = {"epoch": position.epoch, "done": position.done}
     curves = {"losses": position.losses, "held_out_losses": position.held_out_losses}
-    checkpoint.save({name: np.stack([a[name] for a in arrays]) for name in arrays[0]}, notes | place | curves)
+    checkpoint.save(arrays, notes | place | curves)
 
 
 def _restored(arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> Position:
-    n_lanes = len(arrays["coef"])
-    states = tuple(State(**{name: a[lane] for name, a in arrays.items()}) for lane in range(n_lanes))
+    velocity = arrays.pop("velocity", None)
     curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
-    return Position(states, notes["epoch"], notes["done"], *curves)
+    return Position(State(**arrays), velocity, notes["epoch"], notes["done"], *curves)

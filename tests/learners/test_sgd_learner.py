@@ -11,7 +11,7 @@ import pytest
 
 from dkdist.learners.losses import LOSSES, probabilities
 from dkdist.learners.rows import Rows
-from dkdist.learners.sgd import Batch, Objective, State, fit_lane, merge, prepare, step, step_size
+from dkdist.learners.sgd import Batch, Objective, State, fit_lane, meet, prepare, step, step_size
 
 
 def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> Batch:
@@ -87,7 +87,7 @@ def test_losses_are_measured_before_the_rows_are_fitted() -> None:
     assert held == pytest.approx(np.log1p(np.exp(-y * scores)).mean())
 
 
-def test_lanes_are_averaged_and_a_lane_is_the_same_steps() -> None:
+def test_a_lane_is_the_same_steps() -> None:
     objective, start = Objective("squared_error", 0.0, 0.1), State.start(1, 3, np.dtype("f4"))
     rng = np.random.default_rng(0)
     blocks = [rng.standard_normal((40, 3)).astype("f4") for _ in range(2)]
@@ -97,10 +97,27 @@ def test_lanes_are_averaged_and_a_lane_is_the_same_steps() -> None:
     for block, rows in zip(blocks, work, strict=True):
         state = step(objective, state, prepare(np.dtype("f4"), iter([block]), rows))
     assert pickle.dumps(lane) == pickle.dumps(state)
-    mean = merge([lane, start])
-    np.testing.assert_allclose(mean.mean_coef, lane.mean_coef / 2, rtol=1e-6)
-    assert mean.n_averaged == lane.n_averaged // 2
-    assert mean.sums[1] == lane.sums[1]
+
+
+def test_lanes_that_meet_go_on_from_their_mean_with_momentum() -> None:
+    rng = np.random.default_rng(0)
+
+    def state(n: int, *sums: float) -> State:
+        W, b = rng.standard_normal((2, 3)).astype("f4"), rng.standard_normal(2)
+        return State(W, b, 2 * W, 3 * b, np.asarray(n), np.array(sums))
+
+    common, lanes = state(4, 1, 2, 3, 4), [state(6, 2, 3, 4, 5), state(8, 5, 5, 5, 5)]
+    velocity = rng.standard_normal((2, 4))
+    met, new = meet(common, lanes, velocity, 0.5)
+    mean = np.mean([np.column_stack([lane.coef, lane.intercept]) for lane in lanes], axis=0)
+    start = np.column_stack([common.coef, common.intercept])
+    np.testing.assert_allclose(new, 0.5 * velocity + mean - start, rtol=1e-6)
+    np.testing.assert_allclose(np.column_stack([met.coef, met.intercept]), start + new, rtol=1e-5)
+    np.testing.assert_allclose(met.mean_coef, (lanes[0].mean_coef + lanes[1].mean_coef) / 2, rtol=1e-6)
+    np.testing.assert_allclose(met.mean_intercept, (lanes[0].mean_intercept + lanes[1].mean_intercept) / 2)
+    assert met.n_averaged == 7
+    assert met.sums.tolist() == [1 + 1 + 4, 2 + 1 + 3, 3 + 1 + 2, 4 + 1 + 1]
+    assert met.coef.dtype == met.mean_coef.dtype == np.float32
 
 
 def test_prepare_shuffles_all_blocks_together_and_keeps_rows_with_their_targets() -> None:
