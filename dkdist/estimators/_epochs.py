@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks
+from dkdist.execution.curves import report_loss
 from dkdist.execution.fold import Job, default_window, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
@@ -107,6 +108,11 @@ class Position:
     losses: tuple[float, ...] = ()
     held_out_losses: tuple[float, ...] = ()
 
+    @property
+    def last_losses(self) -> tuple[float, ...]:
+        """(training, held-out) loss of the epoch before this one, () in the first."""
+        return (*self.losses[-1:], *self.held_out_losses[-1:])
+
     def stalled(self, patience: int | None) -> bool:
         """Whether the held-out loss has not improved for ``patience`` epochs."""
         curve = self.held_out_losses
@@ -142,7 +148,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
         course.blocks,
         Jobs(course, list(chain(*epochs))[position.done :]),
         partial(prepare, course.dtype),
-        partial(_advance, course.objective, len(epochs[0])),
+        partial(_advance, course.objective, len(epochs[0]), _n_blocks(epochs[0])),
         position,
         label="sgd",
         blocks_per_job=course.n_mixed,
@@ -152,10 +158,13 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
     return result
 
 
-def _advance(objective: Objective, n_batches: int, position: Position, batch: Batch) -> Position:
+def _advance(
+    objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
+) -> Position:
     """One batch further, and into the next epoch after the last."""
     state = step(objective, position.states[0], batch)
     position = replace(position, states=(state,), done=position.done + 1)
+    report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
     return position.next_epoch() if position.done == n_batches else position
 
 
@@ -165,14 +174,18 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
         position = replace(position, states=position.states * len(lanes))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     work = partial(fit_lane, course.objective, course.dtype)
-    for start in range(position.done, max(len(lane) for lane in lanes), ROUND):
+    longest, n_blocks = max(len(lane) for lane in lanes), sum(_n_blocks(lane) for lane in lanes)
+    for start in range(position.done, longest, ROUND):
+        epochs = position.epoch + min(1.0, (start + ROUND) / longest)
+        report = partial(report_loss, epochs, n_blocks, before=position.last_losses)
         turns = [[course.job(members) for members in lane[start : start + ROUND]] for lane in lanes]
         jobs = [
             Job(tuple(i for job in turn for i in job.blocks), (state, [job.extra for job in turn]))
             for turn, state in zip(turns, position.states, strict=True)
         ]
+        append = partial(_append, len(jobs), report)
         states = fold(
-            course.blocks, jobs, work, _append, (), label="sgd_lane", window=len(jobs), progress=progress
+            course.blocks, jobs, work, append, (), label="sgd_lanes", window=len(jobs), progress=progress
         )
         position = replace(position, states=states, done=start + ROUND)
         save(position)
@@ -183,5 +196,11 @@ def _n_blocks(batches: list[Members]) -> int:
     return sum(len(indices) for _, indices in batches)
 
 
-def _append(states: tuple[State, ...], state: State) -> tuple[State, ...]:
-    return (*states, state)
+def _append(
+    n_lanes: int, report: Callable[[tuple[float, float]], None], states: tuple[State, ...], state: State
+) -> tuple[State, ...]:
+    """One lane more; after the last one, what all of them measured is reported."""
+    states = (*states, state)
+    if len(states) == n_lanes:
+        report(merge(states).losses())
+    return states

@@ -29,6 +29,7 @@ def collect(
 ) -> list[Any]:
     """``[function(block, extra) for every block]``; a block lives only as long as its own task runs."""
     which = list(range(len(blocks))) if only is None else list(only)
+    progress = progress or Progress(len(which), label, show=False)
     results: list[Any] = []
     for start in range(0, len(which), SEGMENT):
         name = f"{label}-{uuid.uuid4().hex}"
