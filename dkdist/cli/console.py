@@ -35,16 +35,30 @@ def wants_progress(args: Namespace) -> bool:
 
 def scheduler(args: Namespace) -> AbstractContextManager[object]:
     """The user's cluster, or this machine."""
-    return nullcontext() if args.scheduler is None else _on_cluster(args.scheduler)
+    tls = (args.tls_ca_file, args.tls_cert, args.tls_key)
+    if args.scheduler is not None or args.scheduler_file is not None:
+        return _on_cluster(args.scheduler, args.scheduler_file, tls, args.performance_report)
+    if args.performance_report is not None:
+        raise ValueError(
+            "--performance-report is about a cluster's run: give --scheduler or --scheduler-file"
+        )
+    if any(tls):
+        raise ValueError("certificates are for a cluster: give --scheduler or --scheduler-file as well")
+    return nullcontext()
 
 
 @contextmanager
-def _on_cluster(address: str) -> Iterator[None]:
-    from dkdist.execution.cluster import connect
+def _on_cluster(
+    address: str | None, file: str, tls: tuple[str | None, ...], report: str | None
+) -> Iterator[None]:
+    from dkdist.execution.cluster import address_in, connect
+    from dkdist.execution.report import reported
+    from dkdist.execution.tls import credentials
 
-    with connect(address) as found:
+    with connect(address or address_in(file), credentials(*tls)) as found:
         print(f"dkdist: running on {found}", file=sys.stderr)
-        yield
+        with reported(report):
+            yield
 
 
 @contextmanager

@@ -73,10 +73,25 @@ def add_learning(command: argparse.ArgumentParser) -> None:
 def add_running(command: argparse.ArgumentParser) -> None:
     """Where a command runs, and whether it shows how far it is."""
     group = command.add_argument_group("running")
-    group.add_argument(
+    cluster = group.add_mutually_exclusive_group()
+    cluster.add_argument(
         "--scheduler", metavar="ADDRESS",
         help="run on the cluster of this Dask scheduler, such as tcp://10.0.0.5:8786 (default: this machine)",
     )  # fmt: skip
+    cluster.add_argument(
+        "--scheduler-file", metavar="FILE",
+        help="the same, for the scheduler that was started with this --scheduler-file",
+    )  # fmt: skip
+    group.add_argument(
+        "--tls-ca-file", metavar="FILE", help="who signed the certificates of a tls:// cluster"
+    )
+    group.add_argument("--tls-cert", metavar="FILE", help="your certificate for it")
+    group.add_argument("--tls-key", metavar="FILE", help="the private key of that certificate")
+    group.add_argument(
+        "--performance-report",
+        metavar="FILE",
+        help="what the cluster did, as an HTML page: which worker ran which stage when, profiles, logs",
+    )
     group.add_argument(
         "--progress", action=argparse.BooleanOptionalAction,
         help="show progress on standard error (default: if it is a terminal)",

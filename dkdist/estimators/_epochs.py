@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks
+from dkdist.execution.curves import report_loss
 from dkdist.execution.fold import Job, default_window, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
 from dkdist.learners.rows import Rows
-from dkdist.learners.sgd import Batch, Objective, State, fit_lane, meet, prepare, step
+from dkdist.learners.sgd import Batch, Objective, State, added, fit_lane, meet, prepare, step
 
 ROUND = 8  # batches of a lane between two meetings, at most
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
@@ -112,6 +113,11 @@ class Position:
     losses: tuple[float, ...] = ()
     held_out_losses: tuple[float, ...] = ()
 
+    @property
+    def last_losses(self) -> tuple[float, ...]:
+        """(training, held-out) loss of the epoch before this one, () in the first."""
+        return (*self.losses[-1:], *self.held_out_losses[-1:])
+
     def stalled(self, patience: int | None) -> bool:
         """Whether the held-out loss has not improved for ``patience`` epochs."""
         curve = self.held_out_losses
@@ -146,7 +152,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
         course.blocks,
         Jobs(course, list(chain(*epochs))[position.done :]),
         partial(prepare, course.dtype),
-        partial(_advance, course.objective, len(epochs[0])),
+        partial(_advance, course.objective, len(epochs[0]), _n_blocks(epochs[0])),
         position,
         label="sgd",
         blocks_per_job=course.n_mixed,
@@ -156,9 +162,13 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
     return result
 
 
-def _advance(objective: Objective, n_batches: int, position: Position, batch: Batch) -> Position:
+def _advance(
+    objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
+) -> Position:
     """One batch further, and into the next epoch after the last."""
-    position = replace(position, state=step(objective, position.state, batch), done=position.done + 1)
+    state = step(objective, position.state, batch)
+    position = replace(position, state=state, done=position.done + 1)
+    report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
     return position.next_epoch() if position.done == n_batches else position
 
 
@@ -168,6 +178,7 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
     length = int(np.clip(longest // MEETINGS, 1, ROUND))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     work = partial(fit_lane, course.objective, course.dtype)
+    n_blocks = sum(_n_blocks(lane) for lane in lanes)
     for start in range(position.done, longest, length):
         turns = [[course.job(members) for members in lane[start : start + length]] for lane in lanes]
         jobs = [
@@ -175,8 +186,10 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
             for turn in turns
             if turn
         ]
+        epochs = position.epoch + min(1.0, (start + length) / longest)
+        append = partial(_append, position, partial(report_loss, epochs, n_blocks), len(jobs))
         states = fold(
-            course.blocks, jobs, work, _append, (), label="sgd_lanes", window=len(jobs), progress=progress
+            course.blocks, jobs, work, append, (), label="sgd_lanes", window=len(jobs), progress=progress
         )
         position = _met(position, states, 1.0 - 1.0 / len(lanes), done=start + length)
         save(position)
@@ -196,5 +209,12 @@ def _n_blocks(batches: list[Members]) -> int:
     return sum(len(indices) for _, indices in batches)
 
 
-def _append(states: tuple[State, ...], state: State) -> tuple[State, ...]:
-    return (*states, state)
+def _append(
+    before: Position, report: Callable[..., None], n_lanes: int, states: tuple[State, ...], state: State
+) -> tuple[State, ...]:
+    """One lane more; after the last one, what all of them measured is reported."""
+    states = (*states, state)
+    if len(states) == n_lanes:
+        losses = replace(state, sums=added(before.state, states)).losses()
+        report(losses, before.last_losses)
+    return states

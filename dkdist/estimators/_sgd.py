@@ -95,7 +95,7 @@ class IncrementalSGD(BaseEstimator):
         shape = (blocks.rows(i).stop - blocks.rows(i).start, blocks.n_columns)
         sample = partial(_sampled_step, self.loss, dtype, shape)
         starts = [int(a) for a in blocks.bounds]
-        return float(collect(blocks, sample, starts, only=[i], label="sgd_sample")[0])
+        return float(collect(blocks, sample, starts, only=[i], label="sgd_step_size")[0])
 
     def _objective(self, eta0: float, n_classes: int) -> Objective:
         return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))

@@ -93,7 +93,9 @@ class _IncrementalRidge(BaseEstimator):
         self.alpha_errors_ = np.full(len(alphas), np.nan)
         with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
             work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
-            parts = tree_sum(blocks, jobs, work, merge_parts, window=window, label="ridge", progress=progress)
+            parts = tree_sum(
+                blocks, jobs, work, merge_parts, window=window, label="ridge_gram", progress=progress
+            )
             equations = centred(parts[0], centre)
             if again:
                 known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)

@@ -135,7 +135,7 @@ def take_rows(X: da.Array, rows: I64) -> NDArray[Any]:
     picks: list[Any] = [None] * len(blocks)
     for i in which:
         picks[i] = rows[block_of == i] - blocks.bounds[i]
-    made = collect(blocks, _pick, picks, only=which.tolist(), label="sample")
+    made = collect(blocks, _pick, picks, only=which.tolist(), label="sampled_rows")
     return np.concatenate(made)
 
 

@@ -31,6 +31,7 @@ def collect(
     which = range(len(blocks)) if only is None else only
     jobs = [Job((i,), None if extras is None else extras[i]) for i in which]
     work = partial(_apply, function)
+    progress = progress or Progress(len(jobs), label, show=False)
     client = None if blocks.local else active_client()
     if client is not None:
         from dkdist.execution.stream import stream_map  # imports that this machine alone does not need

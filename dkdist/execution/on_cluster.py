@@ -1,19 +1,44 @@
-"""A graph on a cluster: results gathered, workers that die and schedulers that go away lived through or explained."""
+"""What all work on a cluster goes through: versions compared, stages named, a lost scheduler waited for.
+
+Here also is the plainest kind of work, one graph whose results come to the client; folds and maps are streams.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
 from dask._task_spec import GraphNode
 from dask.typing import Key
+from dask.utils import key_split
 from distributed import as_completed
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
+from threadpoolctl import threadpool_limits
 
 from dkdist.execution import failures
 from dkdist.execution.progress import Progress
+from dkdist.execution.stages import stage
+from dkdist.execution.versions import checked_workers
+
+
+def work_on(
+    client: Any, go_on: Callable[[], Any], *, name: str, blocks_a_task: float, progress: Progress | None
+) -> Any:
+    """What ``go_on`` returns; called again when a scheduler that was lost is back.
+
+    Tasks called ``name`` stand for the run on the dashboard; one of them uses up ``blocks_a_task`` blocks.
+    """
+    address = client.scheduler.address
+    for _ in range(1 + failures.RECONNECTIONS):
+        try:
+            with threadpool_limits(1), checked_workers(client), stage(client, name, blocks_a_task, progress):
+                return go_on()
+        except (CancelledError, CommClosedError) as lost:
+            if not failures.wait_for_scheduler(client):
+                raise failures.lost_scheduler(address) from lost
+    raise failures.lost_scheduler(address)
 
 
 def get(
@@ -23,18 +48,19 @@ def get(
     watch: Mapping[Key, int],
     progress: Progress | None,
 ) -> list[Any]:
-    """Results from a cluster; if its scheduler goes away and comes back, the graph is sent to it again."""
-    address = client.scheduler.address
-    left = dict(watch) if progress is not None and progress.show else {}
-    for _ in range(1 + failures.RECONNECTIONS):
-        try:
-            return _gathered(client, graph, keys, left, progress)
-        except KilledWorker as killed:
-            raise failures.killed_worker(killed, graph) from None
-        except (CancelledError, CommClosedError) as lost:
-            if not failures.wait_for_scheduler(client):
-                raise failures.lost_scheduler(address) from lost
-    raise failures.lost_scheduler(address)
+    """Results of a graph; ``progress`` advances by ``watch[key]`` whenever such a key is done."""
+    left = dict(watch)
+    name = key_split(next(iter(watch), keys[0]))
+    blocks = sum(watch.values()) / len(watch) if watch else 1.0
+    return list(
+        work_on(
+            client,
+            lambda: _gathered(client, graph, keys, left, progress),
+            name=name,
+            blocks_a_task=blocks,
+            progress=progress,
+        )
+    )
 
 
 def _gathered(
@@ -44,18 +70,17 @@ def _gathered(
     left: dict[Key, int],
     progress: Progress | None,
 ) -> list[Any]:
-    """Every result is fetched as soon as it is there: one that only a worker holds is lost, and made again, with it.
-
-    What is watched and not a result is let go at once; ``left`` forgets what was counted.
-    """
-    wanted = dict.fromkeys(keys)
-    futures = client.get(dict(graph), list(wanted | left), sync=False)
+    """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
+    futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
     results: dict[Key, Any] = {}
-    for batch in as_completed(futures).batches():
-        ended = [future for future in batch if future.key in wanted]
-        results |= zip((future.key for future in ended), client.gather(ended), strict=True)
-        for future in batch:
-            if progress is not None and future.status == "finished":
-                progress.advance(left.pop(future.key, 0))
-            future.release()
+    try:
+        for batch in as_completed(futures).batches():
+            ended = [future for future in batch if future.key in keys]
+            results |= zip((future.key for future in ended), client.gather(ended), strict=True)
+            for future in batch:
+                if progress is not None and future.status == "finished":
+                    progress.advance(left.pop(future.key, 0))
+                future.release()
+    except KilledWorker as killed:
+        raise failures.killed_worker(killed, graph) from None
     return [results[key] for key in keys]

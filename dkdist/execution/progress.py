@@ -1,10 +1,18 @@
-"""Progress on standard error: one line, redrawn as blocks finish, in terminals and notebooks alike."""
+"""Progress on standard error: one line, redrawn in terminals and notebooks, written now and then in log files.
+
+A terminal's line is cut to its width, so that it never wraps; a notebook's is one output that is replaced; a file gets
+a line every ten seconds. Blocks are counted from any thread. The count also names the run: all graphs that advance one
+progress are one run on a cluster's dashboard.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sys
-import time
-from typing import TextIO
+import uuid
+from threading import Lock
+from time import monotonic
+from typing import Any, Protocol, TextIO
 
 
 class Progress:
@@ -12,23 +20,102 @@ class Progress:
 
     def __init__(self, total: int, label: str, *, show: bool, stream: TextIO | None = None) -> None:
         self.total, self.label, self.show = max(1, total), label, show
-        self.done, self._started, self._stream = 0, time.monotonic(), stream or sys.stderr
+        self.run_id = str(uuid.uuid4())
+        self.done = 0
+        self._started = self._drawn = monotonic()
+        self._changed, self._closed = Lock(), False
+        self._line = _line(stream) if show else None
 
     def advance(self, n: int, note: str = "") -> None:
-        """Count ``n`` more blocks as done and redraw the line."""
-        self.done += n
-        if not self.show:
-            return
-        share = min(1.0, self.done / self.total)
-        elapsed = time.monotonic() - self._started
-        left = elapsed / share - elapsed if share else 0.0
-        bar = "#" * round(24 * share)
-        line = (
-            f"\r{self.label} [{bar:<24}] {self.done}/{self.total} blocks, {elapsed:.0f} s, {left:.0f} s left"
-        )
-        print(f"{line} {note}   ", end="", file=self._stream, flush=True)
+        """Count ``n`` more blocks as done and redraw the line, if it was not drawn a moment ago."""
+        with self._changed:
+            self.done += n
+            now = monotonic()
+            if self._line is not None and not self._closed and now - self._drawn >= self._line.every:
+                self._drawn = now
+                self._line.draw(f"{self._text(now - self._started)} {note}".rstrip())
 
     def close(self) -> None:
-        """End the line."""
-        if self.show:
-            print(file=self._stream, flush=True)
+        """Say how many blocks were done in what time, and end the line."""
+        with self._changed:
+            if self._line is not None and not self._closed:
+                seconds = monotonic() - self._started
+                of = "" if self.done == self.total else f" of {self.total:,}"
+                rate = f", {self.done / seconds:.3g} a second" if self.done and seconds else ""
+                self._line.end(f"{self.label}: {self.done:,}{of} blocks in {seconds:.1f} s{rate}")
+            self._closed = True
+
+    def _text(self, elapsed: float) -> str:
+        share = min(1.0, self.done / self.total)
+        left = f", {elapsed / share - elapsed:.0f} s left" if share else ""
+        bar = "#" * round(24 * share)
+        return f"{self.label} [{bar:<24}] {self.done:,}/{self.total:,} blocks, {elapsed:.0f} s{left}"
+
+
+class _Line(Protocol):
+    """Where the line is drawn, and how many seconds apart at least."""
+
+    every: float
+
+    def draw(self, text: str) -> None: ...
+
+    def end(self, text: str) -> None: ...
+
+
+class _Terminal:
+    every = 0.1
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._width = stream, 0
+
+    def draw(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be redrawn
+        print(f"\r{text:<{self._width}}", end="", file=self._stream, flush=True)
+        self._width = len(text)
+
+    def end(self, text: str) -> None:
+        self.draw(text)
+        print(file=self._stream, flush=True)
+
+
+class _Log:
+    every = 10.0
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def draw(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    end = draw
+
+
+class _Notebook:
+    """One output of the cell, replaced as a whole: carriage returns would all be kept in the saved notebook."""
+
+    every = 0.25
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._display, self._shown = display, uuid.uuid4().hex
+        display({"text/plain": ""}, raw=True, display_id=self._shown)
+
+    def draw(self, text: str) -> None:
+        self._display({"text/plain": text}, raw=True, display_id=self._shown, update=True)
+
+    end = draw
+
+
+def _line(stream: TextIO | None) -> _Line:
+    if stream is None and _in_notebook():
+        return _Notebook()
+    stream = stream or sys.stderr
+    return _Terminal(stream) if stream.isatty() else _Log(stream)
+
+
+def _in_notebook() -> bool:
+    """Whether this is the kernel of a notebook, which has no terminal but can replace an output."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")

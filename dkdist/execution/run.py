@@ -6,11 +6,7 @@ that is split among threads would not always give the same bits.
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import dask.threaded
@@ -21,10 +17,10 @@ from dask.system import CPU_COUNT
 from dask.typing import Key
 from threadpoolctl import threadpool_limits
 
+from dkdist.execution.process import keep_freed_memory
 from dkdist.execution.progress import Progress
 
 SPARE_THREADS = 2
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def run(
@@ -41,33 +37,19 @@ def run(
     """
     watch = watch if progress is not None and watch is not None else {}
     client = None if local else active_client()
-    with threadpool_limits(1):
-        if client is not None:
-            from dkdist.execution.on_cluster import get  # imports that this machine alone does not need
+    if client is not None:
+        from dkdist.execution.on_cluster import get  # imports that this machine alone does not need
 
-            return get(client, graph, keys, watch, progress)
+        return get(client, graph, keys, watch, progress)
+    with threadpool_limits(1):
         scheduler = (None if local else get_scheduler()) or _own_threads
         with Callback(posttask=_Advance(watch, progress)):
             return list(scheduler(dict(graph), list(keys)))
 
 
-@cache
-def _keep_freed_memory() -> None:
-    """Let glibc keep up to 512 MB that blocks have freed for the blocks that follow.
-
-    By default it gives them back to the system, which zeroes every page again: a tenth of a run. Whoever set one
-    of glibc's own variables knows better.
-    """
-    if not any(name.startswith("MALLOC_") for name in os.environ):
-        with suppress(OSError, AttributeError):  # another C library
-            libc = ctypes.CDLL("libc.so.6")
-            libc.mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
-            libc.mallopt(M_TRIM_THRESHOLD, 512 * 2**20)
-
-
 def _own_threads(graph: dict[Key, GraphNode], keys: list[Key]) -> Any:
     """Dask's threads, two more than there are cores: somebody always waits, for a disk or for Dask."""
-    _keep_freed_memory()
+    keep_freed_memory()
     return dask.threaded.get(
         graph, keys, num_workers=dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
     )

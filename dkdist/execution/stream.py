@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from typing import Any
 
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 from distributed import as_completed
-from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from dkdist.execution import failures
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.jobs import Job, Work, job_task
+from dkdist.execution.on_cluster import work_on
 from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
 
@@ -61,7 +60,9 @@ def stream_fold(
 
         return _Fold(client, blocks, jobs[begun:], prepare, step, label, window, progress).run(state, keep)
 
-    return _through_reconnections(client, go_on) if len(jobs) else state
+    if not len(jobs):
+        return state
+    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=len(jobs[0].blocks), progress=progress)
 
 
 def stream_map(
@@ -71,22 +72,10 @@ def stream_map(
     results: dict[int, Any] = {}
 
     def go_on() -> list[Any]:
-        _Map(client, blocks, jobs, work, label, progress).run(results)
+        _Map(client, blocks, jobs, work, label, label, progress).run(results)
         return [results[j] for j in range(len(jobs))]
 
-    return list(_through_reconnections(client, go_on))
-
-
-def _through_reconnections(client: Any, go_on: Callable[[], Any]) -> Any:
-    """What ``go_on`` returns; called again when a scheduler that was lost is back."""
-    address = client.scheduler.address
-    for _ in range(1 + failures.RECONNECTIONS):
-        try:
-            return go_on()
-        except (CancelledError, CommClosedError) as lost:
-            if not failures.wait_for_scheduler(client):
-                raise failures.lost_scheduler(address) from lost
-    raise failures.lost_scheduler(address)
+    return list(work_on(client, go_on, name=label, blocks_a_task=1.0, progress=progress))
 
 
 class _Stream:
@@ -99,11 +88,12 @@ class _Stream:
         jobs: Sequence[Job],
         work: Work,
         label: str,
+        item: str,
         progress: Progress | None,
     ) -> None:
         self.client, self.blocks, self.jobs, self.progress = client, blocks, jobs, progress
         self.token = uuid.uuid4().hex
-        self.item, self.work = f"{label}-{self.token}", f"{label}_work-{self.token}"
+        self.item, self.work = f"{item}-{self.token}", f"{label}_work-{self.token}"
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
         self.shared = client.get(shared, list(shared), sync=False)  # held, so that every task finds them
         self.ended = as_completed([])
@@ -183,9 +173,8 @@ class _Fold(_Stream):
         window: Callable[[], int],
         progress: Progress | None,
     ) -> None:
-        super().__init__(client, blocks, jobs, prepare, f"{label}_block", progress)
-        self.step, self.window = step, window
-        self.step_name, self.start = f"{label}_step-{self.token}", f"{label}_state-{self.token}"
+        super().__init__(client, blocks, jobs, prepare, label, f"{label}_block", progress)
+        self.step, self.window, self.step_name = step, window, f"{label}_step-{self.token}"
         self.n_items = self.n_steps = self.n_done = 0
 
     def run(self, state: Any, report: Report) -> Any:
@@ -217,8 +206,8 @@ class _Fold(_Stream):
             if j % LINK == 0:
                 if self.n_done < j:
                     break  # the state it starts from is still on its way
-                before = TaskRef((self.start, j))
-                graph[self.start, j] = DataNode((self.start, j), state)
+                start = (self.step_name, -1 - j)
+                before, graph[start] = TaskRef(start), DataNode(start, state)
             graph[key] = Task(key, self.step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1

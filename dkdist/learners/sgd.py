@@ -159,9 +159,13 @@ def meet(common: State, lanes: Sequence[State], velocity: F64, momentum: float) 
     mean_W = np.mean([lane.mean_coef for lane in lanes], axis=0, dtype=np.float64).astype(W.dtype)
     mean_b = np.mean([lane.mean_intercept for lane in lanes], axis=0)
     n_averaged = np.asarray(sum(int(lane.n_averaged) for lane in lanes) // n, np.int64)
-    sums = common.sums + np.sum([lane.sums - common.sums for lane in lanes], axis=0)
     coef = (W + velocity[:, :-1]).astype(W.dtype)
-    return State(coef, b + velocity[:, -1], mean_W, mean_b, n_averaged, sums), velocity
+    return State(coef, b + velocity[:, -1], mean_W, mean_b, n_averaged, added(common, lanes)), velocity
+
+
+def added(common: State, lanes: Sequence[State]) -> F64:
+    """What was measured before the lanes parted, and by all of them since."""
+    return np.asarray(common.sums + np.sum([lane.sums - common.sums for lane in lanes], axis=0))
 
 
 def _fit(objective: Objective, state: State, batch: Batch) -> State:

@@ -1,0 +1,93 @@
+"""``dkdist.preload`` makes workers ready, however they are started."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+
+from dkdist.execution import process
+
+from .programs import Programs
+from .recipes import TEXT
+
+ASK = """
+import sys
+from threadpoolctl import threadpool_info
+
+def compiled(room):
+    return any(getattr(thing, "signatures", ()) for thing in vars(sys.modules[f"dkdist.numerics.{room}"]).values())
+
+threads = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+found = threads, compiled("density"), compiled("descent")
+"""
+READY = ({1}, True, True)
+
+
+def state(client: Client) -> object:
+    """Of the one worker: BLAS threads, and whether loops of the embedding and of the learner are compiled."""
+    names: dict[str, object] = {}
+    (found,) = client.run(lambda: (exec(ASK, names), names["found"])[1]).values()
+    return found
+
+
+@pytest.mark.network
+def test_workers_of_a_local_cluster() -> None:
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with Client(preload="dkdist.preload", **options) as client:
+        assert state(client) == READY
+
+
+@pytest.mark.network
+def test_a_worker_without_a_nanny(tmp_path: Path) -> None:
+    """No nanny, so nobody but the preload limits its threads; here Dask's configuration asks for it."""
+    options = {"n_workers": 0, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    preload = {"DASK_DISTRIBUTED__WORKER__PRELOAD": '["dkdist.preload"]', "OPENBLAS_NUM_THREADS": "2"}
+    assert f"DASK_DISTRIBUTED__WORKER__PRELOAD='{preload['DASK_DISTRIBUTED__WORKER__PRELOAD']}'" in TEXT
+    with (
+        LocalCluster(protocol="tcp://", **options) as cluster,
+        Programs(tmp_path, **preload) as run,
+        Client(cluster) as client,
+    ):
+        command = ["dask", "worker", cluster.scheduler_address, "--no-nanny", "--nthreads", "1"]
+        run.start(command, says="Registered to")
+        assert state(client) == READY
+
+
+def mallopt_calls(monkeypatch: pytest.MonkeyPatch, **environment: str) -> list[tuple[int, int]]:
+    calls: list[tuple[int, int]] = []
+    libc = type("libc", (), {"mallopt": lambda _, *call: calls.append(call)})
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: libc())
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    process.keep_freed_memory.__wrapped__()
+    return calls
+
+
+def test_memory_is_kept_unless_somebody_chose_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Dask's nanny sets by default is nobody's choice."""
+    kept = [(-3, 32 * 2**20), (-1, 512 * 2**20)]
+    assert mallopt_calls(monkeypatch) == kept
+    assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="65536") == kept
+    assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="1000000") == []
+    assert mallopt_calls(monkeypatch, MALLOC_ARENA_MAX="2") == []
+
+
+def test_the_process_of_a_client_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker of a cluster that lives in the client's own process."""
+    monkeypatch.setattr(process, "threadpool_limits", lambda _: pytest.fail("its threads were limited"))
+    assert process.prepare_worker(process.THIS_PROCESS) == 1
+
+
+def test_the_preload_itself_imports_nothing_heavy() -> None:
+    """Nannies import it as well."""
+    heavy = {"numpy", "numba", "scipy", "sklearn", "zarr"}
+    code = f"import sys, dkdist.preload; assert not {heavy!r} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,60 @@
+"""The recipes of docs/clusters.md, run as they stand there: everywhere the bits of a run without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import coefficients, fit_alone
+from .hosts import network
+from .programs import Programs, command, needs
+from .recipes import Block, blocks
+
+pytestmark = pytest.mark.network
+
+
+def as_script(folder: Path, block: Block) -> list[str]:
+    """A block that worker processes import must be a file."""
+    (folder / "recipe.py").write_text(block.text)
+    return [sys.executable, "recipe.py"]
+
+
+@pytest.mark.parametrize("heading", ["Processes of one machine", "A cluster that adapts its size"])
+def test_one_machine(heading: str, shared: Path, alone: bytes) -> None:
+    (block,) = blocks(heading)
+    with Programs(shared) as run:
+        run.finish(as_script(shared, block))
+    assert coefficients(shared) == alone
+
+
+def run_on_hosts(folder: Path, recipe: list[Block]) -> None:
+    """The last block is the client; those that begin with ``dask`` go on until it is done."""
+    *others, client = recipe
+    addresses = sorted({host for block in recipe for host in block.hosts})
+    with network(addresses) as at, Programs(folder) as run:
+        for block in others:
+            for host in block.hosts:
+                words = [*at[host], *command(block.language, block.text)]
+                if "dask worker" in block.text:
+                    run.start(words)
+                elif "dask scheduler" in block.text:
+                    run.start(words, says="Scheduler at")
+                else:
+                    run.finish(words)
+        run.finish([*at[client.hosts[0]], *command(client.language, client.text)])
+
+
+def test_several_hosts(shared: Path, alone: bytes) -> None:
+    needs("ip", root=True)
+    run_on_hosts(shared, blocks("Several hosts"))
+    assert coefficients(shared) == alone
+
+
+def test_several_hosts_encrypted(shared: Path) -> None:
+    needs("ip", "openssl", root=True)
+    recipe = blocks("Several hosts, encrypted")
+    run_on_hosts(shared, recipe)
+    assert coefficients(shared) == fit_alone(shared, recipe[-1])
+    assert not any((shared / name).stat().st_mode & 0o077 for name in ("ca.key", "dask.key"))

@@ -1,0 +1,64 @@
+"""Compiled code in a folder that processes share: an index never names code that is not what it says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba.core.caching import IndexDataCacheFile
+
+import dkdist.numerics  # noqa: F401  gives the files of compiled code names of their own
+
+
+def cache_file(folder: Path, stamp: str = "today") -> IndexDataCacheFile:
+    """What a process has of the compiled variants of one function."""
+    return IndexDataCacheFile(str(folder), "loop-1.py311", stamp)
+
+
+def test_two_processes_that_compile_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both find an empty index; then each writes its index and its code, in turns."""
+    one, other = cache_file(tmp_path), cache_file(tmp_path)
+    late: list[tuple[str, str]] = []
+    monkeypatch.setattr(other, "_save_data", lambda *name_and_code: late.append(name_and_code))
+    save_index = one._save_index
+
+    def both_save_their_index(overloads: dict[str, str]) -> None:
+        other.save("float64", "code of float64")
+        save_index(overloads)
+
+    monkeypatch.setattr(one, "_save_index", both_save_their_index)
+    one.save("float32", "code of float32")
+    monkeypatch.undo()
+    other._save_data(*late[0])
+    assert cache_file(tmp_path).load("float32") == "code of float32"
+    assert cache_file(tmp_path).load("float64") in (None, "code of float64")  # lost is compiled again
+
+
+def test_killed_between_index_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_file(tmp_path, "yesterday").save("float32", "code of yesterday")
+    killed = cache_file(tmp_path)
+    monkeypatch.setattr(killed, "_save_data", lambda *_: None)
+    killed.save("float32", "code of today")
+    assert cache_file(tmp_path).load("float32") is None
+
+
+OUTSIDE = """
+import numpy as np
+from dkdist.numerics.domain import count_outside
+print(count_outside(np.array([[0.5], [2.0]], "f4"), np.array([0, 2]), np.zeros(1, "f4"), np.ones(1, "f4"))[0])
+"""
+
+
+def test_processes_that_start_at_once_on_a_new_folder(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    together = [
+        subprocess.Popen([sys.executable, "-c", OUTSIDE], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert [process.communicate()[0].split() for process in together] == [["1"]] * 3
+    names = {path.name for path in tmp_path.rglob("*.nbc")}
+    assert names
+    assert all(name.count(".nbi.") == 1 for name in names)

@@ -1,0 +1,128 @@
+"""Losses and counts as they reach the scheduler, against what the fitted estimator and the store say."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dashboard.models import N_BLOCKS, local_client, ridge, sgd
+from dkdist.execution import curves
+from dkdist.execution.curves import (
+    HISTORY,
+    MOST_POINTS,
+    MOST_RUNS,
+    TOPIC,
+    Curves,
+    LossCurve,
+    Rate,
+    report_loss,
+)
+from dkdist.execution.curves_page import CurvesPage
+
+
+@pytest.fixture
+def client():
+    with local_client(1, 2) as client:
+        yield client
+
+
+def losses(client):
+    return [event for _, event in client.get_events(TOPIC)]
+
+
+@pytest.mark.parametrize("n_lanes", [1, 2])
+def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, sets, monkeypatch, n_lanes):
+    monkeypatch.setattr(curves, "INTERVAL", 0.0)
+    model = sgd(n_epochs=3, n_lanes=n_lanes, validation_fraction=0.2).fit(sets, sets.targets["y"])[-1]
+    ends = {event["epochs"]: event for event in losses(client) if event["epochs"] == int(event["epochs"])}
+    assert sorted(ends) == [1, 2, 3]
+    assert [ends[e]["loss"] for e in (1, 2, 3)] == pytest.approx(model.loss_curve_, rel=1e-12)
+    assert [ends[e]["held_out"] for e in (1, 2, 3)] == pytest.approx(model.validation_loss_curve_, rel=1e-12)
+    assert [ends[e]["blocks"] for e in (1, 2, 3)] == [N_BLOCKS, 2 * N_BLOCKS, 3 * N_BLOCKS]
+    assert len({event["run"] for event in losses(client)}) == 1
+
+
+def test_reports_are_few_and_hold_names_and_numbers_only(client, sets, monkeypatch):
+    monkeypatch.setattr(curves, "INTERVAL", 1000.0)
+    monkeypatch.setattr(curves, "_last_report", float("-inf"))
+    sgd(n_epochs=3).fit(sets, sets.targets["y"])
+    (event,) = losses(client)
+    assert event.pop("what") == "fit IncrementalSGDClassifier"
+    assert len(event.pop("run")) == 36
+    assert event.pop("worker") in client.scheduler_info()["workers"]  # Dask says who sent it
+    assert {name: type(value) for name, value in event.items()} == {
+        "epochs": float, "blocks": int, "loss": float, "held_out": float,
+    }  # fmt: skip
+
+
+def test_the_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
+    sent = []
+    worker = SimpleNamespace(log_event=lambda topic, event: sent.append((event["loss"], event["held_out"])))
+    monkeypatch.setattr(curves, "_own_worker", lambda: worker)
+    monkeypatch.setattr(curves, "INTERVAL", 0.0)
+    report_loss(0.5, 100, (0.5, 0.8), ())
+    report_loss(1.25, 100, (0.1, 0.4), (0.5, 0.8))
+    report_loss(2.0, 100, (0.2, 0.3), (0.5, 0.8))
+    assert np.allclose(sent, [(0.5, 0.8), (0.4, 0.7), (0.2, 0.3)])
+
+
+def test_without_a_cluster_nothing_is_reported(sets, monkeypatch):
+    monkeypatch.setattr(curves, "_last_report", float("-inf"))
+    sgd(n_epochs=1).fit(sets, sets.targets["y"])
+    assert curves._last_report == float("-inf")
+
+
+def test_blocks_are_counted_exactly(client, sets):
+    page, y = CurvesPage(), sets.targets["y"]
+    page.scheduler = client.cluster.scheduler
+    page.scheduler.add_plugin(page)
+    sgd(n_epochs=10).fit(sets, y).predict(sets)
+    ridge(selection="leave-one-out").fit(sets, y)
+    totals = {stage: rate.total for stage, rate in page.curves.rates.items()}
+    assert totals == {
+        "survey": 2 * N_BLOCKS,
+        "sampled_rows": totals["sampled_rows"],
+        "sgd_step_size": 1,
+        "sgd_step": 10 * N_BLOCKS,
+        "predict": N_BLOCKS,
+        "ridge_gram_leaf": N_BLOCKS,
+        "ridge_loo_step": N_BLOCKS,
+    }
+
+
+@pytest.mark.parametrize("n", [3, MOST_POINTS, 12_345])
+def test_a_long_curve_keeps_evenly_spaced_points(n):
+    curve = LossCurve("fit")
+    for i in range(n):
+        curve.add(i / 10, (i, 1.0 / (i + 1), np.nan))
+    blocks = [point[0] for point in curve.points]
+    assert min(n, MOST_POINTS / 2) <= len(blocks) <= MOST_POINTS
+    assert blocks[0] == 0
+    assert len(set(np.diff(blocks))) == 1
+    assert all(loss == 1.0 / (i + 1) for i, loss, _ in curve.points)
+    assert (curve.epochs, curve.latest[0]) == ((n - 1) / 10, n - 1)
+
+
+def test_rates_are_means_of_five_seconds():
+    rng = np.random.default_rng(0)
+    times = 1000 + np.sort(rng.uniform(0, 20, 200))
+    rate = Rate()
+    for t in times:
+        rate.add(2.0, t)
+    seconds, rates = rate.series(1050.5)
+    assert rate.total == 400
+    assert seconds == list(range(1000, 1025))  # until the mean is zero again
+    expected = [2 * np.count_nonzero((times >= s - 4) & (times < s + 1)) / 5 for s in seconds]
+    assert rates == pytest.approx(expected)
+    assert rate.series(1000 + 2 * HISTORY) == ([], [])
+
+
+def test_only_the_last_runs_are_kept():
+    many = Curves()
+    for i in range(MOST_RUNS + 3):
+        many.reported(
+            {"run": str(i), "what": "fit", "epochs": 1.0, "blocks": 1, "loss": 0.5, "held_out": 0.5}
+        )
+    assert list(many.runs) == [str(i) for i in range(3, MOST_RUNS + 3)]

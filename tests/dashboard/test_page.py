@@ -1,0 +1,113 @@
+"""The page /dkdist: where it is there by itself, where it is asked for, and what it never does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from distributed import Client, LocalCluster
+
+from dashboard.models import N_BLOCKS, local_client, ridge, sgd
+from dkdist.execution.curves import TOPIC, Curves
+from dkdist.execution.curves_page import CurvesPage
+
+bokeh = pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
+pytestmark = pytest.mark.network
+
+REPORT = {"run": "1", "what": "fit", "epochs": 0.5, "blocks": 7, "loss": 0.25, "held_out": float("nan")}
+
+
+def get(address):
+    """(status, text) of a page."""
+    try:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+def test_a_cluster_in_this_process_gets_the_page_with_its_first_run(sets):
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
+        base = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+        assert get(f"{base}/dkdist")[0] == 404
+        sgd(n_epochs=2).fit(sets, sets.targets["y"])
+        assert get(f"{base}/dkdist")[0] == 200
+        assert 'href="dkdist"' in get(f"{base}/status")[1]
+        curves = cluster.scheduler.plugins[CurvesPage.name].curves
+        ridge().fit(sets, sets.targets["y"])
+        assert cluster.scheduler.plugins[CurvesPage.name].curves is curves  # one page for all runs
+        assert curves.rates["ridge_gram_leaf"].total == N_BLOCKS
+        assert client.get_events(TOPIC)
+
+
+@contextlib.contextmanager
+def scheduler(folder, *options):
+    """A scheduler in a process of its own: (client, address of its dashboard)."""
+    file = folder / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    command += ["--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file), *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not file.exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        with Client(scheduler_file=str(file)) as client:
+            port = json.loads(file.read_text())["services"]["dashboard"]
+            yield client, f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_a_scheduler_elsewhere_has_the_page_once_it_is_registered(tmp_path):
+    with scheduler(tmp_path) as (client, base):
+        client.log_event(TOPIC, REPORT)
+        assert get(f"{base}/dkdist")[0] == 404
+        for _ in range(2):  # a second user changes nothing
+            client.register_plugin(CurvesPage())
+        assert get(f"{base}/dkdist")[0] == 200
+        reported = client.run_on_scheduler(
+            lambda dask_scheduler: dask_scheduler.plugins["dkdist-curves"].curves.runs["1"].points
+        )
+        assert [point[:2] for point in reported] == [(7, 0.25)]  # of before the page was there
+
+
+def test_a_scheduler_can_be_started_with_the_page(tmp_path):
+    options = ("--preload", "dkdist.execution.curves_page", "--dashboard-prefix", "behind/proxy")
+    with scheduler(tmp_path, *options) as (client, base):
+        assert get(f"{base}/behind/proxy/dkdist")[0] == 200
+        client.log_event(TOPIC, REPORT)
+        reported = client.run_on_scheduler(
+            lambda dask_scheduler: list(dask_scheduler.plugins["dkdist-curves"].curves.runs)
+        )
+        assert reported == ["1"]
+
+
+def test_a_scheduler_without_a_dashboard_says_so():
+    with local_client() as client, pytest.raises(RuntimeError, match="no dashboard to add a page to"):
+        client.register_plugin(CurvesPage())
+
+
+def test_what_others_send_is_shown_as_text():
+    from bokeh.document import Document
+    from bokeh.models.widgets import Div
+
+    from dkdist.execution.curves_figure import curves_doc
+
+    curves, doc = Curves(), Document()
+    curves.reported({**REPORT, "what": "<script>alert(1)</script>"})
+    curves.finished("<b>stage</b>", 1.0, time.time())
+    curves_doc(curves, None, {}, doc)
+    texts = [div.text for div in doc.select({"type": Div})]
+    assert len(texts) == 2
+    assert not any("<script" in text or "<b>" in text for text in texts)
+    assert sum("1: &lt;script&gt;alert(1)&lt;/script&gt;" in text for text in texts) == 1
