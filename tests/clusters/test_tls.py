@@ -26,6 +26,9 @@ from dkdist.execution.cluster import connect
 
 from .programs import Programs
 
+# Dask lets go of a socket late when what answers is no scheduler: whichever test is next when it is collected
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 LONG_AGO = {"not_before": datetime.datetime(2020, 1, 1), "not_after": datetime.datetime(2021, 1, 1)}
 
 
@@ -187,7 +190,6 @@ def test_a_worker_is_no_scheduler(plain: str) -> None:
 
 
 # Dask leaves a socket to the garbage collector when an answer takes too long
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_is_no_scheduler(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "TIMEOUT", 1.0)
     assert "Connection refused. Start one with" in refusal(ConnectionError, "tcp://127.0.0.1:9")
