@@ -61,7 +61,7 @@ def four_workers() -> Iterator[tuple[Client, Executions]]:
             n_workers=4,
             threads_per_worker=1,
             dashboard_address="127.0.0.1:0",
-            preload=["dkdist.numerics.descent", "dkdist.estimators.sgd"],
+            preload=["dkdist.preload"],
         ) as cluster,
         Client(cluster) as client,
     ):

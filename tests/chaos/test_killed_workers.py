@@ -37,9 +37,8 @@ def embed_and_kill(problem: Any, folder: Path, seed: int) -> None:
     n_blocks = lazy.numblocks[0]
     with four_workers() as (client, executions):
         with Killer(client, EVERY, seed) as killer:
-            stored = dk.write_features(folder / f"{seed}.zarr", slowly(lazy, 0.2))
+            stored = dk.write_features(folder / f"{seed}.zarr", slowly(lazy, 0.4))
         assert killer.killed >= 2
-        print("KILLED", killer.killed, executions.counts, n_blocks)
         assert executions.counts["write"] <= 1.25 * n_blocks
     np.testing.assert_array_equal(stored.compute(), expected)
 
@@ -51,9 +50,8 @@ def fit_and_kill(problem: Any, seed: int) -> None:
     expected = model.fit(lazy, y).coef_
     with four_workers() as (client, executions):
         with Killer(client, EVERY, seed) as killer:
-            found = model.fit(slowly(lazy, 0.1), y).coef_
+            found = model.fit(slowly(lazy, 0.2), y).coef_
         assert killer.killed >= 2
-        print("KILLED", killer.killed, executions.counts, n_blocks)
         assert executions.counts["sgd_block"] <= 1.25 * n_blocks
     np.testing.assert_array_equal(found, expected)
     assert model.score(values, y) > 0.8
