@@ -10,7 +10,7 @@ All that is random follows from (seed, role, epoch, block): neither workers nor 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -22,7 +22,7 @@ from dkdist.execution.blocks import Blocks
 from dkdist.execution.fold import Job, default_window, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
-from dkdist.learners.rows import Rows
+from dkdist.learners.rows import Rows, no_rows
 from dkdist.learners.sgd import Batch, Objective, State, fit_lane, merge, prepare, step
 
 ROUND = 8  # batches of a lane between two checkpoints
@@ -46,6 +46,7 @@ class Course:
     n_lanes: int
     n_mixed: int
     patience: int | None = None
+    skip: bool = False
 
     def plan(self, what: str, n_passes: int) -> Plan:
         """Blocks, bytes and peak memory of the passes."""
@@ -77,6 +78,7 @@ class Course:
             targets=np.concatenate([self.targets[part] for part in parts]),
             held_out=np.concatenate([self.held_out[part] for part in parts]),
             seed=(self.seed, SHUFFLE, epoch, indices[0]),
+            skip=self.skip,
         )
         return Job(indices, rows)
 
@@ -99,13 +101,17 @@ class Jobs(Sequence[Job]):
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs."""
+    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs.
+
+    ``skipped`` are the rows that no batch has used, sorted.
+    """
 
     states: tuple[State, ...]
     epoch: int = 0
     done: int = 0
     losses: tuple[float, ...] = ()
     held_out_losses: tuple[float, ...] = ()
+    skipped: NDArray[np.int64] = field(default_factory=no_rows)
 
     def stalled(self, patience: int | None) -> bool:
         """Whether the held-out loss has not improved for ``patience`` epochs."""
@@ -118,11 +124,17 @@ class Position:
         loss, held_out_loss = state.losses()
         return Position(
             (state.next_epoch(),), self.epoch + 1, 0,
-            (*self.losses, loss), (*self.held_out_losses, held_out_loss),
+            (*self.losses, loss), (*self.held_out_losses, held_out_loss), self.skipped,
         )  # fmt: skip
+
+    def after(self, states: tuple[State, ...], n_batches: int, skipped: NDArray[np.int64]) -> Position:
+        """``n_batches`` further in each lane; ``skipped`` are rows that these have left out."""
+        skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
+        return replace(self, states=states, done=self.done + n_batches, skipped=skipped)
 
 
 Save = Callable[[Position], None]
+Lanes = tuple[tuple[State, ...], NDArray[np.int64]]
 
 
 def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
@@ -155,7 +167,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
 def _advance(objective: Objective, n_batches: int, position: Position, batch: Batch) -> Position:
     """One batch further, and into the next epoch after the last."""
     state = step(objective, position.states[0], batch)
-    position = replace(position, states=(state,), done=position.done + 1)
+    position = position.after((state,), 1, batch.skipped)
     return position.next_epoch() if position.done == n_batches else position
 
 
@@ -171,10 +183,11 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
             Job(tuple(i for job in turn for i in job.blocks), (state, [job.extra for job in turn]))
             for turn, state in zip(turns, position.states, strict=True)
         ]
-        states = fold(
-            course.blocks, jobs, work, _append, (), label="sgd_lane", window=len(jobs), progress=progress
-        )
-        position = replace(position, states=states, done=start + ROUND)
+        states, skipped = fold(
+            course.blocks, jobs, work, _append, ((), no_rows()), label="sgd_lane", window=len(jobs),
+            progress=progress,
+        )  # fmt: skip
+        position = position.after(states, ROUND, skipped)
         save(position)
     return position.next_epoch()
 
@@ -183,5 +196,6 @@ def _n_blocks(batches: list[Members]) -> int:
     return sum(len(indices) for _, indices in batches)
 
 
-def _append(states: tuple[State, ...], state: State) -> tuple[State, ...]:
-    return (*states, state)
+def _append(lanes: Lanes, lane: tuple[State, NDArray[np.int64]]) -> Lanes:
+    """One lane more: its state, and the rows that it skipped."""
+    return (*lanes[0], lane[0]), np.append(lanes[1], lane[1])

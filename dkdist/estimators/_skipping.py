@@ -107,3 +107,23 @@ def tell_skipped(bad: Positions, reason: str, fate: str) -> None:
     """Warn about bad sets, if there are any: how many, what becomes of them, which they are, and why."""
     if len(bad):
         warn(f"{len(bad)} bad set(s) {fate}: {listed(bad)}. The first because: {reason}")
+
+
+def tell_skipped_rows(bad: NDArray[np.int64], n_rows: int, fate: str) -> None:
+    """Warn about rows of features that are not finite, if there are any."""
+    if len(bad):
+        warn(f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {listed(bad)}")
+
+
+def require_rows(n: int) -> None:
+    """Refuse to learn, or to measure, from no rows."""
+    if n == 0:
+        raise no_rows_left()
+
+
+def no_rows_left() -> ValueError:
+    """The error for features of which no row is finite."""
+    return ValueError(
+        "no row to learn from, or none to measure on, is left: the features of all of them are not finite, and "
+        "on_error='skip' leaves them out. Repair what makes them"
+    )

@@ -64,7 +64,7 @@ class FourierParameters:
         if not np.isnan(X.min(initial=0)):
             self._fill(X, out)
             return out
-        lost = np.isnan(X).any(axis=1)
+        lost = np.asarray(np.isnan(X).any(axis=1))
         self._fill(np.where(lost[:, None], np.float32(0), X), out)  # compiled loops know no NaN
         out[lost] = np.nan
         return out
