@@ -1,6 +1,6 @@
-"""Bad sets: what cannot be read or used is found by halving, and named by its position or left out.
+"""Bad sets: what cannot be read or used is found by division, and named by its position or left out.
 
-Work on a block of sets fails as a whole. Its halves are then worked on by themselves, and theirs, until the bad
+Work on a block of sets fails as a whole. Its eighths are then worked on by themselves, and theirs, until the bad
 sets stand alone; where nothing fails nothing is done twice.
 """
 
@@ -22,6 +22,7 @@ from dkdist.store.committed import Committed
 T = TypeVar("T")
 Positions = Sequence[int] | NDArray[np.int64]
 
+PARTS = 8  # eighths: where most sets are bad, fewer failures than halves; where one is, less is read again
 LISTED = 10  # positions that a message names
 
 
@@ -74,9 +75,9 @@ def _work_on_parts(
             made.bad.append(first)
             made.reason = made.reason or str(error)
             return
-    half = len(sets) // 2
-    _work_on_parts(made, work, sets[:half], positions[:half], lost, skip)
-    _work_on_parts(made, work, sets[half:], positions[half:], lost, skip)
+    size = -(-len(sets) // PARTS)
+    for a in range(0, len(sets), size):
+        _work_on_parts(made, work, sets[a : a + size], positions[a : a + size], lost, skip)
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

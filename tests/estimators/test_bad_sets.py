@@ -8,9 +8,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from sklearn.base import clone
 from zarr.storage import MemoryStore
 
 import dkdist as dk
@@ -231,12 +233,25 @@ def test_on_a_cluster_of_processes(spoilt: Spoilt) -> None:
             embedding("raise").fit(store)
         fitted = embedding().fit(store)
         np.testing.assert_array_equal(fitted.skipped_, spoilt.bad)
-        assert_skipped(fitted.transform(store).compute(), expected, spoilt.bad)
+        lazy = fitted.transform(store)
+        assert_skipped(lazy.compute(), expected, spoilt.bad)
+        models = [dk.IncrementalSGDRegressor(n_lanes=k, random_state=0, on_error="skip") for k in (1, 2)]
+        models += [dk.IncrementalRidge(on_error="skip", random_state=0)]
+        y = expected @ np.arange(expected.shape[1])
+        coefficients = [model.fit(lazy, y).coef_ for model in models]
+        scores = [model.score(lazy, y) for model in models]
         wanted = ("weight of point 1 of set 5", "point 2 of set 17", "chunk 9 of array 'points'")
         end = time.monotonic() + 10  # warnings of workers come a moment after the rows
         while not all(told_by_workers(told, reason) for reason in wanted):
             assert time.monotonic() < end, [str(w.message) for w in told]
             time.sleep(0.05)
+    for model, coef, score in zip(models, coefficients, scores, strict=True):
+        np.testing.assert_array_equal(model.skipped_, spoilt.bad)
+        rows = np.where(np.isin(np.arange(60), spoilt.bad)[:, None], np.float32(np.nan), expected)
+        here = da.from_array(rows, chunks=(8, -1))
+        with warnings.catch_warnings(action="ignore"):
+            np.testing.assert_array_equal(clone(model).fit(here, y).coef_, coef)
+            assert model.score(here, y) == score
 
 
 def told_by_workers(told: list[warnings.WarningMessage], reason: str) -> bool:
