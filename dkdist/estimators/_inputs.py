@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.estimators._params import one_of
 from dkdist.estimators._skipping import attempt
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import source_blocks
@@ -59,6 +60,22 @@ def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], NDArray
     bounds = cut(sets.sizes, point_bytes, row_bytes, sets.block_sets)
     views = [sets[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     return views, bounds, sets.n_points * point_bytes
+
+
+def given_domain(given: Any, d: int) -> Domain | None:
+    """The domain that was asked for; None where it is the bounds of the data."""
+    if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
+        return None
+    try:
+        sides = (0.0, 1.0) if isinstance(given, str) else given
+        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"
+        ) from error
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
+    return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._embedding import transform_sets
-from dkdist.estimators._inputs import Sets, check_sets, sample_spreads, survey
+from dkdist.estimators._inputs import Sets, check_sets, given_domain, sample_spreads, survey
 from dkdist.estimators._params import draw_seed, one_of, settled, whole
 from dkdist.estimators._skipping import skips, tell_skipped
 from dkdist.numerics.bandwidth import scott_bandwidth
@@ -152,7 +152,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         lam, w = self._frequency_rule(kappa)
         skip, sets = skips(self), check_sets(X)
         structure = self._structure(sets.n_dims)
-        given = _given_domain(self.domain, sets.n_dims)
+        given = given_domain(self.domain, sets.n_dims)
         found = survey(sets, given, skip=skip)
         domain = given or Domain(tuple(map(float, found.low)), tuple(map(float, found.high)), fixed=False)
         tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
@@ -239,19 +239,3 @@ def _warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
             f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
             stacklevel=4,
         )
-
-
-def _given_domain(given: Any, d: int) -> Domain | None:
-    """The domain that was asked for; None where it is the bounds of the data."""
-    if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
-        return None
-    try:
-        sides = (0.0, 1.0) if isinstance(given, str) else given
-        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"
-        ) from error
-    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
-    return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
