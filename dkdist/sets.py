@@ -252,11 +252,12 @@ def as_sample_sets(X: Any) -> SampleSets:
     )
 
 
-def require_nonnegative_weights(sets: SampleSets) -> None:
+def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:
     """Refuse weights that are not a measure: negative ones, a set that weighs nothing, or several channels.
 
     Embeddings of distributions call this; the kernel distance, which knows signed weights, does not. Without
-    weights there is nothing to check. One pass over the weights.
+    weights there is nothing to check. One pass over the weights. ``first_set`` is the position of set 0, for
+    messages about a part of a collection.
 
     Raises
     ------
@@ -276,14 +277,14 @@ def require_nonnegative_weights(sets: SampleSets) -> None:
         row = int(np.argmax(w < 0))
         i, r = locate(sets.offsets, row)
         raise SampleSetError(
-            f"weight of point {r} of set {i} is {w[row]}: weights of a distribution must be >= 0. "
+            f"weight of point {r} of set {first_set + i} is {w[row]}: weights of a distribution must be >= 0. "
             "Clip them, or drop the points"
         )
     totals = np.add.reduceat(w, sets.offsets[:-1], dtype=np.float64)
     if totals.min() <= 0:
         i = int(np.argmin(totals))
         raise SampleSetError(
-            f"the weights of set {i} sum to 0: a set needs at least one point of positive weight. "
+            f"the weights of set {first_set + i} sum to 0: a set needs at least one point of positive weight. "
             "Drop the set, or give it weights"
         )
 

@@ -10,7 +10,7 @@ All that is random follows from (seed, role, epoch, block): neither workers nor 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -23,7 +23,7 @@ from dkdist.execution.curves import report_loss
 from dkdist.execution.fold import Job, default_window, fold
 from dkdist.execution.plan import Plan, plan_fold
 from dkdist.execution.progress import Progress
-from dkdist.learners.rows import Rows
+from dkdist.learners.rows import Rows, no_rows
 from dkdist.learners.sgd import Batch, Objective, State, added, fit_lane, meet, prepare, step
 
 ROUND = 8  # batches of a lane between two meetings, at most
@@ -48,6 +48,7 @@ class Course:
     n_lanes: int
     n_mixed: int
     patience: int | None = None
+    skip: bool = False
 
     def plan(self, what: str, n_passes: int) -> Plan:
         """Blocks, bytes and peak memory of the passes."""
@@ -79,6 +80,7 @@ class Course:
             targets=np.concatenate([self.targets[part] for part in parts]),
             held_out=np.concatenate([self.held_out[part] for part in parts]),
             seed=(self.seed, SHUFFLE, epoch, indices[0]),
+            skip=self.skip,
         )
         return Job(indices, rows)
 
@@ -103,7 +105,8 @@ class Jobs(Sequence[Job]):
 class Position:
     """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs.
 
-    Lanes that have met go on with ``velocity`` (n_outputs, n_features + 1); one lane has none.
+    Lanes that have met go on with ``velocity`` (n_outputs, n_features + 1); one lane has none. ``skipped`` are the
+    rows that no batch has used, sorted.
     """
 
     state: State
@@ -112,6 +115,7 @@ class Position:
     done: int = 0
     losses: tuple[float, ...] = ()
     held_out_losses: tuple[float, ...] = ()
+    skipped: NDArray[np.int64] = field(default_factory=no_rows)
 
     @property
     def last_losses(self) -> tuple[float, ...]:
@@ -128,11 +132,17 @@ class Position:
         loss, held_out_loss = self.state.losses()
         return Position(
             self.state.next_epoch(), self.velocity, self.epoch + 1, 0,
-            (*self.losses, loss), (*self.held_out_losses, held_out_loss),
+            (*self.losses, loss), (*self.held_out_losses, held_out_loss), self.skipped,
         )  # fmt: skip
+
+    def after(self, state: State, n_batches: int, skipped: NDArray[np.int64]) -> Position:
+        """``n_batches`` further in each lane; ``skipped`` are rows that these have left out."""
+        skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
+        return replace(self, state=state, done=self.done + n_batches, skipped=skipped)
 
 
 Save = Callable[[Position], None]
+Lanes = tuple[tuple[State, ...], NDArray[np.int64]]
 
 
 def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
@@ -167,7 +177,7 @@ def _advance(
 ) -> Position:
     """One batch further, and into the next epoch after the last."""
     state = step(objective, position.state, batch)
-    position = replace(position, state=state, done=position.done + 1)
+    position = position.after(state, 1, batch.skipped)
     report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
     return position.next_epoch() if position.done == n_batches else position
 
@@ -188,21 +198,20 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
         ]
         epochs = position.epoch + min(1.0, (start + length) / longest)
         append = partial(_append, position, partial(report_loss, epochs, n_blocks), len(jobs))
-        states = fold(
-            course.blocks, jobs, work, append, (), label="sgd_lanes", window=len(jobs), progress=progress
-        )
-        position = _met(position, states, 1.0 - 1.0 / len(lanes), done=start + length)
+        states, skipped = fold(
+            course.blocks, jobs, work, append, ((), no_rows()), label="sgd_lanes", window=len(jobs),
+            progress=progress,
+        )  # fmt: skip
+        state, velocity = meet(position.state, states, _velocity(position), 1.0 - 1.0 / len(lanes))
+        position = replace(position.after(state, length, skipped), velocity=velocity)
         save(position)
     return position.next_epoch()
 
 
-def _met(position: Position, lanes: tuple[State, ...], momentum: float, done: int) -> Position:
-    velocity = position.velocity
-    if velocity is None:
-        K, D = position.state.coef.shape
-        velocity = np.zeros((K, D + 1))
-    state, velocity = meet(position.state, lanes, velocity, momentum)
-    return replace(position, state=state, velocity=velocity, done=done)
+def _velocity(position: Position) -> NDArray[np.float64]:
+    """That of the lanes when they last met; none before."""
+    K, D = position.state.coef.shape
+    return np.zeros((K, D + 1)) if position.velocity is None else position.velocity
 
 
 def _n_blocks(batches: list[Members]) -> int:
@@ -210,11 +219,15 @@ def _n_blocks(batches: list[Members]) -> int:
 
 
 def _append(
-    before: Position, report: Callable[..., None], n_lanes: int, states: tuple[State, ...], state: State
-) -> tuple[State, ...]:
-    """One lane more; after the last one, what all of them measured is reported."""
-    states = (*states, state)
+    before: Position,
+    report: Callable[..., None],
+    n_lanes: int,
+    lanes: Lanes,
+    lane: tuple[State, NDArray[np.int64]],
+) -> Lanes:
+    """One lane more: its state, and the rows that it skipped; after the last one, all that was measured is reported."""
+    states, skipped = (*lanes[0], lane[0]), np.append(lanes[1], lane[1])
     if len(states) == n_lanes:
-        losses = replace(state, sums=added(before.state, states)).losses()
+        losses = replace(lane[0], sums=added(before.state, states)).losses()
         report(losses, before.last_losses)
-    return states
+    return states, skipped

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.estimators._params import one_of
+from dkdist.estimators._skipping import attempt
 from dkdist.execution.arrays import cut
-from dkdist.execution.blocks import Blocks, source_blocks
+from dkdist.execution.blocks import source_blocks
 from dkdist.execution.mapping import collect
+from dkdist.numerics.bandwidth import spreads
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets, require_nonnegative_weights
 from dkdist.store import SetStore
@@ -32,7 +37,21 @@ def check_sets(X: Any, n_dims: int | None = None) -> Sets:
             f"the sets (set 0 and all others) have {sets.n_dims} dimension(s), but this embedding was fitted on "
             f"sets of {n_dims}: embed sets of the same kind, or fit again"
         )
+    _require_one_channel(sets)
     return sets
+
+
+def _require_one_channel(sets: Sets) -> None:
+    """Refuse weights of several channels here: it is the collection that does not fit, not one of its sets."""
+    if isinstance(sets, SetStore):
+        shape = sets.weights_shape or ()
+    else:
+        shape = () if sets.weights is None else sets.weights.shape[1:]
+    if int(np.prod(shape)) > 1:
+        raise SampleSetError(
+            f"the weights (of set 0 and all others) have {shape[0]} channels a point; an embedding of distributions "
+            "takes one. Keep one column"
+        )
 
 
 def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], NDArray[np.int64], int]:
@@ -43,24 +62,78 @@ def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], NDArray
     return views, bounds, sets.n_points * point_bytes
 
 
-def survey(sets: Sets, domain: Domain | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(low, high) of all points, after every set was checked: one pass over the data, in blocks.
+def given_domain(given: Any, d: int) -> Domain | None:
+    """The domain that was asked for; None where it is the bounds of the data."""
+    if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
+        return None
+    try:
+        sides = (0.0, 1.0) if isinstance(given, str) else given
+        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"
+        ) from error
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
+    return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
 
-    Raises `SampleSetError` naming the first set found with negative weights or with points outside a fixed
-    domain.
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over some sets has found: the bounds (low, high) of all points, and the bad sets."""
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    bad: NDArray[np.int64]
+    reason: str
+
+
+def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
+    """Read and check every set: one pass over the data, in blocks.
+
+    Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
+    with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`.
     """
     if isinstance(sets, SampleSets):
-        return _survey_block(sets, (0, domain))
-    views, bounds, read_bytes = block_views(sets, row_bytes=0)
-    blocks: Blocks = source_blocks(views, bounds, read_bytes)
-    extras = [(int(a), domain) for a in bounds[:-1]]
-    lows, highs = zip(*collect(blocks, _survey_block, extras, label="survey"), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
+        found = [_survey_block(skip, sets, (0, domain))]
+    else:
+        views, bounds, read_bytes = block_views(sets, row_bytes=0)
+        blocks = source_blocks([_Unread(view) for view in views], bounds, read_bytes)
+        extras = [(int(a), domain) for a in bounds[:-1]]
+        found = collect(blocks, partial(_survey_block, skip), extras, label="survey")
+    bad = np.concatenate([part.bad for part in found])
+    reason = next((part.reason for part in found if part.reason), "")
+    if len(bad) == len(sets):
+        raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
+    low, high = (np.min([part.low for part in found], axis=0), np.max([part.high for part in found], axis=0))
+    return Survey(low, high, bad, reason)
 
 
-def _survey_block(sets: SampleSets, extra: tuple[int, Domain | None]) -> tuple[Any, Any]:
+@dataclass(frozen=True)
+class _Unread:
+    """A view as a block: whoever uses the block reads it, and can tell which of its sets cannot be read."""
+
+    view: SetStore
+
+    def load(self) -> SetStore:
+        return self.view
+
+    def __dask_tokenize__(self) -> Any:
+        return self.view.__dask_tokenize__()
+
+
+def _survey_block(skip: bool, sets: Sets, extra: tuple[int, Domain | None]) -> Survey:
     first, domain = extra
-    require_nonnegative_weights(sets)
+    nothing = np.full(sets.n_dims, np.inf, np.float32)
+    positions = range(first, first + len(sets))
+    made = attempt(partial(_bounds, domain), sets, positions, (nothing, -nothing), skip=skip)
+    lows, highs = zip(*made.results, strict=True)
+    bad = np.array(made.bad, np.int64)
+    return Survey(np.min(lows, axis=0), np.max(highs, axis=0), bad, made.reason)
+
+
+def _bounds(domain: Domain | None, sets: SampleSets, first: int) -> tuple[Any, Any]:
+    require_nonnegative_weights(sets, first)
     low, high = sets.bounds
     if domain is not None and ((low < domain.arrays[0]).any() or (high > domain.arrays[1]).any()):
         raise outside_error(sets, domain, first)
@@ -86,9 +159,22 @@ def spread_runs(n: int, n_runs: int, length: int) -> NDArray[np.int64]:
     return np.unique((starts[:, None] + np.arange(min(n, length))).ravel())
 
 
-def sample_of(sets: Sets) -> SampleSets:
-    """Up to 256 sets in 8 evenly spaced runs, with about 4 million points at most: what data-driven choices look at."""
-    mean_size = max(1, sets.n_points // len(sets))
-    count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(SAMPLE_SETS, len(sets))))
-    chosen = sets[spread_runs(len(sets), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))]
-    return chosen if isinstance(chosen, SampleSets) else chosen.load()
+def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`spreads` of up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
+
+    This is what data-driven choices look at.
+    """
+    good = np.setdiff1d(np.arange(len(sets)), bad) if len(bad) else None
+    kept = sets if good is None else sets[good]
+    mean_size = max(1, kept.n_points // len(kept))
+    count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(SAMPLE_SETS, len(kept))))
+    chosen = spread_runs(len(kept), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))
+    positions = chosen if good is None else good[chosen]
+    none = np.empty((0, sets.n_dims)), np.empty(0)
+    made = attempt(_spreads, kept[chosen], positions, none, skip=False)
+    std, size = zip(*made.results, strict=True)
+    return np.concatenate(std), np.concatenate(size)
+
+
+def _spreads(sets: SampleSets, first: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return spreads(sets.points, sets.offsets, sets.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar
@@ -14,10 +15,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist.estimators._epochs import HELD_OUT, SHUFFLE, Course, Position, run_epochs
 from dkdist.estimators._learning import draw_seed, feature_dtype
+from dkdist.estimators._skipping import no_rows_left, require_rows, skips, tell_skipped_rows
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.mapping import collect
-from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out
+from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out, without
 from dkdist.learners.sgd import Objective, State, step_size
 
 SAMPLE_ROWS = 1024  # rows that the default step is estimated from
@@ -37,6 +39,7 @@ class IncrementalSGD(BaseEstimator):
         "checkpoint": [None, str, PathLike],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["boolean", Interval(Integral, 0, None, closed="left")],
+        "on_error": [StrOptions({"raise", "skip"})],
     }
 
     def _train(
@@ -59,15 +62,22 @@ class IncrementalSGD(BaseEstimator):
             blocks, objective, dtype, targets,
             choose_held_out(len(targets), self.validation_fraction, (seed, HELD_OUT), classes),
             seed, self.n_epochs, self.n_lanes,
-            blocks_to_mix(targets, blocks.bounds, n_classes), self.patience,
+            blocks_to_mix(targets, blocks.bounds, n_classes), self.patience, skips(self),
         )  # fmt: skip
         start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
         start = _restored(*saved) if saved else start
         with course.plan(f"fit {type(self).__name__}", self.n_epochs).announced(self.verbose) as progress:
             end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
-        self._stream = (seed, objective, end.state, end.epoch)
-        self.eta0_, self.n_iter_ = objective.eta0, end.epoch
+        self._finish(course, end)
         return end.state, end
+
+    def _finish(self, course: Course, end: Position) -> None:
+        """Keep what a run has settled, unless it found nothing to learn from."""
+        n_trained = np.count_nonzero(~course.held_out) - np.count_nonzero(~course.held_out[end.skipped])
+        require_rows(int(n_trained))
+        self._stream = (course.seed, course.objective, end.state, end.epoch)
+        self.eta0_, self.n_iter_, self.skipped_ = course.objective.eta0, end.epoch, end.skipped
+        tell_skipped_rows(end.skipped, len(course.targets), "left out of fit (see skipped_)")
 
     def _open_checkpoint(self, blocks: Blocks, X: Any, targets: NDArray[Any]) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -87,15 +97,21 @@ class IncrementalSGD(BaseEstimator):
         return Checkpoint(self.checkpoint, fingerprint)
 
     def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int) -> float:
-        """``eta0``, or the loss's own for the rows of one block, chosen by the seed."""
+        """``eta0``, or the loss's own for the rows of one block, chosen by the seed; of another if all were skipped."""
         if self.eta0 != "auto":
             return float(self.eta0)
         filled = np.flatnonzero(np.diff(blocks.bounds))
-        i = int(np.random.default_rng((seed, SHUFFLE)).choice(filled))
-        shape = (blocks.rows(i).stop - blocks.rows(i).start, blocks.n_columns)
-        sample = partial(_sampled_step, self.loss, dtype, shape)
-        starts = [int(a) for a in blocks.bounds]
-        return float(collect(blocks, sample, starts, only=[i], label="sgd_step_size")[0])
+        rng = np.random.default_rng((seed, SHUFFLE))
+        sample = partial(_sampled_step, self.loss, dtype, skips(self))
+        shapes = [
+            (here.start, (here.stop - here.start, blocks.n_columns))
+            for here in map(blocks.rows, range(len(blocks)))
+        ]
+        for i in chain([rng.choice(filled)], rng.permutation(filled)):
+            step = collect(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
+            if step is not None:
+                return float(step)
+        raise no_rows_left()
 
     def _objective(self, eta0: float, n_classes: int) -> Objective:
         return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
@@ -112,22 +128,28 @@ class IncrementalSGD(BaseEstimator):
         dtype = state.coef.dtype
         mix = blocks_to_mix(targets, blocks.bounds, n_classes)
         held_out = np.zeros(len(targets), dtype=np.bool_)
-        course = Course(blocks, objective, dtype, targets, held_out, seed, calls + 1, 1, mix)
+        course = Course(
+            blocks, objective, dtype, targets, held_out, seed, calls + 1, 1, mix, skip=skips(self)
+        )
         with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
             end = run_epochs(course, Position(state, epoch=calls), progress, lambda position: None)
-        self._stream = (seed, objective, end.state, calls + 1)
-        self.eta0_, self.n_iter_ = objective.eta0, calls + 1
+        self._finish(course, end)
         return end.state
 
 
-def _sampled_step(loss: str, dtype: np.dtype[Any], shape: tuple[int, int], block: Any, start: int) -> float:
-    return step_size(loss, checked(block, dtype, start, shape)[:SAMPLE_ROWS])
+def _sampled_step(
+    loss: str, dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]
+) -> float | None:
+    X, bad = checked(block, dtype, *place, skip=skip)
+    if len(bad):
+        X = X[without(np.arange(len(X)), bad)]
+    return step_size(loss, X[:SAMPLE_ROWS]) if len(X) else None
 
 
 def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
     if checkpoint is None:
         return
-    arrays = position.state.arrays()
+    arrays = position.state.arrays() | {"skipped": position.skipped}
     if position.velocity is not None:
         arrays["velocity"] = position.velocity
     place = {"epoch": position.epoch, "done": position.done}
@@ -136,6 +158,6 @@ def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, An
 
 
 def _restored(arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> Position:
-    velocity = arrays.pop("velocity", None)
+    velocity, skipped = arrays.pop("velocity", None), arrays.pop("skipped")
     curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
-    return Position(State(**arrays), velocity, notes["epoch"], notes["done"], *curves)
+    return Position(State(**arrays), velocity, notes["epoch"], notes["done"], *curves, skipped)

@@ -46,11 +46,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Raises
     ------
     ValueError
-        For an odd n_components, an unknown method, or rows that are all equal under sigma="median".
+        For an odd n_components, an unknown method, infinite values, or rows that are all equal (or NaN) under
+        sigma="median".
 
     Notes
     -----
-    Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one. The
+    Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one; a row
+    with NaN (a set that was skipped) gives a row of NaN, and has no part in the median. The
     error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Cost of a row at
     D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600 ("structured"), and 20 KB written.
 
@@ -115,7 +117,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _validated(self, X: Any, reset: bool) -> Any:
         if not is_lazy(X):
-            return validate_data(self, X, reset=reset, dtype=np.float32, order="C")
+            return validate_data(
+                self, X, reset=reset, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
+            )
         if X.ndim != 2 or X.dtype.kind not in "fiub":
             raise ValueError(
                 f"expected a 2-D dask array of real numbers, found {X.ndim}-D of dtype {X.dtype}"
@@ -140,21 +144,42 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
+        tags.input_tags.allow_nan = True
         return tags
 
 
 def _transform(parameters: FourierParameters, X: NDArray[np.float32]) -> NDArray[np.float32]:
-    return parameters.transform(X)
+    return parameters.transform(_without_infinity(X))
+
+
+def _without_infinity(block: Any) -> NDArray[np.float32]:
+    """Rows of a lazy array as float32, checked as those in memory are: NaN may be there, infinity not.
+
+    The extremes of an array are finite exactly if all of it is, and need no temporary of its size.
+    """
+    with np.errstate(over="ignore"):  # an overflow becomes inf, and is refused
+        X = np.asarray(block, np.float32)
+    if not (np.isfinite(X.min(initial=0)) and np.isfinite(X.max(initial=0))) and np.isinf(X).any():
+        row = int(np.argmax(np.isinf(X).any(axis=1)))
+        column = int(np.argmax(np.isinf(X[row])))
+        raise ValueError(
+            f"row {row} of a block of {len(X)} rows of X is {X[row, column]} in column {column}: features must be "
+            "finite and fit float32, or NaN for a row that has none. Repair what makes it"
+        )
+    return X
 
 
 def _median(X: Any) -> float:
     """Median distance between sampled rows: runs of neighbours, so that few blocks of a lazy array are made."""
     n = X.shape[0]
     rows = np.arange(n) if n <= RUNS * RUN_ROWS else spread_runs(n, RUNS, RUN_ROWS)
-    sample = take_rows(X, rows) if is_lazy(X) else X[rows]
-    sigma = median_distance(sample)
+    sample = _without_infinity(take_rows(X, rows)) if is_lazy(X) else X[rows]
+    sample = sample[~np.isnan(sample).any(axis=1)]
+    sigma = median_distance(sample) if len(sample) else 0.0
     if sigma == 0:
+        of_those = " without NaN" if len(sample) < len(rows) else ""
         raise ValueError(
-            f"sigma='median' needs rows that differ, but the {len(rows)} sampled rows are equal: give sigma a number"
+            f"sigma='median' needs rows that differ, but the {len(sample)} sampled rows{of_those} are equal: give "
+            "sigma a number"
         )
     return sigma

@@ -15,14 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from dkdist.estimators._learning import (
-    LinearClassifier,
-    LinearRegressor,
-    as_classes,
-    as_problem,
-    draw_seed,
-    feature_dtype,
-)
+from dkdist.estimators._learning import as_classes, as_problem, draw_seed, feature_dtype
+from dkdist.estimators._linear import LinearClassifier, LinearRegressor
+from dkdist.estimators._skipping import require_rows, skips, tell_skipped_rows
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.fold import Job, fold
 from dkdist.execution.plan import Plan, plan_fold
@@ -34,7 +29,7 @@ from dkdist.learners.ridge import (
     held_out_errors,
     leave_one_out,
     merge,
-    merge_parts,
+    merge_sums,
     solve,
     spectrum,
 )
@@ -57,6 +52,7 @@ class _IncrementalRidge(BaseEstimator):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["boolean", Interval(Real, 0, None, closed="left")],
+        "on_error": [StrOptions({"raise", "skip"})],
     }
 
     def __init__(
@@ -68,6 +64,7 @@ class _IncrementalRidge(BaseEstimator):
         validation_fraction: float = 0.1,
         random_state: Any = None,
         verbose: bool = False,
+        on_error: str = "raise",
     ) -> None:
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -75,6 +72,7 @@ class _IncrementalRidge(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.verbose = verbose
+        self.on_error = on_error
 
     def _solve(
         self, X: Any, targets: NDArray[np.float64], classes: NDArray[np.int64] | None
@@ -89,24 +87,27 @@ class _IncrementalRidge(BaseEstimator):
             seed = draw_seed(self.random_state)
             held_out = choose_held_out(len(targets), self.validation_fraction, (seed,), classes)
         offset = targets.mean(axis=0) if centre else np.zeros(targets.shape[1])
-        jobs = _jobs(blocks, targets - offset, held_out)
+        jobs = _jobs(blocks, targets - offset, held_out, skips(self))
         self.alpha_errors_ = np.full(len(alphas), np.nan)
         with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
             work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
-            parts = tree_sum(
-                blocks, jobs, work, merge_parts, window=window, label="ridge_gram", progress=progress
+            sums = tree_sum(
+                blocks, jobs, work, merge_sums, window=window, label="ridge_gram", progress=progress
             )
-            equations = centred(parts[0], centre)
+            require_rows(min(part.n for part in sums.parts))
+            equations = centred(sums.parts[0], centre)
             if again:
                 known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)
                 second, none = partial(leave_one_out, known), np.zeros(len(alphas))
-                sums = fold(
+                errors = fold(
                     blocks, jobs, second, np.add, none, label="ridge_loo", window=len(jobs), progress=progress
                 )
-                self.alpha_errors_ = sums / targets.size
+                self.alpha_errors_ = errors / (equations.n * targets.shape[1])
         if split:
-            self.alpha_errors_ = held_out_errors(equations, parts[1], alphas)
-            equations = centred(merge(*parts), centre)
+            self.alpha_errors_ = held_out_errors(equations, sums.parts[1], alphas)
+            equations = centred(merge(*sums.parts), centre)
+        self.skipped_ = np.sort(sums.skipped)
+        tell_skipped_rows(self.skipped_, len(targets), "left out of fit (see skipped_)")
         self.alpha_ = float(alphas[int(np.argmin(self.alpha_errors_))])
         w, intercept = solve(equations, self.alpha_)
         return w.T.astype(dtype, order="C"), intercept + offset
@@ -118,7 +119,7 @@ class _IncrementalRidge(BaseEstimator):
         return alphas
 
 
-def _jobs(blocks: Blocks, targets: NDArray[np.float64], held_out: NDArray[np.bool_]) -> list[Job]:
+def _jobs(blocks: Blocks, targets: NDArray[np.float64], held_out: NDArray[np.bool_], skip: bool) -> list[Job]:
     """Neighbouring blocks in tasks, 32 to 256 of them: few enough that a task makes four times what it sends.
 
     Their number follows from the data alone, and with it the order of the sums.
@@ -131,7 +132,8 @@ def _jobs(blocks: Blocks, targets: NDArray[np.float64], held_out: NDArray[np.boo
         edges = blocks.bounds[first : members[-1] + 2]
         here = slice(int(edges[0]), int(edges[-1]))
         starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
-        jobs.append(Job(members, Rows(starts, sizes, blocks.n_columns, targets[here], held_out[here])))
+        rows = Rows(starts, sizes, blocks.n_columns, targets[here], held_out[here], skip=skip)
+        jobs.append(Job(members, rows))
     return jobs
 
 
@@ -167,6 +169,10 @@ class IncrementalRidge(LinearRegressor, _IncrementalRidge):
         Decides which rows are held out.
     verbose : bool, default=False
         Show a progress line.
+    on_error : {"raise", "skip"}, default="raise"
+        What becomes of rows of X with NaN or infinity, as those of sets that an embedding skipped. "raise" stops
+        and names the first; "skip" leaves them out of the fit, the choice of alpha and the score, and predicts
+        NaN for them.
 
     Attributes
     ----------
@@ -177,13 +183,15 @@ class IncrementalRidge(LinearRegressor, _IncrementalRidge):
         The penalty that was chosen.
     alpha_errors_ : ndarray of shape (n_alphas,)
         Mean squared error of every alpha (NaN where there was nothing to choose).
+    skipped_ : ndarray of shape (n_skipped,)
+        Rows of X that were left out, int64 and sorted; empty with on_error="raise".
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        For features that are not finite (the row is named), lengths that do not match, alphas that are not
-        positive.
+        For features that are not finite (the row is named; with on_error="skip", if no row is left), lengths
+        that do not match, alphas that are not positive.
 
     Notes
     -----
@@ -234,8 +242,9 @@ class IncrementalRidgeClassifier(LinearClassifier, _IncrementalRidge):
 
     Parameters
     ----------
-    alphas, fit_intercept, selection, validation_fraction, random_state, verbose
-        As in `IncrementalRidge`; held-out rows are a share of every class.
+    alphas, fit_intercept, selection, validation_fraction, random_state, verbose, on_error
+        As in `IncrementalRidge`; held-out rows are a share of every class. Decision values of rows that are not
+        finite are NaN, and ``predict`` refuses them by name.
 
     Attributes
     ----------
@@ -243,7 +252,7 @@ class IncrementalRidgeClassifier(LinearClassifier, _IncrementalRidge):
         In the dtype of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    alpha_, alpha_errors_, n_features_in_
+    alpha_, alpha_errors_, skipped_, n_features_in_
         As in `IncrementalRidge`; errors are squared errors of the targets -1 and +1.
 
     Raises

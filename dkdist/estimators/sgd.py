@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from dkdist.estimators._learning import LinearClassifier, LinearRegressor, as_classes, as_problem
+from dkdist.estimators._learning import as_classes, as_problem
+from dkdist.estimators._linear import LinearClassifier, LinearRegressor
 from dkdist.estimators._sgd import IncrementalSGD
 from dkdist.learners.losses import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, REGRESSOR_LOSSES, probabilities
 from dkdist.learners.sgd import Objective, State
@@ -58,6 +59,10 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         Decides the order of blocks and rows and the held-out rows.
     verbose : bool, default=False
         Show a progress line.
+    on_error : {"raise", "skip"}, default="raise"
+        What becomes of rows of X with NaN or infinity, as those of sets that an embedding skipped. "raise" stops
+        and names the first; "skip" leaves them out of training, held-out loss, step and score. Their decision
+        values are NaN, and ``predict`` refuses them by name.
 
     Attributes
     ----------
@@ -73,13 +78,16 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         Progressive loss of every epoch: each batch's first 128 rows, scored before they are fitted.
     validation_loss_curve_ : ndarray of shape (n_iter_,)
         Loss of the held-out rows in every epoch (NaN without any).
+    skipped_ : ndarray of shape (n_skipped,)
+        Rows of X that were left out, int64 and sorted; empty with on_error="raise".
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        For features that are not finite (the row is named), lengths that do not match, a single class, a
-        checkpoint of another run, or a step at which the coefficients overflow.
+        For features that are not finite (the row is named; with on_error="skip", if no row is left), lengths
+        that do not match, a single class, a checkpoint of another run, or a step at which the coefficients
+        overflow.
 
     Notes
     -----
@@ -124,6 +132,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         checkpoint: str | PathLike[str] | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        on_error: str = "raise",
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -136,6 +145,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
+        self.on_error = on_error
 
     def fit(self, X: Any, y: ArrayLike) -> IncrementalSGDClassifier:
         """Fit from scratch, or from the checkpoint of this very fit.
@@ -236,13 +246,16 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         As in `IncrementalSGDClassifier`.
     validation_fraction : float in [0, 1), default=0.0
         Share of the rows that is never trained on, and watched in the same pass.
+    on_error : {"raise", "skip"}, default="raise"
+        As in `IncrementalSGDClassifier`; predictions of rows that are not finite are NaN. Centre and scale of
+        the targets are those of all rows.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
         In the dtype of the features.
     intercept_ : ndarray of shape (1,)
-    n_iter_, eta0_, loss_curve_, validation_loss_curve_, n_features_in_
+    n_iter_, eta0_, loss_curve_, validation_loss_curve_, skipped_, n_features_in_
         As in `IncrementalSGDClassifier`; losses in squared units of y.
 
     Raises
@@ -289,6 +302,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         checkpoint: str | PathLike[str] | None = None,
         random_state: Any = None,
         verbose: bool = False,
+        on_error: str = "raise",
     ) -> None:
         self.loss = loss
         self.epsilon = epsilon
@@ -302,6 +316,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
+        self.on_error = on_error
 
     def fit(self, X: Any, y: ArrayLike) -> IncrementalSGDRegressor:
         """Fit from scratch, or from the checkpoint of this very fit.

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dkdist.learners.rows import F, Rows, checked
+from dkdist.learners.rows import F, Rows, no_rows, usable
 
 F64 = NDArray[np.float64]
 
@@ -44,32 +44,36 @@ class Statistics:
         return cls(0, np.zeros(D), np.zeros(D), np.zeros(k), np.zeros((D, D)), np.zeros((D, k)), np.zeros(k))
 
 
-def accumulate(
-    dtype: np.dtype[Any], centre: bool, split: bool, blocks: Iterator[Any], rows: Rows
-) -> tuple[Statistics, ...]:
-    """Statistics of the rows of several blocks in one task: (all,), or with ``split`` (training, held-out).
+@dataclass(frozen=True)
+class Sums:
+    """Statistics of all rows, or of (training, held-out) rows; and the rows that were skipped."""
+
+    parts: tuple[Statistics, ...]
+    skipped: NDArray[np.int64]
+
+
+def accumulate(dtype: np.dtype[Any], centre: bool, split: bool, blocks: Iterator[Any], rows: Rows) -> Sums:
+    """Statistics of the rows of several blocks in one task: one part, or with ``split`` training and held-out.
 
     One block and one Gram matrix for each part are alive; ``centre`` is for models with an intercept.
     """
-    chosen = [~rows.held_out, rows.held_out] if split else [np.ones(rows.n_rows, dtype=np.bool_)]
-    sums = [Statistics.empty(rows.n_features, rows.targets.shape[1]) for _ in chosen]
-    for T, y, here in tiles(dtype, blocks, rows):
-        for part, mask in enumerate(chosen):
-            keep = mask[here]
-            if keep.all():
-                sums[part] = _added(sums[part], T, y, centre)
-            elif keep.any():
-                sums[part] = _added(sums[part], T[keep], y[keep], centre)
-    return tuple(sums)
+    parts = [Statistics.empty(rows.n_features, rows.targets.shape[1]) for _ in range(1 + split)]
+    skipped = [no_rows()]
+    for X, y, held_out, bad in usable(dtype, blocks, rows):
+        skipped.append(bad)
+        for T, u, held in tiles(X, y, held_out):
+            for part, mask in enumerate([~held, held] if split else [np.ones_like(held)]):
+                if mask.all():
+                    parts[part] = _added(parts[part], T, u, centre)
+                elif mask.any():
+                    parts[part] = _added(parts[part], T[mask], u[mask], centre)
+    return Sums(tuple(parts), np.concatenate(skipped))
 
 
-def tiles(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[tuple[F, F64, slice]]:
-    """The blocks' rows, at most 512 at a time, with their targets and their place among the batch's rows."""
-    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
-        X = checked(block, dtype, start, (here.stop - here.start, rows.n_features))
-        for a in range(0, len(X), TILE):
-            place = slice(here.start + a, min(here.start + a + TILE, here.stop))
-            yield X[a : a + TILE], rows.targets[place], place
+def tiles(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Arrays of equal length, at most 512 rows of them at a time."""
+    for a in range(0, len(arrays[0]), TILE):
+        yield tuple(array[a : a + TILE] for array in arrays)
 
 
 def _added(to: Statistics, T: F, y: F64, centre: bool) -> Statistics:
@@ -97,9 +101,10 @@ def merge(a: Statistics, b: Statistics) -> Statistics:
     )
 
 
-def merge_parts(a: tuple[Statistics, ...], b: tuple[Statistics, ...]) -> tuple[Statistics, ...]:
+def merge_sums(a: Sums, b: Sums) -> Sums:
     """Each part merged with its own kind."""
-    return tuple(merge(x, y) for x, y in zip(a, b, strict=True))
+    parts = tuple(merge(x, y) for x, y in zip(a.parts, b.parts, strict=True))
+    return Sums(parts, np.concatenate([a.skipped, b.skipped]))
 
 
 def about(s: Statistics, shift: F64, into: F64 | None = None) -> Statistics:
@@ -230,10 +235,11 @@ def leave_one_out(known: LeaveOneOut, blocks: Iterator[Any], rows: Rows) -> F64:
     e_i = (y_i - f(x_i)) / (1 - h_i), h_i = 1/n + sum_j ((x_i - m).v_j)^2 / (value_j + alpha).
     """
     total = np.zeros(known.inverse.shape[1])
-    for T, y, _ in tiles(known.V.dtype, blocks, rows):
-        U = (T - known.mean_x) @ known.V
-        h = ((U * U) @ known.inverse).astype(np.float64) + known.floor
-        fitted = (U @ known.weights).astype(np.float64).reshape(len(T), len(total), -1)
-        residual = (y - known.mean_y)[:, None, :] - fitted
-        total += ((residual / (1.0 - h)[:, :, None]) ** 2).sum(axis=(0, 2))
+    for X, y, *_ in usable(known.V.dtype, blocks, rows):
+        for T, u in tiles(X, y):
+            U = (T - known.mean_x) @ known.V
+            h = ((U * U) @ known.inverse).astype(np.float64) + known.floor
+            fitted = (U @ known.weights).astype(np.float64).reshape(len(T), len(total), -1)
+            residual = (u - known.mean_y)[:, None, :] - fitted
+            total += ((residual / (1.0 - h)[:, :, None]) ** 2).sum(axis=(0, 2))
     return total

@@ -1,4 +1,4 @@
-"""Rows of a batch: what a task knows of the rows it makes, and how they are checked and chosen.
+"""Rows of a batch: what a task knows of the rows it makes, and how they are checked, left out and chosen.
 
 Held-out rows are chosen by row index, so that no block boundary, worker or order of passes can change them.
 """
@@ -22,7 +22,8 @@ class Rows:
     """The rows of one batch, block after block.
 
     ``starts[i]`` is the index of the i-th block's first row in the whole collection, ``sizes[i]`` its length;
-    ``targets`` (n,) or (n, k) and ``held_out`` (n,) follow the same order. ``seed`` decides the shuffling.
+    ``targets`` (n,) or (n, k) and ``held_out`` (n,) follow the same order. ``seed`` decides the shuffling. Rows that
+    are not finite are refused, or left out with ``skip``.
     """
 
     starts: tuple[int, ...]
@@ -31,6 +32,7 @@ class Rows:
     targets: NDArray[Any]
     held_out: NDArray[np.bool_]
     seed: tuple[int, ...] = ()
+    skip: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -45,10 +47,13 @@ class Rows:
             yield start, slice(here, stop)
 
 
-def checked(block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int]) -> F:
-    """A block, from row ``start`` on, as finite features of the agreed dtype and shape, or ValueError.
+def checked(
+    block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
+) -> tuple[F, NDArray[np.int64]]:
+    """A block, from row ``start`` on, as features of the agreed dtype and shape, and which rows are not finite.
 
-    The extremes of an array are finite exactly if all of it is, and need no temporary of its size.
+    ValueError for another shape and, without ``skip``, for a row that is not finite. The extremes of an array are
+    finite exactly if all of it is, and need no temporary of its size.
     """
     X = np.asarray(block, dtype=dtype, order="C")
     if X.shape != expected:
@@ -56,14 +61,46 @@ def checked(block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, i
             f"the block of features that starts at row {start} has shape {X.shape}, expected {expected}: "
             "the chunks of the dask array do not say what they hold; make the array anew"
         )
-    if X.size and not (np.isfinite(X.min()) and np.isfinite(X.max())):
-        row = int(np.argmin(np.isfinite(X).all(axis=1)))
+    bad = not_finite(X)
+    if len(bad) and not skip:
+        row = int(bad[0])
         column = int(np.argmin(np.isfinite(X[row])))
         raise ValueError(
             f"row {start + row} of X is {X[row, column]} in column {column}: features must be finite. "
-            "Drop the row and its target, or repair what makes it"
+            "Drop the row and its target, repair what makes it, or leave such rows out with on_error='skip'"
         )
-    return X
+    return X, bad
+
+
+def not_finite(X: F) -> NDArray[np.int64]:
+    """The rows of X (n, D) that hold NaN or infinity."""
+    if not X.size or (np.isfinite(X.min()) and np.isfinite(X.max())):
+        return no_rows()
+    return np.flatnonzero(~np.isfinite(X).all(axis=1))
+
+
+def no_rows() -> NDArray[np.int64]:
+    """The places of no row at all."""
+    return np.zeros(0, np.int64)
+
+
+def without(places: NDArray[np.int64], bad: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places that are not bad, in their order."""
+    return places[~np.isin(places, bad)] if len(bad) else places
+
+
+Usable = tuple[F, NDArray[Any], NDArray[np.bool_], NDArray[np.int64]]
+
+
+def usable(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[Usable]:
+    """Block by block: features, targets and which are held out, and rows (in the collection) that are skipped."""
+    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
+        X, bad = checked(block, dtype, start, (here.stop - here.start, rows.n_features), skip=rows.skip)
+        y, held_out = rows.targets[here], rows.held_out[here]
+        if len(bad):
+            good = without(np.arange(len(X)), bad)
+            X, y, held_out = X[good], y[good], held_out[good]
+        yield X, y, held_out, start + bad
 
 
 def choose_held_out(

@@ -11,7 +11,7 @@ are made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.learners.losses import F64, LOSSES
-from dkdist.learners.rows import F, Rows, checked
+from dkdist.learners.rows import F, Rows, checked, no_rows, without
 from dkdist.numerics.descent import LOSSES as LOSS_NUMBERS
 from dkdist.numerics.descent import descend
 
@@ -87,12 +87,16 @@ class State:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as they are stored, (n, D) with targets (n,); which to train on, in their order; and which are held out."""
+    """Rows as they are stored, (n, D) with targets (n,); which to train on, in their order; and which are held out.
+
+    ``skipped`` are rows that are used for neither, counted in the whole collection.
+    """
 
     X: F
     targets: NDArray[Any]
     order: NDArray[np.int64]
     held: NDArray[np.int64]
+    skipped: NDArray[np.int64] = field(default_factory=no_rows)
 
 
 def step_size(loss: str, X: F) -> float:
@@ -114,14 +118,20 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
     order = np.random.default_rng(rows.seed).permutation(rows.n_rows)
     order, held = order[~rows.held_out[order]], np.flatnonzero(rows.held_out)
     parts = list(rows.parts())
-    if len(parts) == 1:
-        X = checked(next(blocks), dtype, parts[0][0], (rows.n_rows, rows.n_features))
-        return Batch(X, rows.targets, order, held)
-    X = np.empty((rows.n_rows, rows.n_features), dtype)
+    X = np.empty((rows.n_rows if len(parts) > 1 else 0, rows.n_features), dtype)
+    lost, skipped = [], []
     for block, (start, here) in zip(blocks, parts, strict=True):
-        X[here] = checked(block, dtype, start, (here.stop - here.start, rows.n_features))
-        del block
-    return Batch(X, rows.targets, order, held)
+        expected = here.stop - here.start, rows.n_features
+        made, bad = checked(block, dtype, start, expected, skip=rows.skip)
+        if len(parts) > 1:
+            X[here] = made
+        else:
+            X = made
+        lost.append(here.start + bad)
+        skipped.append(start + bad)
+        del block, made
+    bad = np.concatenate(lost)
+    return Batch(X, rows.targets, without(order, bad), without(held, bad), np.concatenate(skipped))
 
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
@@ -132,12 +142,18 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
 
 def fit_lane(
     objective: Objective, dtype: np.dtype[Any], blocks: Iterator[Any], work: tuple[State, Sequence[Rows]]
-) -> State:
-    """One lane's share of a round in a single task: its batches are made and fitted one after another."""
+) -> tuple[State, NDArray[np.int64]]:
+    """One lane's share of a round in a single task: its batches are made and fitted one after another.
+
+    Gives the state after them, and the rows that were skipped.
+    """
     state, batches = work
+    skipped = no_rows()
     for rows in batches:
-        state = step(objective, state, prepare(dtype, islice(blocks, len(rows.starts)), rows))
-    return state
+        batch = prepare(dtype, islice(blocks, len(rows.starts)), rows)
+        state, skipped = step(objective, state, batch), np.append(skipped, batch.skipped)
+        del batch
+    return state, skipped
 
 
 def meet(common: State, lanes: Sequence[State], velocity: F64, momentum: float) -> tuple[State, F64]:

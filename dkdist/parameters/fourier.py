@@ -55,9 +55,18 @@ class FourierParameters:
         return _draw, (self.spec,)  # plain numbers travel; whoever needs the frequencies draws them again
 
     def transform(self, X: F32) -> F32:
-        """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1."""
+        """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1.
+
+        A row with NaN gives NaN; there are no infinite values.
+        """
         out = np.empty((len(X), self.spec.n_components), np.float32)
-        self._fill(np.ascontiguousarray(X, np.float32), out)
+        X = np.ascontiguousarray(X, np.float32)
+        if not np.isnan(X.min(initial=0)):
+            self._fill(X, out)
+            return out
+        lost = np.asarray(np.isnan(X).any(axis=1))
+        self._fill(np.where(lost[:, None], np.float32(0), X), out)  # compiled loops know no NaN
+        out[lost] = np.nan
         return out
 
 

@@ -183,3 +183,48 @@ def test_dask_arrays_that_do_not_fit_are_refused(X):
     for call in (features.transform, dk.RandomFourierFeatures(10).fit):
         with pytest.raises(ValueError, match=r"unknown length: call X\.compute_chunk_sizes\(\) first"):
             call(unknown)
+
+
+@pytest.mark.parametrize("method", ["iid", "orthogonal", "structured"])
+def test_rows_of_nan_stay_rows_of_nan_and_leave_no_trace_in_others(X, method):
+    features = dk.RandomFourierFeatures(64, method=method, random_state=0).fit(X)
+    expected, bad = features.transform(X), [0, 7, len(X) - 1]
+    spoilt = X.copy()
+    spoilt[bad[0]], spoilt[bad[1], 3], spoilt[bad[2], -1] = np.nan, np.nan, np.nan
+    good = np.setdiff1d(np.arange(len(X)), bad)
+    for rows in (
+        features.transform(spoilt),
+        features.transform(da.from_array(spoilt, chunks=(13, 11))).compute(),
+    ):
+        assert np.isnan(rows[bad]).all()
+        np.testing.assert_array_equal(rows[good], expected[good])
+    assert np.isnan(features.transform(spoilt[:1])).all()
+
+
+def test_rows_of_nan_have_no_part_in_the_median(X):
+    X = X[:200]
+    spoilt = np.concatenate([X[:50], np.full((5, X.shape[1]), np.nan), X[50:]])
+    expected = dk.RandomFourierFeatures(10, random_state=0).fit(X).sigma_
+    for form in (spoilt, da.from_array(spoilt, chunks=(13, -1))):
+        assert dk.RandomFourierFeatures(10, random_state=0).fit(form).sigma_ == expected
+    for n in (1, 0):
+        spoilt[n:] = np.nan
+        with pytest.raises(
+            ValueError, match=f"the {n} sampled rows without NaN are equal: give sigma a number"
+        ):
+            dk.RandomFourierFeatures(10).fit(spoilt)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])
+def test_infinite_values_are_refused(X, value):
+    features = dk.RandomFourierFeatures(10, sigma=1.0, random_state=0).fit(X)
+    spoilt = X.astype(np.float64)
+    spoilt[17, 2], spoilt[20, 1] = value, np.nan
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="infinity or a value too large"):
+        features.transform(spoilt)
+    lazy = da.from_array(spoilt, chunks=(10, -1))
+    for call in (features.transform(lazy).compute, lambda: dk.RandomFourierFeatures(10).fit(lazy)):
+        with pytest.raises(
+            ValueError, match=r"row \d+ of a block .* is -?inf in column 2: features must be finite"
+        ):
+            call()

@@ -31,7 +31,7 @@ def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> Rows:
 
 
 def sums(X: Any, y: Any, centre: bool = True) -> Statistics:
-    return accumulate(X.dtype, centre, False, iter([X]), rows_for(y, (len(X),), X.shape[1]))[0]
+    return accumulate(X.dtype, centre, False, iter([X]), rows_for(y, (len(X),), X.shape[1])).parts[0]
 
 
 def upper(A: Any) -> Any:
@@ -79,7 +79,7 @@ def test_training_and_held_out_rows_are_summed_apart_over_several_blocks() -> No
     X, y = problem(1300)
     held = np.arange(1300) % 5 == 2
     rows = rows_for(y, (700, 600), 7, held)
-    train, rest = accumulate(X.dtype, True, True, iter([X[:700], X[700:]]), rows)
+    train, rest = accumulate(X.dtype, True, True, iter([X[:700], X[700:]]), rows).parts
     assert (train.n, rest.n) == (1040, 260)
     for s, part in ((train, ~held), (rest, held)):
         C = np.cov(X[part].T, bias=True) * part.sum()

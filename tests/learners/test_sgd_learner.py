@@ -92,7 +92,8 @@ def test_a_lane_is_the_same_steps() -> None:
     rng = np.random.default_rng(0)
     blocks = [rng.standard_normal((40, 3)).astype("f4") for _ in range(2)]
     work = [rows_of(40, 3, targets=rng.standard_normal(40), seed=(i,)) for i in range(2)]
-    lane = fit_lane(objective, np.dtype("f4"), iter(blocks), (start, work))
+    lane, skipped = fit_lane(objective, np.dtype("f4"), iter(blocks), (start, work))
+    assert skipped.shape == (0,)
     state = start
     for block, rows in zip(blocks, work, strict=True):
         state = step(objective, state, prepare(np.dtype("f4"), iter([block]), rows))
