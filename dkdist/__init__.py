@@ -12,15 +12,27 @@ if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
+    from dkdist.estimators.importing import import_sets
     from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
+    from dkdist.estimators.store_care import compact, verify_sets
     from dkdist.sets import SampleSetError, SampleSets
-    from dkdist.store import SetStore, SetWriter, StoreFormatError, open_sets, write_sets
+    from dkdist.store import (
+        ArrayReader,
+        SetStore,
+        SetWriter,
+        SourceError,
+        StoreFormatError,
+        TableReader,
+        open_sets,
+        write_sets,
+    )
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ArrayReader": "dkdist.store",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
@@ -31,16 +43,22 @@ _HOMES = {
     "SampleSets": "dkdist.sets",
     "SetStore": "dkdist.store",
     "SetWriter": "dkdist.store",
+    "SourceError": "dkdist.store",
     "StoreFormatError": "dkdist.store",
+    "TableReader": "dkdist.store",
+    "compact": "dkdist.estimators.store_care",
+    "import_sets": "dkdist.estimators.importing",
     "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
     "save_model": "dkdist.estimators.model_file",
+    "verify_sets": "dkdist.estimators.store_care",
     "write_features": "dkdist.estimators.feature_store",
     "write_sets": "dkdist.store",
 }
 
 __all__ = [
+    "ArrayReader",
     "DivergenceEmbedding",
     "IncrementalRidge",
     "IncrementalRidgeClassifier",
@@ -51,11 +69,16 @@ __all__ = [
     "SampleSets",
     "SetStore",
     "SetWriter",
+    "SourceError",
     "StoreFormatError",
+    "TableReader",
+    "compact",
+    "import_sets",
     "load_model",
     "open_features",
     "open_sets",
     "save_model",
+    "verify_sets",
     "write_features",
     "write_sets",
 ]

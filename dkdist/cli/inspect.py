@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dkdist
-from dkdist.cli.console import Stopwatch, bytes_text, print_pairs
+from dkdist.cli.console import Stopwatch, bytes_text, print_pairs, scheduler, wants_progress
 
 MOST_CLASSES = 20
 
@@ -41,7 +41,8 @@ def info(args: Namespace) -> None:
 def verify(args: Namespace) -> None:
     """Read and check everything; a damaged store is an error that names the place."""
     watch = Stopwatch()
-    report = dkdist.open_sets(args.store).verify()
+    with scheduler(args):
+        report = dkdist.verify_sets(args.store, verbose=wants_progress(args))
     seconds = watch.lap()
     print(
         f"good: {report.n_sets:,} sets, {report.n_points:,} points, {report.n_chunks:,} chunks, "

@@ -17,7 +17,7 @@ to try next.
 """
 
 IMPORT = """\
-Turn a file into a store that all other commands read. SOURCE may be
+Turn files into a store that all other commands read. SOURCE may be
 
   .csv .tsv .parquet  one point a row, with a column that says which set it
                       belongs to (--set-id); the rows of a set stand together.
@@ -27,6 +27,17 @@ Turn a file into a store that all other commands read. SOURCE may be
                       points, dimensions); arrays with one entry a set become
                       targets, and 'ids' names the sets.
   .npy                one array (sets, points, dimensions).
+
+Several files, a directory of them or a pattern ('cells/*.parquet') become one
+store, in the order given or by name: all of them are of one kind, a set lies
+within one file, and they are read in parallel (twice: ids and sizes first).
+"""
+
+COMPACT = """\
+Write a store again with full chunks, and shards where they help, after it grew
+by many small appends or was written with small chunks. The sets, weights,
+targets and ids stay the same. Without --to the store itself is replaced (on a
+local disk only); whoever has it open must then open it again.
 """
 
 FIT = """\
@@ -50,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_demo, _import, _info, _verify, _embed, _fit, _predict, _score):
+    for add in (_demo, _import, _info, _verify, _compact, _embed, _fit, _predict, _score):
         add(commands)
     return parser
 
@@ -93,10 +104,12 @@ def _demo(commands: Any) -> None:
 
 def _import(commands: Any) -> None:
     command = _command(
-        commands, "import", "importing:run", "turn a table or arrays into a store of sample sets",
+        commands, "import", "importing:run", "turn tables or arrays into a store of sample sets",
         "dkdist import cells.csv cells.zarr --set-id patient --points cd4,cd8 --target diagnosis", IMPORT,
     )  # fmt: skip
-    command.add_argument("source", metavar="SOURCE", help="the file to read")
+    command.add_argument(
+        "source", nargs="+", metavar="SOURCE", help="files to read, directories of them, or patterns"
+    )
     command.add_argument("store", metavar="STORE", help="the store to write: a directory or URL")
     existing = command.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="replace a store that is there")
@@ -120,6 +133,7 @@ def _import(commands: Any) -> None:
     arrays = command.add_argument_group("arrays")
     arrays.add_argument("--values", metavar="NAME", help="the array with the points (default: values)")
     arrays.add_argument("--offsets", metavar="NAME", help="the array with the starts (default: offsets)")
+    add_running(command)
 
 
 def _info(commands: Any) -> None:
@@ -133,6 +147,30 @@ def _verify(commands: Any) -> None:
         "dkdist verify cells.zarr",
     )  # fmt: skip
     command.add_argument("store", metavar="STORE", help="a store of sets")
+    add_running(command)
+
+
+def _compact(commands: Any) -> None:
+    command = _command(
+        commands, "compact", "compacting:run", "write a store again with full chunks", "dkdist compact cells.zarr",
+        COMPACT,
+    )  # fmt: skip
+    command.add_argument("store", metavar="STORE", help="a store of sets")
+    command.add_argument("--to", metavar="OTHER", help="write another store and leave this one as it is")
+    command.add_argument("--overwrite", action="store_true", help="replace OTHER if it is there")
+    command.add_argument(
+        "--chunk-rows",
+        type=int,
+        metavar="N",
+        help="points a chunk, a power of two (default: about 1 MiB of them)",
+    )
+    command.add_argument(
+        "--shards",
+        type=int,
+        metavar="N",
+        help="points a shard, a multiple of a chunk's (default: where it helps)",
+    )
+    add_running(command)
 
 
 def _embed(commands: Any) -> None:

@@ -26,7 +26,7 @@ def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
     named = targets if isinstance(targets, Mapping) else {} if targets is None else {"y": targets}
     columns: Columns = {}
     for name, values in named.items():
-        _check_name(name)
+        check_name(name)
         columns[f"targets/{name}"] = _as_column(values, f"targets {name!r}", n_sets, max_ndim=2)
     if ids is not None:
         columns["ids"] = _as_column(ids, "ids", n_sets, max_ndim=1)
@@ -61,7 +61,8 @@ def _title(name: str) -> str:
     return f"targets {name.removeprefix('targets/')!r}" if name.startswith("targets/") else name
 
 
-def _check_name(name: Any) -> None:
+def check_name(name: Any) -> None:
+    """Refuse what cannot name targets: a path, a hidden file, or what Zarr keeps for itself."""
     good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
     if not good or any(c in name for c in "/\\") or not name.isprintable():
         raise SampleSetError(

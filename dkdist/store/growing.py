@@ -67,12 +67,16 @@ class GrowingArray:
         if taken < len(rows):
             self._wait(rows[taken:].copy())
 
-    def close(self) -> None:
-        """Write the rows that wait, and then the new length."""
+    def flush(self) -> None:
+        """Write the rows that wait, the last of them padded to a whole chunk (or shard)."""
         if self._n_waiting:
             rest = self._joined(np.empty((0, *self.trailing), self._waiting[0].dtype))
             padding = np.full((-len(rest) % self._grain, *self.trailing), self._fill, rest.dtype)
-            self._write(np.concatenate([rest, padding]))
+            self._write(np.concatenate([rest, padding]) if len(padding) else rest)
+
+    def close(self) -> None:
+        """Write the rows that wait, and then the new length."""
+        self.flush()
         self._before_write()
         self.metadata = {**self.metadata, "shape": [self.length, *self.trailing]}
         put_bytes(self.store, f"{self.name}/{DOCUMENT}", dump_json(self.metadata))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from dkdist.sets import SampleSets, as_sample_sets
-from dkdist.store.columns import as_columns
-from dkdist.store.layout import chunk_rows_for
+from dkdist.sets import as_sample_sets
+from dkdist.store.address import as_address
+from dkdist.store.columns import Form, as_columns
+from dkdist.store.new_arrays import Shards, shard_rows
 from dkdist.store.view import SetStore, open_sets
 from dkdist.store.writer import SetWriter
-
-SHARD_CHUNKS = 32
-CHUNKS_WITHOUT_SHARDS = 10_000
 
 
 def write_sets(
@@ -22,7 +20,7 @@ def write_sets(
     overwrite: bool = False,
     *,
     chunk_rows: int | None = None,
-    shards: int | Literal["auto"] | None = "auto",
+    shards: Shards = "auto",
 ) -> SetStore:
     """Write sets to a new store, and open it.
 
@@ -37,7 +35,7 @@ def write_sets(
     overwrite : bool
         Whether a store that is there may be replaced.
     chunk_rows, shards : optional
-        As for `SetWriter`; "auto" shards only beyond 10,000 chunks.
+        As for `SetWriter`; "auto" gives shards of 32 chunks beyond 10,000 chunks, and at a URL beyond 32.
 
     Returns
     -------
@@ -61,7 +59,8 @@ def write_sets(
     columns = as_columns(targets, ids, len(source))
     labels = columns.pop("ids", None)
     named = {name.removeprefix("targets/"): values for name, values in columns.items()}
-    rows_a_shard = _auto_shards(source, chunk_rows) if shards == "auto" else shards
+    form: Form = {"points": (str(source.points_dtype), (source.n_dims,))}
+    rows_a_shard = shard_rows(shards, as_address(store), form, source.n_points, chunk_rows)
     with SetWriter(
         store, source.n_dims, overwrite=overwrite, chunk_rows=chunk_rows, shards=rows_a_shard
     ) as writer:
@@ -73,8 +72,3 @@ def write_sets(
                 block, {n: v[rows] for n, v in named.items()}, None if labels is None else labels[rows]
             )
     return open_sets(writer.address)
-
-
-def _auto_shards(source: SampleSets | SetStore, chunk_rows: int | None) -> int | None:
-    rows = chunk_rows or chunk_rows_for(source.n_dims * source.points_dtype.itemsize)
-    return SHARD_CHUNKS * rows if source.n_points > CHUNKS_WITHOUT_SHARDS * rows else None

@@ -7,7 +7,6 @@ order, and the commit is written last. A writer that is killed leaves the last c
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -15,26 +14,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
+from dkdist.sets import SampleSetError, as_sample_sets
 from dkdist.store.address import Address, as_address, put_bytes
-from dkdist.store.columns import Columns, Form, as_columns, dtype_name, require_same_form
+from dkdist.store.columns import Form, as_columns, dtype_name, require_same_form
 from dkdist.store.committed import Committed
 from dkdist.store.errors import StoreFormatError
 from dkdist.store.growing import GrowingArray
-from dkdist.store.layout import (
-    DOCUMENT,
-    OFFSETS_CHUNK,
-    Commit,
-    Metadata,
-    checksum,
-    chunk_rows_for,
-    column_metadata,
-    group_document,
-    new_metadata,
-)
+from dkdist.store.layout import DOCUMENT, ROW_ARRAYS, Commit, Metadata, checksum, group_document
+from dkdist.store.new_arrays import check_chunks, closing_order, form_of, new_arrays
 from dkdist.store.place import WritingPlace, new_place
-
-ROW_ARRAYS = ("points", "weights")
 
 
 class SetWriter:
@@ -97,7 +85,7 @@ class SetWriter:
             raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
         if n_dims < 1:
             raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
-        _check_chunks(chunk_rows, shards)
+        check_chunks(chunk_rows, shards)
         self.address: Address = as_address(store)
         self.n_dims = n_dims
         self._chunk_rows, self._shards = chunk_rows, shards
@@ -127,11 +115,11 @@ class SetWriter:
         columns = as_columns(targets, ids, len(batch))
         if len(batch) == 0:
             return
-        form = _form(batch, columns)
+        form = form_of(batch, columns)
         self._form = self._form or {**form, "points": (form["points"][0], (self.n_dims,))}
         require_same_form(form, self._form, self.address.label)
         if not self._begun:
-            self._begin(batch, columns)
+            self._begin()
         self._arrays["points"].append(batch.points)
         if batch.weights is not None:
             self._arrays["weights"].append(batch.weights)
@@ -173,11 +161,10 @@ class SetWriter:
             self.abort()
 
     def _complete(self) -> None:
-        for name in _closing_order(self._arrays):
+        for name in closing_order(self._arrays):
             self._arrays[name].close()
-        if any(name.startswith("targets/") for name in self._arrays):
-            put_bytes(self._place.store, f"targets/{DOCUMENT}", group_document())
-        self._place.commit(self._commit_document())
+        arrays = {name: array.metadata for name, array in self._arrays.items()}
+        commit_arrays(self._place, self._commit(), arrays)
 
     def _open_to_append(self) -> Committed:
         opened = Committed(self.address)
@@ -196,10 +183,10 @@ class SetWriter:
             )
         return opened
 
-    def _begin(self, batch: SampleSets, columns: Columns) -> None:
+    def _begin(self) -> None:
         if self._old is None:
-            self._created = max(time.time_ns() // 1000, self._replaced + 1)
-            metadata = self._new_arrays(batch, columns)
+            self._created = new_generation(self._replaced)
+            metadata = new_arrays(self._form, self._created, self._chunk_rows, self._shards)
             lengths = dict.fromkeys(metadata, 0)
         else:
             metadata, commit = self._old.metadata, self._old.commit
@@ -215,48 +202,22 @@ class SetWriter:
         if self._old is None:
             self._arrays["offsets"].append(np.zeros(1, np.int64))
 
-    def _new_arrays(self, batch: SampleSets, columns: Columns) -> dict[str, Metadata]:
-        rows = self._chunk_rows or chunk_rows_for(self.n_dims * batch.points.itemsize)
-        if self._shards is not None and self._shards % rows:
-            raise ValueError(f"shards is {self._shards}: give a multiple of the {rows} points of a chunk")
-        fill = np.nan if batch.points.dtype == np.float32 else 0
-        arrays = {"points": new_metadata((self.n_dims,), batch.points.dtype, rows, fill, "lz4", self._shards)}
-        arrays["points"]["attributes"] = {"created": self._created}
-        arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK, -1, "zstd")
-        if batch.weights is not None:
-            trailing = batch.weights.shape[1:]
-            arrays["weights"] = new_metadata(trailing, np.float32, rows, np.nan, "lz4", self._shards)
-        arrays |= {name: column_metadata(values) for name, values in columns.items()}
-        return arrays
-
-    def _commit_document(self) -> bytes:
+    def _commit(self) -> Commit:
         n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
         if self._old is None:
-            commit = Commit(n_sets, n_points, self.n_dims, self._created)
-        else:
-            old = self._old.commit
-            commit = replace(old, n_sets=n_sets, n_points=n_points, generation=old.generation + 1)
-        arrays = {name: array.metadata for name, array in self._arrays.items()}
-        return group_document({"dkdist": {**commit.attrs(), "checksum": checksum(commit, arrays)}})
+            return Commit(n_sets, n_points, self.n_dims, self._created)
+        old = self._old.commit
+        return replace(old, n_sets=n_sets, n_points=n_points, generation=old.generation + 1)
 
 
-def _check_chunks(chunk_rows: int | None, shards: int | None) -> None:
-    if chunk_rows is not None and (chunk_rows < 1 or chunk_rows & (chunk_rows - 1)):
-        raise ValueError(f"chunk_rows is {chunk_rows}: give a power of two")
-    if shards is not None and shards < 1:
-        raise ValueError(f"shards is {shards}: give a number of points")
+def commit_arrays(place: WritingPlace, commit: Commit, arrays: dict[str, Metadata]) -> None:
+    """Make arrays that are complete visible: the very last step of whoever writes a store."""
+    if any(name.startswith("targets/") for name in arrays):
+        put_bytes(place.store, f"targets/{DOCUMENT}", group_document())
+    attrs = {**commit.attrs(), "checksum": checksum(commit, arrays)}
+    place.commit(group_document({"dkdist": attrs}))
 
 
-def _form(batch: SampleSets, columns: Columns) -> Form:
-    """The dtype and trailing shape of every array of a batch."""
-    rows = (
-        {"points": batch.points}
-        if batch.weights is None
-        else {"points": batch.points, "weights": batch.weights}
-    )
-    return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in {**rows, **columns}.items()}
-
-
-def _closing_order(names: Iterable[str]) -> list[str]:
-    """Points and weights, targets, ids, and the offsets last."""
-    return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in ROW_ARRAYS, n))
+def new_generation(replaced: int) -> int:
+    """The generation of a new store: above that of the one it replaces, whatever the clock says."""
+    return max(time.time_ns() // 1000, replaced + 1)

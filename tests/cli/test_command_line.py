@@ -15,7 +15,7 @@ import dkdist as dk
 from dkdist.cli import main, options, parser
 from dkdist.numerics.divergences import divergence
 
-COMMANDS = ("demo", "import", "info", "verify", "embed", "fit", "predict", "score")
+COMMANDS = ("demo", "import", "info", "verify", "compact", "embed", "fit", "predict", "score")
 HEAVY = (
     "numpy",
     "dask",
@@ -95,9 +95,8 @@ def test_a_real_interrupt(tmp_path):
     code = (
         "import os, signal, sys, dkdist\n"
         "from dkdist.cli import main\n"
-        "class Slow:\n"
-        "    def verify(self): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(30)\n"
-        "dkdist.open_sets = lambda path: Slow()\n"
+        "def slow(*_, **__): os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(30)\n"
+        "dkdist.verify_sets = slow\n"
         "sys.exit(main(['verify', 'any']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkdist as dk
-from dkdist.cli import main, tables
+from dkdist.cli import main
+from dkdist.store import table_pieces
 
+pytestmark = pytest.mark.filterwarnings("default:left out")
 RNG = np.random.default_rng(0)
 N_SETS = 40
 SIZES = RNG.integers(1, 30, N_SETS)
@@ -68,8 +70,8 @@ def check(sets, order=range(N_SETS)):
 @pytest.fixture(params=[7, 2**17])
 def small_pieces(request, monkeypatch):
     """Pieces that end inside sets, and one that holds everything."""
-    monkeypatch.setattr(tables, "PIECE_BYTES", 40 * request.param)
-    monkeypatch.setattr(tables, "PIECE_ROWS", request.param)
+    monkeypatch.setattr(table_pieces, "PIECE_BYTES", 40 * request.param)
+    monkeypatch.setattr(table_pieces, "PIECE_ROWS", request.param)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])
@@ -177,7 +179,7 @@ def test_wrong_columns_are_named(options, message, tmp_path, capsys):
 
 
 def test_a_value_of_another_type_later_in_the_file_is_an_error(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "PIECE_BYTES", 100)
+    monkeypatch.setattr(table_pieces, "PIECE_BYTES", 100)
     rows = [[i, 0.5] for i in range(100)] + [["a", 0.5]]
     error = refused(capsys, write_table(tmp_path / "t.csv", rows, ["bag", "x"]), "--set-id", "bag")
     assert "invalid value 'a'" in error
@@ -185,9 +187,9 @@ def test_a_value_of_another_type_later_in_the_file_is_an_error(tmp_path, capsys,
 
 
 def test_a_missing_pyarrow_is_said(tmp_path, capsys, monkeypatch):
-    from dkdist.cli import importing
+    from dkdist.store import table_files
 
-    monkeypatch.setattr(importing, "find_spec", lambda name: None)
+    monkeypatch.setattr(table_files, "find_spec", lambda name: None)
     assert "pip install 'dkdist[frames]'" in refused(capsys, write_table(tmp_path / "t.csv"), *USUAL)
 
 
@@ -204,7 +206,7 @@ def arrays(**changes):
 
 @pytest.mark.parametrize("batch", [5, 2**20])
 def test_ragged_arrays(batch, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("dkdist.cli.arrays.BATCH_POINTS", batch)
+    monkeypatch.setattr("dkdist.store.array_files.BATCH_POINTS", batch)
     np.savez(tmp_path / "a.npz", **arrays(extra=np.zeros(3)))
     check(imported(tmp_path / "a.npz", "--weight", "w"))
     assert "left out (no entry for each of the 40 sets): extra" in capsys.readouterr().err
@@ -226,7 +228,7 @@ def test_codes_stay_codes(tmp_path):
 
 @pytest.mark.parametrize("save", [np.save, lambda path, cube: np.savez(path, images=cube, y=np.arange(6))])
 def test_a_cube_is_sets_of_equal_size(save, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.cli.arrays.BATCH_POINTS", 9)
+    monkeypatch.setattr("dkdist.store.array_files.BATCH_POINTS", 9)
     cube = RNG.normal(size=(6, 4, 3)).astype(np.float32)
     path = tmp_path / ("c.npy" if save is np.save else "c.npz")
     save(path, cube)
@@ -254,7 +256,7 @@ def test_wrong_arrays_are_named(changes, options, message, tmp_path, capsys):
 
 
 def test_a_bad_set_of_a_later_batch_is_counted_from_its_first(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dkdist.cli.arrays.BATCH_POINTS", 8)
+    monkeypatch.setattr("dkdist.store.array_files.BATCH_POINTS", 8)
     cube = np.zeros((6, 4, 3))
     cube[5, 2, 1] = np.nan
     np.save(tmp_path / "c.npy", cube)

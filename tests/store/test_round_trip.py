@@ -117,7 +117,7 @@ def test_shards(tmp_path, shards):
 
 
 def test_many_chunks_are_sharded_on_their_own(monkeypatch):
-    monkeypatch.setattr("dkdist.store.ingest.CHUNKS_WITHOUT_SHARDS", 4)
+    monkeypatch.setattr("dkdist.store.new_arrays.CHUNKS_WITHOUT_SHARDS", 4)
     memory = MemoryStore()
     sets = random_sets([50, 50], 1)
     assert_same_sets(write_sets(memory, sets, chunk_rows=8).load(), sets)

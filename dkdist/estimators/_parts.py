@@ -1,0 +1,65 @@
+"""Writing the parts of a planned store: one task for each, on all cores or on a cluster, and what they give back."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.execution.pieces import map_pieces
+from dkdist.execution.progress import Progress
+from dkdist.execution.resources import resources
+from dkdist.store.columns import Columns
+from dkdist.store.planned import Failed, PieceWriter, PlannedStore
+from dkdist.store.sources import Batch
+
+PARTS_A_THREAD = 8
+PART_BYTES = (32 * 2**20, 512 * 2**20)
+SEGMENT = 128  # parts whose targets and ids this process takes together
+
+
+def part_bytes(planned: PlannedStore) -> int:
+    """How much one task writes: enough parts for every thread to have several, none too small or too large."""
+    return int(np.clip(planned.n_bytes // (PARTS_A_THREAD * resources().all_threads), *PART_BYTES))
+
+
+@dataclass(frozen=True)
+class _WritePart:
+    """Writes one part; sent to every worker once."""
+
+    writer: PieceWriter
+    batches: Callable[[Any], Iterator[Batch]]
+
+    def __call__(self, part: Any) -> Columns | Failed:
+        return self.writer.write(part.start, part.stop, part.first_row, self.batches(part))
+
+
+def write_parts(
+    planned: PlannedStore,
+    bounds: NDArray[np.int64],
+    part: Callable[[int, int], Any],
+    batches: Callable[[Any], Iterator[Batch]],
+    label: str,
+    verbose: bool,
+) -> NDArray[Any] | None:
+    """Write rows ``bounds[i]`` to ``bounds[i + 1]`` from ``batches(part(...))``, for every i; gives the ids, if any."""
+    n_parts = len(bounds) - 1
+    if verbose:
+        print(
+            f"{label}: {planned.n_sets:,} sets, {bounds[-1]:,} points in {n_parts:,} parts", file=sys.stderr
+        )
+    progress, write, ids = Progress(n_parts, label, show=verbose), _WritePart(planned.writer, batches), []
+    try:
+        for start in range(0, n_parts, SEGMENT):
+            edges = bounds[start : start + SEGMENT + 1]
+            parts = [part(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+            done = map_pieces(write, parts, label=label, progress=progress)
+            ids += [columns["ids"] for columns in planned.add(edges, done) if "ids" in columns]
+    finally:
+        progress.close()
+    return np.concatenate(ids) if ids else None

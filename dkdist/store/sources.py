@@ -1,0 +1,151 @@
+"""Sources: what one store is imported from, one after another - files, or anything a user's function can read.
+
+A source is read twice at most: an *outline* (how large its sets are, and what else is cheap to know), and then
+its sets, in batches. A set lies wholly within one source. Whatever goes wrong in a source is a `SourceError`
+that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.sets import SampleSets, as_sample_sets
+from dkdist.store.columns import Columns, Form, as_columns
+from dkdist.store.new_arrays import form_of
+from dkdist.store.secrets import without_secrets
+
+I64 = NDArray[np.int64]
+
+
+class SourceError(ValueError):
+    """A source cannot be read, or does not fit the others; the message names it."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a source before its points are read: the size of every set, perhaps ids and form."""
+
+    sizes: I64
+    ids: NDArray[Any] | None = None
+    form: Form | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some whole sets of a source, in order, with their targets and ids by the arrays' names in a store."""
+
+    sets: SampleSets
+    columns: Columns = field(default_factory=dict)
+
+    @property
+    def form(self) -> Form:
+        """The dtype and trailing shape of every array."""
+        return form_of(self.sets, self.columns)
+
+
+def source_label(source: Any) -> str:
+    """How messages name a source."""
+    return without_secrets(os.fspath(source) if isinstance(source, os.PathLike) else reprlib.repr(source))
+
+
+@contextmanager
+def naming(source: Any) -> Iterator[None]:
+    """Turn whatever goes wrong while a source is read into a `SourceError` with its name."""
+    try:
+        yield
+    except (SourceError, MemoryError):
+        raise
+    except Exception as error:
+        raise SourceError(
+            f"source {source_label(source)} cannot be imported ({type(error).__name__}: {error}). "
+            "Nothing was committed: repair it, or leave it out"
+        ) from error
+
+
+def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
+    """The outline of a source; ``whole`` (or a reader that has no cheaper way) reads all of its sets for it."""
+    with naming(source):
+        outline = _outline_by_reading(read, source) if whole else _outliner(read)(source)
+        if not len(outline.sizes):
+            raise ValueError("it has no sets: every source needs at least one")
+        return outline
+
+
+def _outliner(read: Any) -> Callable[[Any], Outline]:
+    if hasattr(read, "outline"):
+        outline: Callable[[Any], Outline] = read.outline
+        return outline
+    if hasattr(read, "sizes"):
+        return lambda source: Outline(_as_sizes(read.sizes(source)))
+    return lambda source: _outline_by_reading(read, source)
+
+
+def _as_sizes(given: Any) -> I64:
+    sizes = np.asarray(given)
+    if sizes.shape != (0,) and (sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any()):
+        raise ValueError(f"its sizes must be whole numbers above 0, one a set, found {given!r:.200}")
+    return sizes.astype(np.int64)
+
+
+def _outline_by_reading(read: Any, source: Any) -> Outline:
+    sizes, ids, form = [np.empty(0, np.int64)], [], None
+    for batch in batches_of(read, source):
+        sizes.append(batch.sets.sizes)
+        ids += [batch.columns["ids"]] if "ids" in batch.columns else []
+        form = form or batch.form
+    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form)
+
+
+def batches_of(read: Any, source: Any) -> Iterator[Batch]:
+    """The sets of a source, in order, as a reader gives them: at once, or in batches."""
+    with naming(source):
+        given = getattr(read, "read", read)(source)
+    batches = given if isinstance(given, Iterator) else iter([given])
+    while True:
+        with naming(source):
+            try:
+                batch = _as_batch(next(batches))
+            except StopIteration:
+                return
+        if len(batch.sets):
+            yield batch
+
+
+def _as_batch(given: Any) -> Batch:
+    """SampleSets, or what `as_sample_sets` takes; or (sets, targets) or (sets, targets, ids)."""
+    parts = given if isinstance(given, tuple) else (given,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
+    sets, targets, ids = (*parts, None, None)[:3]
+    collection = as_sample_sets(sets)
+    return Batch(collection, as_columns(targets, ids, len(collection)))
+
+
+def as_reader(read: Any, sources: Iterable[Any]) -> Any:
+    """The reader itself, or the one that the suffixes of the sources ask for."""
+    if read is not None:
+        if not callable(getattr(read, "read", read)):
+            raise TypeError(
+                f"read is {read!r:.200}: give a function read(source), or an object with read(source) and sizes(source)"
+            )
+        return read
+    from dkdist.store.array_files import SUFFIXES, ArrayReader
+
+    for source in sources:
+        known = isinstance(source, (str, os.PathLike)) and Path(source).suffix in SUFFIXES
+        if not known:
+            raise ValueError(
+                f"nothing says how to read source {source_label(source)}: without read= sources are "
+                f"{', '.join(SUFFIXES)} files. For tables give read=TableReader(set_id), for anything else a "
+                "function that returns SampleSets"
+            )
+    return ArrayReader()

@@ -1,0 +1,68 @@
+"""``dkdist import`` of several files: one store, in their order; what does not go together is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.cli import main
+
+from .test_import import N_SETS, NAMES, ROWS, USUAL, check, imported, write_table
+
+
+def write_halves(folder, name):
+    """The same table in two files, cut between sets."""
+    half = [row for row in ROWS if row[0] in NAMES[:20]]
+    rest = [row for row in ROWS if row[0] in NAMES[20:]]
+    folder.mkdir()
+    return [write_table(folder / f"{part}{name}", rows) for part, rows in (("1", half), ("2", rest))]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_many_files_a_directory_and_a_pattern_are_one_store(suffix, tmp_path, capsys):
+    files = write_halves(tmp_path / "parts", suffix)
+    store = str(tmp_path / "bags.zarr")
+    for sources in ([*map(str, files)], [str(tmp_path / "parts")], [str(tmp_path / "parts" / f"*{suffix}")]):
+        assert main(["import", *sources, store, "--overwrite", *USUAL]) == 0
+        check(dk.open_sets(store))
+        assert f"wrote {N_SETS} sets of {len(ROWS)} points in 2 dim" in capsys.readouterr().out.replace(
+            ",", ""
+        )
+
+
+def test_many_arrays_and_appending_many(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    np.save(folder / "a.npy", np.zeros((3, 4, 2)))
+    np.save(folder / "b.npy", np.ones((2, 4, 2)))
+    (folder / "README").write_text("left alone in a directory")
+    store = str(tmp_path / "s.zarr")
+    assert main(["import", str(folder), store]) == 0
+    assert main(["import", str(folder / "a.npy"), str(folder / "b.npy"), store, "--append"]) == 0
+    assert [one[0, 0] for one in dk.open_sets(store)] == [0, 0, 0, 1, 1] * 2
+
+
+def test_one_file_with_progress_goes_the_same_way_as_many(tmp_path, capsys):
+    check(imported(write_table(tmp_path / "t.csv"), *USUAL, "--progress"))
+    assert "import: 40 sets" in capsys.readouterr().err
+
+
+def test_many_files_that_do_not_go_together(tmp_path, capsys):
+    files = [str(path) for path in write_halves(tmp_path / "parts", ".csv")]
+    np.save(tmp_path / "a.npy", np.zeros((3, 4, 2)))
+    store = str(tmp_path / "s.zarr")
+    for arguments, message in (
+        ([*files, str(tmp_path / "a.npy"), store], "import one kind at a time"),
+        ([str(tmp_path / "absent*.csv"), store], "there is no file"),
+        ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "there is no file"),
+        ([str(tmp_path), store, "--set-id", "bag"], "--set-id is for tables"),
+        ([*files, files[0], store, *USUAL], f"set {NAMES[0]!r} is in "),
+        ([files[0], store, *USUAL, "--append", "--progress"], "--append goes file after file"),
+    ):
+        assert main(["import", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["import", str(tmp_path / "empty"), store]) == 2
+    assert "that ends in one of .csv" in capsys.readouterr().err
+    assert not (tmp_path / "s.zarr").exists()

@@ -1,0 +1,143 @@
+"""Files as sources: an outline tells what reading gives, and reads no more than it must."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.store import array_files, table_pieces
+from dkdist.store.sources import batches_of, outline_of
+
+from .samples import assert_same_sets, random_sets
+
+pytestmark = pytest.mark.filterwarnings("ignore:left out")
+SIZES = [[3, 1, 4], [1, 5, 9, 2], [6]]
+
+
+def parts():
+    for i, sizes in enumerate(SIZES):
+        ids = np.array([f"{i}{k}" for k in range(len(sizes))])
+        yield random_sets(sizes, 2, (), seed=i), {"y": np.arange(len(sizes)) + i, "name": ids}, ids
+
+
+def write_arrays(folder):
+    for i, (sets, targets, ids) in enumerate(parts()):
+        arrays = {"values": sets.points, "offsets": sets.offsets, "w": sets.weights, "ids": ids, **targets}
+        (np.savez_compressed if i else np.savez)(folder / f"{i}.npz", **arrays)
+        yield folder / f"{i}.npz"
+
+
+def write_tables(folder, suffix):
+    for i, (sets, targets, ids) in enumerate(parts()):
+        of = np.repeat(np.arange(len(sets)), sets.sizes)
+        columns = {"id": ids[of], "a": sets.points[:, 0], "b": sets.points[:, 1], "w": sets.weights}
+        table = pa.table({**columns, "y": targets["y"][of], "name": targets["name"][of]})
+        path = folder / f"{i}{suffix}"
+        (pq.write_table if suffix == ".parquet" else pa.csv.write_csv)(table, path)
+        yield path
+
+
+READERS = {
+    ".npz": dk.ArrayReader(weight="w", targets=["y", "name"]),
+    ".parquet": dk.TableReader("id", ["a", "b"], "w", ["y", "name"]),
+    ".csv": dk.TableReader("id", weight="w", targets=["y", "name"], text=["id", "name"]),
+}
+
+
+def written(folder, suffix):
+    return list(write_arrays(folder) if suffix == ".npz" else write_tables(folder, suffix))
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_an_outline_is_what_reading_gives(suffix, tmp_path, monkeypatch):
+    monkeypatch.setattr(table_pieces, "PIECE_ROWS", 3)
+    monkeypatch.setattr(array_files, "BATCH_POINTS", 3)
+    for path in written(tmp_path, suffix):
+        outline, batches = READERS[suffix].outline(path), list(batches_of(READERS[suffix], path))
+        np.testing.assert_array_equal(outline.sizes, np.concatenate([b.sets.sizes for b in batches]))
+        np.testing.assert_array_equal(outline.ids, np.concatenate([b.columns["ids"] for b in batches]))
+        assert all(batch.form == outline.form for batch in batches)
+        whole = outline_of(READERS[suffix], path, whole=True)
+        assert whole.form == outline.form
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_files_become_one_store(suffix, tmp_path):
+    sets = dk.import_sets(MemoryStore(), written(tmp_path, suffix), READERS[suffix])
+    made = list(parts())
+    np.testing.assert_array_equal(sets.ids, np.concatenate([ids for _, _, ids in made]))
+    for name in ("y", "name"):
+        np.testing.assert_array_equal(sets.targets[name], np.concatenate([t[name] for _, t, _ in made]))
+    start = 0
+    for expected, _, _ in made:
+        assert_same_sets(sets[start : start + len(expected)].load(), expected)
+        start += len(expected)
+    assert start == len(sets)
+
+
+def test_arrays_need_no_reader(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((3, 4, 2)))
+    np.savez(tmp_path / "b.npz", cube=np.ones((2, 4, 2)))
+    sets = dk.import_sets(MemoryStore(), [tmp_path / "a.npy", str(tmp_path / "b.npz")])
+    assert sets.load().points.sum() == 16
+
+
+def test_an_outline_of_arrays_reads_no_values(tmp_path, monkeypatch):
+    loaded, load = [], array_files._loaded
+    monkeypatch.setattr(
+        array_files, "_loaded", lambda path, content, name: loaded.append(name) or load(path, content, name)
+    )
+    READERS[".npz"].outline(next(write_arrays(tmp_path)))
+    assert loaded == ["offsets", "ids"]
+
+
+def test_an_outline_of_a_table_reads_the_column_of_ids(tmp_path, monkeypatch):
+    asked, pieces = [], table_pieces.Parquet.pieces
+    monkeypatch.setattr(
+        table_pieces.Parquet, "pieces", lambda self, names, _: asked.append(names) or pieces(self, names, _)
+    )
+    READERS[".parquet"].outline(next(write_tables(tmp_path, ".parquet")))
+    assert asked == [["id"]]
+
+
+def test_sorted_tables(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,x\nb,1\na,2\nb,3\na,4\n")
+    with pytest.raises(dk.SourceError, match=r"t\.csv cannot .*set 'b' comes back in row 3"):
+        dk.import_sets(MemoryStore(), [path], dk.TableReader("id"))
+    sets = dk.import_sets(MemoryStore(), [path], dk.TableReader("id", sort=True))
+    assert sets.ids.tolist() == ["a", "b"]
+    assert [one.ravel().tolist() for one in sets] == [[2, 4], [1, 3]]
+
+
+def test_files_that_do_not_fit_are_named_before_any_is_read(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", cube=np.zeros((3, 4, 2)), y=np.arange(3))
+    np.savez(tmp_path / "b.npz", cube=np.zeros((3, 4, 2)), y=np.arange(3.0))
+    (tmp_path / "c.npz").write_bytes(b"PK nothing")
+    monkeypatch.setattr(dk.ArrayReader, "read", lambda self, path: 1 / 0)
+    with pytest.raises(dk.SourceError, match=r"b\.npz.* has target y of dtype float64, but .*a\.npz"):
+        dk.import_sets(MemoryStore(), [tmp_path / "a.npz", tmp_path / "b.npz"])
+    with pytest.raises(dk.SourceError, match=r"c\.npz.* cannot be read"):
+        dk.import_sets(MemoryStore(), [tmp_path / "a.npz", tmp_path / "c.npz"])
+    with pytest.raises(dk.SourceError, match=r"d\.npz.*FileNotFoundError"):
+        dk.import_sets(MemoryStore(), [tmp_path / "d.npz"])
+
+
+def test_an_id_in_two_files_is_named_before_any_is_read(tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text(f"id,x\nz,1\n{name},2\n")
+    monkeypatch.setattr(dk.TableReader, "read", lambda self, path: 1 / 0)
+    with pytest.raises(dk.SourceError, match=r"set 'z' is in .*a\.csv.* and in .*b\.csv"):
+        dk.import_sets(MemoryStore(), [tmp_path / "a.csv", tmp_path / "b.csv"], dk.TableReader("id"))
+
+
+def test_other_suffixes_are_refused(tmp_path):
+    (tmp_path / "t.json").write_text("{}")
+    with pytest.raises(dk.SourceError, match=r"ends in '\.json'"):
+        dk.import_sets(MemoryStore(), [tmp_path / "t.json"], dk.TableReader("id"))
+    np.savez(tmp_path / "s.npz", values=np.float64(3))
+    with pytest.raises(dk.SourceError, match=r"has shape \(\): expected"):
+        dk.import_sets(MemoryStore(), [tmp_path / "s.npz"])

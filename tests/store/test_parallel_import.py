@@ -1,0 +1,194 @@
+"""Many sources, written by many tasks, are bit for bit the store that one writer makes of them one after another."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.estimators import _parts
+from dkdist.store.catalogue import Catalogue
+from dkdist.store.sources import Outline
+
+from .samples import assert_same_sets, counted_batch, random_sets
+
+
+def content(store):
+    """The bytes of every object, but for the generation that the documents name."""
+    found = {key: value.to_bytes() for key, value in store._store_dict.items()}
+    return {key: value for key, value in found.items() if key not in ("zarr.json", "points/zarr.json")}
+
+
+class Sources:
+    """A reader of random sources that counts how often each is read."""
+
+    def __init__(self, sizes, d=2, weights=None, columns=True):
+        self.made = [random_sets(s, d, weights, seed=i) for i, s in enumerate(sizes)]
+        self.columns, self.reads = columns, [0] * len(sizes)
+
+    def read(self, i):
+        self.reads[i] += 1
+        sets = self.made[i]
+        if not self.columns:
+            return sets
+        numbers = np.arange(len(sets)) + 100 * i
+        targets = {"y": numbers / 7, "pair": np.stack([numbers, -numbers], 1), "name": numbers.astype(str)}
+        return sets, targets, [f"{i}-{k}" for k in range(len(sets))]
+
+    def one_after_another(self, **layout):
+        memory = MemoryStore()
+        with dk.SetWriter(memory, self.made[0].n_dims, **layout) as writer:
+            for i in range(len(self.made)):
+                given = Sources.read(self, i)
+                writer.append(*(given if self.columns else [given]))
+        self.reads = [0] * len(self.made)
+        return memory
+
+
+class Sized(Sources):
+    def sizes(self, i):
+        return self.made[i].sizes
+
+
+class InBatches(Sources):
+    """Gives sets one at a time."""
+
+    def read(self, i):
+        sets, targets, ids = super().read(i)
+        for k in range(len(sets)):
+            yield sets[k : k + 1], {n: v[k : k + 1] for n, v in targets.items()}, ids[k : k + 1]
+
+
+def imported(reader, part_bytes=64, **layout):
+    memory = MemoryStore()
+    with patch.object(_parts, "PART_BYTES", (part_bytes, part_bytes)):
+        dk.import_sets(memory, range(len(reader.made)), reader, **layout)
+    return memory
+
+
+SIZES = st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=6), min_size=1, max_size=8)
+
+
+@given(
+    sizes=SIZES,
+    kind=st.sampled_from([Sources, Sized, InBatches]),
+    weights=st.sampled_from([None, (), (2,)]),
+    layout=st.sampled_from([{"chunk_rows": 1}, {"chunk_rows": 4}, {"chunk_rows": 4, "shards": 12}, {}]),
+    part_bytes=st.sampled_from([1, 64, 300]),
+    scheduler=st.sampled_from(["sync", "threads"]),
+)
+def test_the_same_bits_as_one_writer(sizes, kind, weights, layout, part_bytes, scheduler):
+    reader = kind(sizes, weights=weights)
+    expected = reader.one_after_another(**layout)
+    with dask.config.set(scheduler=scheduler):
+        found = imported(reader, part_bytes, **{"shards": None, **layout})
+    assert content(found) == content(expected)
+    dk.open_sets(found).verify()
+
+
+@pytest.mark.parametrize("sizes", [[[40] * 5] * 30, [[3]] * 200, [[700]] * 12])
+def test_no_source_is_read_more_than_twice(sizes):
+    reader = Sized(sizes)
+    imported(reader, chunk_rows=64, shards=None)
+    assert reader.reads[0] <= 3  # once more for the form
+    assert max(reader.reads[1:]) <= 2
+    assert min(reader.reads) >= 1
+
+
+def test_boundaries_that_cut_no_source_are_preferred():
+    reader = Sized([[27] * 4] * 40)  # 108 rows: every other source begins with a chunk
+    imported(reader, part_bytes=8 * 500, chunk_rows=8, shards=None)
+    assert reader.reads[1:] == [1] * 39
+
+
+def test_codes_and_sources_of_any_kind():
+    def read(source):
+        return np.full((3, source["n"], 1), source["code"], np.uint8)
+
+    sets = dk.import_sets(MemoryStore(), ({"n": n, "code": n + 1} for n in (2, 5)), read)
+    assert sets.points_dtype == np.uint8
+    assert sets.sizes.tolist() == [2, 2, 2, 5, 5, 5]
+    assert sets[5].ravel().tolist() == [6] * 5
+
+
+def test_many_segments_of_parts(monkeypatch):
+    monkeypatch.setattr(_parts, "SEGMENT", 2)
+    reader = Sized([[5, 6]] * 9)
+    assert content(imported(reader, 1, chunk_rows=4)) == content(reader.one_after_another(chunk_rows=4))
+
+
+def test_parts_name_the_sources_that_overlap_them():
+    sizes = [np.array(s) for s in ([3, 4], [5], [1, 1], [6])]
+    form = {"points": ("float32", (2,))}
+    catalogue = Catalogue.of("abcd", [Outline(s, None, form) for s in sizes])
+    assert catalogue.row_bounds.tolist() == [0, 7, 12, 14, 20]
+    part = catalogue.part(7, 13)
+    assert (part.sources, part.first_row) == (("b", "c"), 7)
+    part = catalogue.part(8, 15)
+    assert (part.sources, part.first_row) == (("b", "c", "d"), 7)
+    assert [s.tolist() for s in part.sizes] == [[5], [1, 1], [6]]
+
+
+def test_a_killed_import_leaves_the_old_store(tmp_path):
+    place = tmp_path / "s"
+    dk.write_sets(place, counted_batch(0, 50))
+    code = (
+        "import pathlib, sys, time, dkdist as dk\n"
+        "from samples import counted_batch\n"
+        "written = pathlib.Path(sys.argv[1]).with_name('.s.writing') / 'points/c'\n"
+        "def read(i):\n"
+        "    if i == 9:\n"
+        "        while not written.exists() or len(list(written.iterdir())) < 4: time.sleep(0.01)\n"
+        "        print('far', flush=True); time.sleep(60)\n"
+        "    return counted_batch(100 * i, 100)\n"
+        "class Reader:\n"
+        "    sizes = staticmethod(lambda i: counted_batch(100 * i, 100).sizes)\n"
+        "    read = staticmethod(read)\n"
+        "from dkdist.estimators import _parts\n"
+        "_parts.PART_BYTES = (64, 64)\n"
+        "dk.import_sets(sys.argv[1], range(10), Reader(), overwrite=True, chunk_rows=64)\n"
+    )
+    here = Path(__file__).parent
+    env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(place)], stdout=subprocess.PIPE, text=True, env=env
+    ) as run:
+        assert run.stdout.readline() == "far\n"
+        run.kill()
+    assert (tmp_path / ".s.writing").is_dir()  # it was in the middle
+    store = dk.open_sets(place)
+    assert_same_sets(store.load(), counted_batch(0, 50))
+    store.verify()
+    again = dk.import_sets(place, range(3), lambda i: counted_batch(10 * i, 10), overwrite=True)
+    assert_same_sets(again.load(), counted_batch(0, 30))
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+@pytest.mark.network
+def test_on_a_cluster_of_processes(tmp_path):
+    from distributed import Client
+
+    reader = Sized([[50, 60, 70]] * 30)
+    expected = reader.one_after_another(chunk_rows=64)
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+        with patch.object(_parts, "PART_BYTES", (4096, 4096)):
+            sets = dk.import_sets(tmp_path / "s", range(30), reader, chunk_rows=64, verbose=True)
+            with pytest.raises(dk.StoreFormatError, match="the workers write to another place"):
+                dk.import_sets(MemoryStore(), range(30), reader, chunk_rows=64)
+            with pytest.raises(dk.SourceError, match="source 30 cannot be imported"):
+                dk.import_sets(tmp_path / "t", range(31), reader, chunk_rows=64)
+        compacted = dk.compact(sets[::2], tmp_path / "half")
+        assert dk.verify_sets(sets).n_sets == 90
+    assert not (tmp_path / "t").exists()
+    assert_same_sets(compacted.load(), sets.load()[::2])
+    for path in (tmp_path / "s").rglob("c/*"):
+        if path.is_file():
+            assert path.read_bytes() == expected._store_dict[str(path.relative_to(tmp_path / "s"))].to_bytes()

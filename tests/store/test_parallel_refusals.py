@@ -1,0 +1,175 @@
+"""Sources that cannot become one store: each is named, and the store that was there stays as it was."""
+
+import os
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from zarr.storage import MemoryStore, WrapperStore
+
+import dkdist as dk
+from dkdist.estimators import _parts
+
+from .samples import assert_same_sets, random_sets
+
+
+def refused(tmp_path, sources, read, message, error=dk.SourceError):
+    """An import that fails names the reason, and leaves the store that was there as it was."""
+    place = tmp_path / "s"
+    old = dk.write_sets(place, random_sets([3]), overwrite=True)
+    with patch.object(_parts, "PART_BYTES", (64, 64)), pytest.raises(error, match=message):
+        dk.import_sets(place, sources, read, overwrite=True, chunk_rows=4)
+    assert_same_sets(dk.open_sets(place).load(), old.load())
+    assert [p.name for p in tmp_path.iterdir() if p.name.endswith(("s", "writing", "replaced"))] == ["s"]
+
+
+GOOD = np.zeros((4, 5, 2))
+OTHERS = {
+    "dims": (np.zeros((4, 5, 3)), r"source 'dims' has points .* shape \(3,\), but 'a' has .* shape \(2,\)"),
+    "target": (
+        (GOOD, np.zeros(4)),
+        r"source 'target' has target y of dtype float64, but 'a' has no target y",
+    ),
+    "weights": (
+        dk.SampleSets(np.zeros((3, 2)), [0, 3], np.ones(3)),
+        r"'weights' has weights of dtype float32, but 'a' has no",
+    ),
+    "nan": (np.full((4, 5, 2), np.nan), r"source 'nan' .* point 0 of set 0 is nan"),
+    "empty": (np.zeros((0, 5, 2)), r"source 'empty' .* it has no sets"),
+    "rows": ((GOOD, np.zeros(3)), r"source 'rows' .* has 3 rows but there are 4 sets"),
+    "long": ((GOOD, None, None, None), r"source 'long' .* a tuple of 4"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("sized", [False, True])
+def test_a_source_that_does_not_fit_is_named(name, sized, tmp_path):
+    class Reader:
+        def read(self, source):
+            return OTHERS[source][0] if source in OTHERS else GOOD
+
+    if sized:
+        Reader.sizes = lambda self, source: [] if source == "empty" else [5] * 4
+    refused(tmp_path, ["a", "b", name, "c"], Reader(), OTHERS[name][1])
+
+
+def test_a_target_of_another_dtype_is_named(tmp_path):
+    values = {"a": np.arange(4), "b": np.arange(4) / 2}
+    message = "source 'b' has target y of dtype float64, but 'a' has target y of dtype int64"
+    refused(tmp_path, list("ab"), lambda source: (GOOD, values[source]), message)
+
+
+@pytest.mark.parametrize("sized", [False, True])
+def test_an_id_in_two_sources_is_named_with_both(sized, tmp_path):
+    class Reader:
+        def read(self, source):
+            return GOOD, None, [f"{source}{k}" for k in range(3)] + ["same" if source in "bd" else source]
+
+    if sized:
+        Reader.sizes = lambda self, source: [5] * 4
+    refused(tmp_path, list("abcde"), Reader(), "set 'same' is in 'b' and in 'd'")
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ([5] * 3, "4 sets in the first pass and gave 3 sets in the second"),
+        ([5] * 5, "gave at least 5 sets"),
+        ([5, 5, 6, 5], "gave 6 points instead of 5 in set 2"),
+        ([5, 6, 4, 5], "gave 6 points instead of 5 in set 1"),
+    ],
+)
+def test_another_answer_in_the_second_pass_is_named(second, message, tmp_path):
+    seen = set()
+
+    def read(source):
+        again = source in seen and source == "c"
+        seen.add(source)
+        return random_sets(second if again else [5] * 4)
+
+    refused(tmp_path, list("abcd"), read, f"source 'c' .* {message}")
+
+
+def test_one_more_batch_at_the_end_is_noticed(tmp_path):
+    seen = set()
+
+    def read(source):
+        yield GOOD
+        if source in seen and source == "b":
+            yield GOOD
+        seen.add(source)
+
+    refused(tmp_path, list("ab"), read, "source 'b' .* gave at least 8 sets")
+
+
+@pytest.mark.parametrize("sizes", [[2.0, 3.0], [0, 5], [[5]], "ab"])
+def test_sizes_that_are_none_are_refused(sizes, tmp_path):
+    class Reader:
+        def read(self, source):
+            return GOOD
+
+    Reader.sizes = lambda self, source: sizes
+    refused(tmp_path, list("ab"), Reader(), "source '[ab]' .* whole numbers above 0")
+
+
+def test_a_source_that_cannot_be_read_is_named(tmp_path):
+    def read(source):
+        raise FileNotFoundError(f"no {source} here")
+
+    refused(tmp_path, ["x.h5"], read, r"source 'x.h5' .*FileNotFoundError: no x.h5 here")
+
+
+def test_what_cannot_be_imported_at_all(tmp_path):
+    refused(tmp_path, "a.npz", None, "sources is one path, 'a.npz': give a list", TypeError)
+    refused(tmp_path, [], None, "there are no sources", ValueError)
+    refused(tmp_path, ["a.h5"], None, "nothing says how to read source 'a.h5'", ValueError)
+    refused(tmp_path, [7], None, "nothing says how to read source 7", ValueError)
+    refused(tmp_path, ["a"], 7, "read is 7: give a function", TypeError)
+    with pytest.raises(PermissionError, match="read-only"):
+        dk.import_sets(MemoryStore(read_only=True), list("a"), lambda source: GOOD)
+    dk.write_sets(tmp_path / "t", GOOD)
+    called = []
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        dk.import_sets(tmp_path / "t", list("ab"), called.append)
+    assert called == []
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError):
+        dk.import_sets(tmp_path / "s", list("a"), lambda source: GOOD)
+
+
+class Lossy(WrapperStore):
+    """A store in which a worker's chunks go nowhere, as on a disk that is not shared."""
+
+    async def set(self, key, value, *args):
+        if "points/c" not in key:
+            await super().set(key, value, *args)
+
+
+def test_chunks_that_went_elsewhere_are_noticed():
+    lossy = Lossy(MemoryStore())
+    with pytest.raises(dk.StoreFormatError, match="the workers write to another place"):
+        dk.import_sets(lossy, list("ab"), lambda source: GOOD)
+    with pytest.raises(dk.StoreFormatError):
+        dk.open_sets(lossy)
+
+
+def test_a_later_writer_wins(tmp_path):
+    """Another writer takes the place while parts are read: this one is refused and commits nothing."""
+    sets = random_sets([3])
+
+    def read(source):
+        if source == "b":
+            dk.write_sets(tmp_path / "s", sets, overwrite=True)
+        return GOOD
+
+    class Reader:
+        sizes = staticmethod(lambda source: [5] * 4)
+
+    Reader.read = staticmethod(read)
+    with pytest.raises(dk.StoreFormatError, match="another writer"):
+        dk.import_sets(tmp_path / "s", list("abc"), Reader())
+    assert_same_sets(dk.open_sets(tmp_path / "s").load(), sets)
