@@ -1,7 +1,8 @@
-"""Where a store lives: a local path, a URL, or a Zarr store object.
+"""Where a store lives: a local directory, a zip file, a URL, or a Zarr store object.
 
-An address is light to pickle and cheap to compare; `open` turns it into a Zarr store, in whichever process it
-is.
+An address is light to pickle; `open` turns it into a Zarr store, in whichever process it is. A URL carries no
+options: its credentials are found again in each process, in the environment and fsspec's configuration. A store
+object travels with the options it was made with. Neither shows secrets in its label.
 """
 
 from __future__ import annotations
@@ -10,17 +11,24 @@ import asyncio
 import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, TypeGuard
+from urllib.parse import parse_qsl, urlsplit
 from urllib.request import url2pathname
 
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync  # the loop that Zarr's own synchronous calls run on
-from zarr.storage import FsspecStore, LocalStore, StorePath
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, ZipStore
+
+from dkdist.store.remote import RemoteStore
+from dkdist.store.secrets import secrets_of, without_secrets
+from dkdist.store.zipped import open_zip, require_no_swelling
+
+AT_HAND = (LocalStore, MemoryStore, ZipStore)  # nothing there fails and passes by itself
+WEB = ("http://", "https://")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Address:
     """An absolute local path, a URL, or a Zarr store object."""
 
@@ -28,26 +36,72 @@ class Address:
 
     @property
     def path(self) -> str | None:
-        """The local directory, or None for URLs and store objects."""
-        return self.place if isinstance(self.place, str) and "://" not in self.place else None
+        """The local directory, or None for zip files, URLs and store objects."""
+        return self.place if _is_path(self.place) and not self.zipped else None
+
+    @property
+    def zipped(self) -> bool:
+        """Whether this is a local zip file."""
+        return _is_path(self.place) and self.place.lower().endswith(".zip") and not os.path.isdir(self.place)
 
     @property
     def label(self) -> str:
-        """How messages name the store."""
-        return str(self.place)
+        """How messages and task keys name the store: without secrets."""
+        if isinstance(self.place, str):
+            return self.place if _is_path(self.place) else without_secrets(self.place)
+        return without_secrets(str(self.place), secrets_of(self.place))
 
-    @property
-    def key(self) -> Hashable:
-        """Equal for equal places; a store object is known by identity, so its holder must keep it alive."""
-        return self.place if isinstance(self.place, str) else id(self.place)
+    def __repr__(self) -> str:
+        return f"Address({self.label})"
 
     def open(self, *, read_only: bool) -> Store:
         """A Zarr store at this address."""
-        if isinstance(self.place, Store):
-            return sync(StorePath.open(self.place, "", mode=None)).store  # a zip file is opened at first use
+        if not read_only:
+            self.require_writable()
         if self.path is not None:
             return LocalStore(self.path, read_only=read_only)
-        return FsspecStore.from_url(self.place, read_only=read_only)
+        store = self._open_other(read_only=read_only)
+        if isinstance(store, ZipStore):
+            require_no_swelling(store)
+        return store if isinstance(store, AT_HAND) else RemoteStore(store, self.label)
+
+    def _open_other(self, *, read_only: bool) -> Store:
+        if isinstance(self.place, Store):
+            return sync(StorePath.open(self.place, "", mode=None)).store  # a zip file is opened at first use
+        return open_zip(self.place) if self.zipped else _open_url(self.place, read_only=read_only)
+
+    def signature(self, store: Store, key: str) -> Hashable:
+        """Changes whenever an object of the opened store is written anew.
+
+        On a local disk this costs one stat, for a zip file (which stays open) nothing, and elsewhere one
+        request for the object, which had better be small.
+        """
+        if self.zipped:
+            return None
+        if self.path is None:
+            return get_bytes(store, [key])[0]
+        try:
+            found = os.stat(os.path.join(self.path, key))
+        except (FileNotFoundError, NotADirectoryError):
+            if not os.path.exists(self.path):
+                raise FileNotFoundError(f"there is no store at {self.label}: check the path") from None
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def require_writable(self) -> None:
+        """Refuse places that can only be read: zip files, web servers, store objects opened read-only."""
+        if self.zipped or isinstance(self.place, ZipStore):
+            raise PermissionError(
+                f"{self.label} is a zip file, which is only read: write to a directory, and zip what is in it"
+            )
+        if isinstance(self.place, str) and self.place.startswith(WEB):
+            raise PermissionError(
+                f"{self.label} is behind a web server, which is only read: write to where its files are"
+            )
+        if isinstance(self.place, Store) and self.place.read_only:
+            raise PermissionError(
+                f"{self.label} was opened read-only: give a store object that may be written"
+            )
 
 
 def as_address(store: Any) -> Address:
@@ -59,13 +113,11 @@ def as_address(store: Any) -> Address:
     if isinstance(store, Store):
         return Address(store)
     if not isinstance(store, (str, os.PathLike)) or not os.fspath(store):
-        raise TypeError(
-            f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}: {store!r}"
-        )
+        raise TypeError(f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}")
     text = os.fspath(store)
     if text.startswith("file://"):
         return Address(os.path.abspath(url2pathname(urlsplit(text).path)))
-    return Address(text if "://" in text else os.path.abspath(text))
+    return Address(os.path.abspath(text) if _is_path(text) else text)
 
 
 def get_bytes(store: Store, keys: Sequence[str]) -> list[bytes | None]:
@@ -99,3 +151,18 @@ def missing_keys(store: Store, keys: Sequence[str]) -> list[str]:
         return await asyncio.gather(*(store.exists(key) for key in keys))
 
     return [key for key, there in zip(keys, sync(ask()), strict=True) if not there]
+
+
+def _is_path(place: str | Store) -> TypeGuard[str]:
+    return isinstance(place, str) and "://" not in place and "::" not in place
+
+
+def _open_url(url: str, *, read_only: bool) -> FsspecStore:
+    """The store of a URL; what a web URL asks for in its query (a signature, say) is asked for every object."""
+    options: dict[str, Any] = {"use_listings_cache": False}  # others write while this process reads
+    if url.startswith(WEB):
+        url, _, query = url.partition("?")
+        options |= {"params": parse_qsl(query, keep_blank_values=True)} if query else {}
+    elif url.startswith(("s3://", "s3a://")):
+        options["max_concurrency"] = 1  # s3fs would ask for the size first: two requests an object, or three
+    return FsspecStore.from_url(url.rstrip("/"), storage_options=options, read_only=read_only)

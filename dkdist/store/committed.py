@@ -7,7 +7,6 @@ process, so that a view that comes back from a pickle costs a dictionary look-up
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -19,11 +18,13 @@ from numpy.typing import NDArray
 from dkdist.sets import SampleSets
 from dkdist.store.address import Address, missing_keys
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
+from dkdist.store.fitting import require_fit
 from dkdist.store.layout import DOCUMENT, Commit, Metadata, array_of, read_layout
 
 I64 = NDArray[np.int64]
-POINT_DTYPES = ("float32", "uint8", "uint16")
 OFFSET_CHUNKS_KEPT = 64
+KEYS_AT_ONCE = 1024
+MAX_READ_CHUNKS = 2**20
 
 
 class Committed:
@@ -31,14 +32,15 @@ class Committed:
 
     def __init__(self, address: Address, commit: Commit | None = None) -> None:
         self.address = address
-        self._seen = self._signature()
         with decoding(address.label):
             self.store = address.open(read_only=True)
+        self._seen = self.address.signature(self.store, DOCUMENT)
+        with decoding(address.label):
             found, self.metadata = read_layout(self.store, address.label)
         self.commit = found if commit is None else commit
         self._require_same_content(found)
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
-        self._check_arrays()
+        require_fit(self.arrays, self.commit, address.label)
         self._offsets_chunk: Callable[[int], I64] = lru_cache(OFFSET_CHUNKS_KEPT)(self._read_offsets_chunk)
         self.offsets(self.commit.n_sets, self.commit.n_sets)
 
@@ -120,14 +122,16 @@ class Committed:
         size = int((array.shards or array.chunks)[0])
         zeros = (0,) * (array.ndim - 1)
         encode = array.metadata.encode_chunk_key
-        keys = [f"{name}/{encode((k, *zeros))}" for k in range(start // size, -(-stop // size))]
-        lost = missing_keys(self.store, keys)
-        if lost:
-            self.require_current()
-            raise StoreFormatError(
-                f"chunk {lost[0]} of {self.address.label} is missing "
-                f"({len(lost)} of {len(keys)} looked for). {RESTORE}"
-            )
+        chunks = range(start // size, -(-stop // size))
+        for i in range(0, len(chunks), KEYS_AT_ONCE):
+            some = chunks[i : i + KEYS_AT_ONCE]
+            lost = missing_keys(self.store, [f"{name}/{encode((k, *zeros))}" for k in some])
+            if lost:
+                self.require_current()
+                raise StoreFormatError(
+                    f"chunk {lost[0]} of {self.address.label} is missing "
+                    f"({len(lost)} of {len(some)} looked for). {RESTORE}"
+                )
 
     def where(self, start: int, stop: int) -> str:
         """Name the sets that own some rows, for messages."""
@@ -140,26 +144,17 @@ class Committed:
         return f"set {first}" if first == last else f"sets {first} to {last}"
 
     def require_current(self) -> None:
-        """Refuse to go on if another store took this one's place; on a local disk this costs one stat."""
-        seen = self._signature()
+        """Refuse to go on if another store took this one's place.
+
+        On a local disk this costs one stat, for a zip file (which stays open) nothing, and elsewhere one
+        request for the root document, which is small.
+        """
+        seen = self.address.signature(self.store, DOCUMENT)
         if seen == self._seen:
             return
         found, _ = read_layout(self.store, self.address.label)
         self._require_same_content(found)
         self._seen = seen
-
-    def _signature(self) -> tuple[int, ...] | None:
-        if self.address.path is None:
-            return None
-        try:
-            found = os.stat(os.path.join(self.address.path, DOCUMENT))
-        except (FileNotFoundError, NotADirectoryError):
-            if not os.path.exists(self.address.path):
-                raise FileNotFoundError(
-                    f"there is no store at {self.address.label}: check the path"
-                ) from None
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _require_same_content(self, found: Commit) -> None:
         if not self.commit.grew_into(found):
@@ -172,29 +167,6 @@ class Committed:
     def _open_array(self, name: str, metadata: Metadata) -> zarr.Array[Any]:
         with decoding(f"{name}/{DOCUMENT} of {self.address.label}"):
             return array_of(self.store, name, metadata)
-
-    def _check_arrays(self) -> None:
-        c = self.commit
-        points, offsets = self.arrays["points"], self.arrays["offsets"]
-        self._check_array("points", c.n_points, str(points.dtype) in POINT_DTYPES, (c.n_dims,))
-        self._check_array("offsets", c.n_sets + 1, offsets.dtype == np.int64, ())
-        for name, array in self.arrays.items():
-            if name == "weights":
-                self._check_array(
-                    name, c.n_points, array.dtype == np.float32 and array.ndim < 3, array.shape[1:]
-                )
-            elif name not in ("points", "offsets"):
-                self._check_array(name, c.n_sets, array.dtype.kind in "biufT", array.shape[1:])
-
-    def _check_array(self, name: str, length: int, dtype_fits: bool, trailing: tuple[int, ...]) -> None:
-        array = self.arrays[name]
-        fits = dtype_fits and array.shape[1:] == trailing and array.chunks[1:] == trailing
-        if not fits or array.shape[0] < length or array.chunks[0] < 1:
-            raise StoreFormatError(
-                f"array '{name}' of {self.address.label} has dtype {array.dtype}, shape {array.shape} and "
-                f"chunks {array.chunks}; its {self.commit.n_sets} sets with {self.commit.n_points} points "
-                f"need at least {(length, *trailing)} in chunks of whole rows. {RESTORE}"
-            )
 
     def _row_array(self, name: str, start: int, stop: int) -> NDArray[Any]:
         if self.metadata[name].get("fill_value") != "NaN":
@@ -217,6 +189,12 @@ class Committed:
 
     def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
         array = self.arrays[name]
+        n_chunks = -(-stop // array.chunks[0]) - start // array.chunks[0]
+        if n_chunks > MAX_READ_CHUNKS:
+            raise StoreFormatError(
+                f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
+                f"{array.chunks[0]} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
+            )
         try:
             return np.asarray(array[start:stop])
         except (OSError, MemoryError):
@@ -244,7 +222,10 @@ class Committed:
     def _read_offsets_chunk(self, k: int) -> I64:
         size = int(self.arrays["offsets"].chunks[0])
         stop = min((k + 1) * size, self.commit.n_sets + 1)
-        return self._read("offsets", k * size, stop).astype(np.int64, copy=False)
+        values = self._read("offsets", k * size, stop).astype(np.int64, copy=False)
+        self.require_current()
+        self._check_offsets(values, k * size, stop - 1)
+        return values
 
     def _check_offsets(self, edges: I64, start: int, stop: int) -> None:
         ends_fit = edges[0] >= 0 and edges[-1] <= self.commit.n_points

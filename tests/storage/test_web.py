@@ -1,0 +1,98 @@
+"""Stores behind a plain web server, which lists nothing: opened by the names that their commit gives."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from dkdist.store import StoreFormatError, open_sets, write_sets
+from dkdist.store.features import create_features, find_features
+from tests.store.samples import assert_same_sets, random_sets
+
+from . import servers
+
+pytestmark = pytest.mark.network
+
+SETS = random_sets([30, 50, 20], 2, ())
+TARGETS = {"y": np.arange(3.0), "class name": np.array(["a", "b", "c"])}
+
+
+@pytest.fixture(autouse=True)
+def client():
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("fsspec")
+
+
+def test_a_store_is_read_without_listing(tmp_path):
+    write_sets(tmp_path / "s", SETS, TARGETS, [7, 8, 9], chunk_rows=16)
+    with servers.web(servers.files(tmp_path)) as host:
+        store = open_sets(f"http://{host}/s")
+        assert_same_sets(store.load(), SETS)
+        assert_same_sets(store[[2, 0]].load(), SETS[[2, 0]])
+        assert sorted(store.targets) == ["class name", "y"]
+        for name, values in TARGETS.items():
+            np.testing.assert_array_equal(store.targets[name], values)
+        assert store.ids.tolist() == [7, 8, 9]
+        assert_same_sets(pickle.loads(pickle.dumps(store[1:])).load(), SETS[1:])
+        store.verify()
+
+
+def test_appends_and_replacement_are_seen(tmp_path):
+    write_sets(tmp_path / "s", SETS[:2], chunk_rows=16)
+    with servers.web(servers.files(tmp_path)) as host:
+        view = open_sets(f"http://{host}/s")
+        open_sets(tmp_path / "s").append(SETS[2:])
+        assert_same_sets(view.load(), SETS[:2])
+        assert_same_sets(open_sets(f"http://{host}/s").load(), SETS)
+        write_sets(tmp_path / "s", SETS[::-1], overwrite=True)
+        with pytest.raises(StoreFormatError, match="was replaced"):
+            view.load()
+
+
+def test_shards_need_byte_ranges(tmp_path):
+    write_sets(tmp_path / "s", SETS, chunk_rows=16, shards=64)
+    with servers.web(servers.files(tmp_path, ranges=True)) as host:
+        assert_same_sets(open_sets(f"http://{host}/s").load(), SETS)
+    with servers.web(servers.files(tmp_path)) as host:
+        store = open_sets(f"http://{host}/s")
+        with pytest.raises(
+            OSError, match=f"of http://{host}/s: its server ignores byte ranges.*without shards"
+        ):
+            store.load()
+
+
+def test_a_lost_chunk_and_a_lost_store(tmp_path):
+    write_sets(tmp_path / "s", SETS, TARGETS, chunk_rows=16)
+    (tmp_path / "s/points/c/1/0").unlink()
+    (tmp_path / "s/targets/y/c/0").unlink()
+    with servers.web(servers.files(tmp_path)) as host:
+        store = open_sets(f"http://{host}/s")
+        with pytest.raises(StoreFormatError, match=r"sets 0 to 1.*chunk 1 is missing"):
+            store.load()
+        with pytest.raises(StoreFormatError, match=r"targets/y/c/0 of .* is missing"):
+            _ = store.targets["y"]
+        with pytest.raises(StoreFormatError, match=r"there is no zarr.json"):
+            open_sets(f"http://{host}/none")
+
+
+def test_a_store_without_names_says_so(tmp_path):
+    write_sets(tmp_path / "s", SETS, TARGETS)
+    path = tmp_path / "s/zarr.json"
+    root = json.loads(path.read_text())
+    del root["attributes"]["dkdist"]["arrays"]
+    path.write_text(json.dumps(root))
+    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+    with servers.web(servers.files(tmp_path)) as host, pytest.raises(OSError, match=r"cannot list .*403"):
+        open_sets(f"http://{host}/s")
+
+
+def test_features_are_read(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((5, 3)).astype("f4")
+    made = create_features(tmp_path / "f", 5, 3, 2, "map")
+    for i in range(3):
+        made.write_block(i, rows[2 * i : 2 * i + 2])
+    made.finish()
+    with servers.web(servers.files(tmp_path)) as host:
+        found = find_features(f"http://{host}/f")
+        np.testing.assert_array_equal(np.concatenate([found.read_block(i) for i in range(3)]), rows)
