@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -28,3 +30,40 @@ def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99
     assert corr2["z of A, structured"]["mean"] > 0.99
+
+
+@pytest.mark.network
+def test_the_million_in_small(tmp_path: Path) -> None:
+    output = tmp_path / "million.json"
+    command = [
+        sys.executable,
+        str(FOLDER / "million.py"),
+        "--sets",
+        "6000",
+        "--compare",
+        "3000",
+        "--workers",
+        "2",
+    ]
+    command += ["--huge", "--huge-points", "2000", "--folder", str(tmp_path), "--output", str(output)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    report = json.loads(output.read_text())
+    small, large = report["runs"]
+    assert (small["sets"], large["sets"]) == (3000, 6000)
+    for run in report["runs"]:
+        assert set(run["seconds"]) == {"generate", "verify", "prepare", "sgd", "ridge", "predict"}
+        assert run["rmse"]["ridge on A"] < 0.8 * run["rmse"]["constant"]
+        assert run["rmse"]["sgd"] < 0.8 * run["rmse"]["constant"]
+        assert run["peak_mb"]["worker"] < 2000
+    assert report["time_ratio"] > 0
+    assert report["huge"]["points"] == 2000
+    assert not list(tmp_path.rglob("*.zarr"))
+
+
+@pytest.mark.network
+def test_what_a_cluster_costs(tmp_path: Path) -> None:
+    report = run("cluster.py", output=tmp_path / "cluster.json")
+    assert report["graph"]["blocks"] == 10_000
+    assert report["scheduler"].keys() == {"map", "fold"}
+    assert 0 < report["bytes"]["mb_a_block"] < 0.1
+    assert report["lanes"]["mixtures"]["8 lanes, 5 passes"] > 0.6
