@@ -68,8 +68,8 @@ class FeatureStore:
             store = self.address.open(read_only=True)
             rows = np.asarray(self._array(store)[i * self.block_rows : (i + 1) * self.block_rows])
         self._require_current(store)
-        if np.isnan(rows).any():
-            raise StoreFormatError(f"block {i} of {self.address.label} is missing or holds NaN. {RESTORE}")
+        if np.isnan(rows).any() and missing_keys(store, [f"features/c/{i}/0"]):  # rows of skipped sets are NaN
+            raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE}")
         return rows
 
     def finish(self) -> FeatureStore:

@@ -119,3 +119,14 @@ def test_an_embedding_resumes_in_another_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(tmp_path / "sets.zarr")]
     names = {subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)}
     assert len(names) == 1
+
+
+def test_rows_of_skipped_sets_are_kept_as_they_are(tmp_path: Path) -> None:
+    X = np.arange(12, dtype="f4").reshape(6, 2)
+    X[[1, 4]] = np.nan
+    X[2:4] = np.nan  # a block of its own
+    stored = dk.write_features(tmp_path / "z.zarr", da.from_array(X, chunks=(2, -1)))
+    np.testing.assert_array_equal(stored.compute(), X)
+    (tmp_path / "z.zarr" / "features" / "c" / "1" / "0").unlink()
+    with pytest.raises(dk.StoreFormatError, match="block 1 of .* is missing"):
+        dk.open_features(tmp_path / "z.zarr").compute()
