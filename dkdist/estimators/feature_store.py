@@ -13,6 +13,7 @@ from dkdist.execution.blocks import row_blocks
 from dkdist.execution.mapping import collect
 from dkdist.execution.plan import plan_map
 from dkdist.store import StoreFormatError
+from dkdist.store.address import as_address
 from dkdist.store.features import FeatureStore, create_features, find_features, remove_features
 
 
@@ -74,12 +75,12 @@ def open_features(store: Any) -> Any:
 
     Raises `StoreFormatError` if there is none, or it was never finished.
     """
-    found = find_features(store)
+    found, label = find_features(store), as_address(store).label
     if found is None:
-        raise StoreFormatError(f"there are no features in {store}: write them with write_features")
+        raise StoreFormatError(f"there are no features in {label}: write them with write_features")
     if not found.complete:
         raise StoreFormatError(
-            f"the features in {store} are not complete ({len(found.missing_blocks())} of {found.n_blocks} blocks are "
+            f"the features in {label} are not complete ({len(found.missing_blocks())} of {found.n_blocks} blocks are "
             "missing): call write_features again with the same features, and it goes on where it stopped"
         )
     return _lazy(found)
@@ -100,17 +101,17 @@ def _target(
 ) -> FeatureStore:
     if overwrite:
         remove_features(store)
-    found = find_features(store)
+    found, label = find_features(store), as_address(store).label
     if found is None:
         return create_features(store, n_rows, n_columns, block_rows, fingerprint)
     if found.fingerprint != fingerprint or (found.n_rows, found.block_rows) != (n_rows, block_rows):
         raise ValueError(
-            f"{store} holds other features (found fingerprint {found.fingerprint!r}, expected {fingerprint!r}): they "
+            f"{label} holds other features (found fingerprint {found.fingerprint!r}, expected {fingerprint!r}): they "
             "come from another map, seed, source or block size. Choose another place, or pass overwrite=True"
         )
     if found.complete:
         raise FileExistsError(
-            f"{store} already holds these features: open_features reads them, overwrite=True replaces them"
+            f"{label} already holds these features: open_features reads them, overwrite=True replaces them"
         )
     return found
 

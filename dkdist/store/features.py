@@ -68,7 +68,8 @@ class FeatureStore:
             store = self.address.open(read_only=True)
             rows = np.asarray(self._array(store)[i * self.block_rows : (i + 1) * self.block_rows])
         self._require_current(store)
-        if np.isnan(rows).any() and missing_keys(store, [f"features/c/{i}/0"]):  # rows of skipped sets are NaN
+        # rows of skipped sets are NaN, and so is a chunk that is not there
+        if np.isnan(rows).any() and missing_keys(store, [f"features/c/{i}/0"]):
             raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE}")
         return rows
 

@@ -43,7 +43,8 @@ class SetStore:
     Notes
     -----
     Offsets are read chunk by chunk (1 MB for 131,072 sets) and kept per process. A view goes on reading its
-    own commit while others append. If the store is replaced, reading raises `StoreFormatError`.
+    own commit while others append. If the store is replaced, reading raises `StoreFormatError`; to see that,
+    a read costs one stat on a local disk and one request for the small root document elsewhere.
     """
 
     __slots__ = ("_address", "_chosen", "_commit", "_n_points", "block_sets")
@@ -259,6 +260,8 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
     Parameters
     ----------
     store : path, URL or Zarr store object
+        A directory, a zip file, ``s3://...``, ``https://...`` and so on. A URL finds its credentials in the
+        environment of each process; a store object carries its own.
     block_sets : int, optional
         The number of sets you want in a block of work; by default it follows from the size of the sets.
 
@@ -273,6 +276,8 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
         If a local path does not exist.
     StoreFormatError
         If there is no committed store, or it is of another format, newer, or damaged.
+    OSError
+        If a storage refuses (PermissionError), does not answer (ConnectionError), or fails otherwise.
 
     Examples
     --------

@@ -5,11 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from store.samples import random_sets
 from zarr.storage import MemoryStore
 
 from dkdist.store import StoreFormatError, open_sets, write_sets
 from dkdist.store.address import get_bytes, put_bytes
-from tests.store.samples import random_sets
 
 SETS = random_sets([3, 5, 2])
 

@@ -1,12 +1,12 @@
 """Two writers that end at the same moment: where the storage can, at most one commits."""
 
 import pytest
+from store.samples import assert_same_sets, random_sets
 from zarr.storage import MemoryStore
 
 from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
 from dkdist.store.address import as_address, get_bytes, put_bytes
 from dkdist.store.conditional import Overtaken, replace_object
-from tests.store.samples import assert_same_sets, random_sets
 
 from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
 

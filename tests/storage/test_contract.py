@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from store.samples import assert_same_sets, random_sets
 from zarr.core.sync import sync
 
 from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
 from dkdist.store.address import as_address, get_bytes, list_names, put_bytes
 from dkdist.store.features import create_features, find_features, remove_features
-from tests.store.samples import assert_same_sets, random_sets
 
 from .kinds import HERE, RANGED, SERVED, params
 

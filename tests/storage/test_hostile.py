@@ -6,12 +6,12 @@ import tracemalloc
 import numpy as np
 import pytest
 import zarr
+from store.samples import assert_same_sets
 from zarr.storage import MemoryStore
 
 from dkdist.store import StoreFormatError, open_sets, write_sets
 from dkdist.store.address import as_address, put_bytes
 from dkdist.store.features import create_features, find_features
-from tests.store.samples import assert_same_sets
 
 from .forged import SETS, assert_refused, chunks_of, codecs, put, read, shards, store_with
 

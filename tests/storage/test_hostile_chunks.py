@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import zarr
 from numcodecs import Blosc, Zstd
+from store.samples import assert_same_sets
 from zarr.storage import MemoryStore
 
 from dkdist.store import StoreFormatError, open_sets, write_sets
 from dkdist.store.address import put_bytes
-from tests.store.samples import assert_same_sets
 
 from .forged import SETS, assert_refused, put, read, store_with
 

@@ -8,11 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+from store.samples import random_sets
 from zarr.core.sync import sync
 
 from dkdist.store import StoreFormatError, open_sets, write_sets
 from dkdist.store.address import as_address, get_bytes, put_bytes
-from tests.store.samples import random_sets
 
 from . import servers
 from .elsewhere import read_there
@@ -21,6 +21,7 @@ from .kinds import (
     obstore_local,
     obstore_moto,
     obstore_rclone,
+    obstore_s3,
     params,
     s3fs_moto,
     s3fs_rclone,

@@ -6,11 +6,11 @@ import shutil
 import numpy as np
 import pytest
 import zarr
+from store.samples import assert_same_sets, random_sets
 from zarr.storage import FsspecStore, MemoryStore, WrapperStore, ZipStore
 
 from dkdist.store import SetWriter, StoreFormatError, open_sets, remote, retry, write_sets
 from dkdist.store.features import create_features
-from tests.store.samples import assert_same_sets, random_sets
 
 from . import servers
 from .faults import FaultyStore

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from store.samples import assert_same_sets, random_sets
 from zarr.storage import LocalStore, MemoryStore
 
 from dkdist.store import SetWriter, StoreFormatError, open_sets, remote, retry, write_sets
 from dkdist.store.address import as_address, get_bytes
 from dkdist.store.features import create_features
-from tests.store.samples import assert_same_sets, random_sets
 
 from . import servers
 from .faults import (

@@ -8,6 +8,7 @@ import traceback
 import dask.array as da
 import pytest
 import zarr
+from store.samples import assert_same_sets, random_sets
 from zarr.storage import FsspecStore, ObjectStore
 
 import dkdist as dk
@@ -15,7 +16,6 @@ from dkdist.store import open_sets, remote, retry, write_sets
 from dkdist.store.address import Address, as_address
 from dkdist.store.features import create_features
 from dkdist.store.secrets import secrets_of, without_secrets
-from tests.store.samples import assert_same_sets, random_sets
 
 from . import servers
 from .kinds import obstore_s3, s3fs_object

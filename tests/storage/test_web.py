@@ -5,10 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
+from store.samples import assert_same_sets, random_sets
 
 from dkdist.store import StoreFormatError, open_sets, write_sets
 from dkdist.store.features import create_features, find_features
-from tests.store.samples import assert_same_sets, random_sets
 
 from . import servers
 
