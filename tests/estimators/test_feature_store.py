@@ -128,5 +128,5 @@ def test_rows_of_skipped_sets_are_kept_as_they_are(tmp_path: Path) -> None:
     stored = dk.write_features(tmp_path / "z.zarr", da.from_array(X, chunks=(2, -1)))
     np.testing.assert_array_equal(stored.compute(), X)
     (tmp_path / "z.zarr" / "features" / "c" / "1" / "0").unlink()
-    with pytest.raises(dk.StoreFormatError, match="block 1 of .* is missing"):
+    with pytest.raises(dk.StoreFormatError, match=r"block 1 of .* is missing"):
         dk.open_features(tmp_path / "z.zarr").compute()
