@@ -140,7 +140,8 @@ def cifar_features(dimension: int, n_sets: int) -> tuple[Any, Any] | None:
         )
         return None
     with np.load(file, allow_pickle=False) as data:
-        images, y = data["images"][:n_sets], data["labels"][:n_sets].astype(int)
+        some = np.random.default_rng(0).permutation(len(data["labels"]))[:n_sets]
+        images, y = data["images"][some], data["labels"][some].astype(int)
     grid = (np.arange(32, dtype="f4") + 0.5) / 32
     points = np.empty((len(images), 32, 32, 3), "f4")
     points[..., 0], points[..., 1], points[..., 2] = grid[:, None], grid, images / np.float32(255)

@@ -36,8 +36,13 @@ LARGEST_SEGMENT = 1024
 
 
 def default_window(local: bool = False) -> int:
-    """Blocks that may be alive: one in the making for every thread, and two that wait for their step."""
-    return int(np.clip(resources(local).all_threads + 2, 4, LARGEST_WINDOW))
+    """Blocks that may be alive: one in the making for every thread, and two that wait for their step.
+
+    A cluster has twice that, so that the client need not hand out each one by itself.
+    """
+    threads = resources(local).all_threads
+    away = not local and active_client() is not None
+    return int(np.clip(2 * threads + 4 if away else threads + 2, 4, LARGEST_WINDOW))
 
 
 def fold(

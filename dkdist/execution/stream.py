@@ -10,6 +10,7 @@ next step starts from that value: whatever dies, no more than eight steps and th
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +28,8 @@ from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
 
 LINK = 8  # steps between two states that the client has
-TASKS_A_THREAD = 4  # of a map, handed out at a time
+TASKS_A_THREAD = 4  # of a map, under way
+REFRESH = 1.0  # seconds
 
 Report = Callable[[Any, int], None]
 Place = tuple[str, int]
@@ -142,15 +144,30 @@ class _Stream:
             self.progress.advance(sum(len(job.blocks) for job in jobs))
 
 
+class Width:
+    """How many tasks may be under way, as the cluster is now: asked at most once a second."""
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask, self._width, self._asked = ask, 0, float("-inf")
+
+    def room(self, n_under_way: int, n_left: int) -> int:
+        """Tasks to hand out now: none, or at least half of what may be under way, since every graph has its cost."""
+        if time.monotonic() - self._asked > REFRESH:
+            self._width, self._asked = self._ask(), time.monotonic()
+        room = max(0, self._width - n_under_way)
+        return 0 if room < self._width // 2 and room < n_left else min(room, n_left)
+
+
 class _Map(_Stream):
     """Every result comes to the client as soon as it is there."""
 
     def run(self, results: dict[int, Any]) -> None:
         left = [j for j in range(len(self.jobs)) if j not in results]
+        width = Width(lambda: TASKS_A_THREAD * max(4, resources().all_threads))
         while left or self.futures:
-            room = TASKS_A_THREAD * max(4, resources().all_threads) - len(self.futures)
+            room = width.room(len(self.futures), len(left))
             graph: dict[Key, GraphNode] = {}
-            now, left = left[: max(0, room)], left[max(0, room) :]
+            now, left = left[:room], left[room:]
             self.hand_out(graph, [self.add_job(graph, j) for j in now])
             batch = self.next_ended()
             for future, value in zip(batch, self.client.gather(batch), strict=True):
@@ -178,10 +195,9 @@ class _Fold(_Stream):
         self.n_items = self.n_steps = self.n_done = 0
 
     def run(self, state: Any, report: Report) -> Any:
+        width = Width(self.window)
         while self.n_done < len(self.jobs):
-            if self.n_done % LINK == 0 and self.n_steps == self.n_done:
-                width = self.window()
-            self._hand_out(state, width)
+            self._hand_out(state, width.room(self.n_items - self.n_done, len(self.jobs) - self.n_items))
             reached = 1 + max(future.key[1] for future in self.next_ended())
             for j in range(self.n_done, reached):  # a step that is done has all before it done
                 self.advance([self.jobs[j]])
@@ -193,12 +209,10 @@ class _Fold(_Stream):
             self._tidy()
         return state
 
-    def _hand_out(self, state: Any, width: int) -> None:
+    def _hand_out(self, state: Any, room: int) -> None:
         graph: dict[Key, GraphNode] = {}
-        items: list[Place] = []
-        while self.n_items < min(len(self.jobs), self.n_done + width):
-            items.append(self.add_job(graph, self.n_items))
-            self.n_items += 1
+        items = [self.add_job(graph, j) for j in range(self.n_items, self.n_items + room)]
+        self.n_items += room
         steps: list[Place] = []
         while self.n_steps < self.n_items:
             j, key = self.n_steps, (self.step_name, self.n_steps)
