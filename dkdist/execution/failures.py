@@ -9,6 +9,7 @@ from typing import Any
 
 from dask._task_spec import GraphNode
 from dask.typing import Key
+from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from dkdist.execution.jobs import Recipes
@@ -27,6 +28,19 @@ def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> Runti
         f"{killed.allowed_failures + 1} workers died that had taken on {rows} (the last was "
         f"{killed.last_worker.address}): most often they ran out of memory. To fix: smaller blocks "
         f"(open_sets(..., block_sets=)), fewer features, or more memory a worker; their logs say more. {KEPT}"
+    )
+
+
+def lost_connection(error: BaseException) -> bool:
+    """Whether work ended because the scheduler cannot be reached; Dask has other reasons to cancel."""
+    return isinstance(error, CommClosedError) or "scheduler-connection-lost" in str(error)
+
+
+def given_up(address: str, error: BaseException) -> RuntimeError:
+    """The error for work that the cluster itself cancelled: a graph it cannot read, or somebody who restarted it."""
+    return RuntimeError(
+        f"the cluster at {address} gave this work up ({error}). To fix: see that your own functions and their modules "
+        f"are installed on the scheduler and the workers, and that nobody restarted the cluster. {KEPT}"
     )
 
 

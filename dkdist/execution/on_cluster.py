@@ -36,6 +36,8 @@ def work_on(
             with threadpool_limits(1), checked_workers(client), stage(client, name, blocks_a_task, progress):
                 return go_on()
         except (CancelledError, CommClosedError) as lost:
+            if not failures.lost_connection(lost):
+                raise failures.given_up(address, lost) from lost
             if not failures.wait_for_scheduler(client):
                 raise failures.lost_scheduler(address) from lost
     raise failures.lost_scheduler(address)

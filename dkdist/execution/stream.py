@@ -128,8 +128,10 @@ class _Stream:
         return batch
 
     def _raise(self, future: Any) -> None:
+        """The error of a task, or of what all of them share: Dask then says only that something is lost."""
+        failed = [shared for shared in self.shared if shared.status == "error"]
         try:
-            future.result()
+            (failed or [future])[0].result()
         except KilledWorker as killed:
             raise failures.killed_worker(killed, self.tasks) from None
 
