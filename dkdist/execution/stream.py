@@ -227,10 +227,10 @@ class _Fold(_Stream):
             graph[key] = Task(key, self.step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        self.hand_out(graph, steps, items)
+        self.hand_out(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
     def _tidy(self) -> None:
-        """Let go of items whose step was handed out, and of states that ended and whose successor was handed out."""
+        """Let go of items whose step came later, and of states that ended and whose successor was handed out."""
         for key in list(self.futures):
             name, j = key
             used = j < self.n_steps if name == self.item else j + 1 < self.n_steps and j < self.n_done
