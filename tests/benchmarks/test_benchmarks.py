@@ -60,7 +60,7 @@ def test_the_million_in_small(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.zarr"))
 
 
-@pytest.mark.network
+@pytest.mark.slow
 def test_what_a_cluster_costs(tmp_path: Path) -> None:
     report = run("cluster.py", output=tmp_path / "cluster.json")
     assert report["graph"]["blocks"] == 10_000
