@@ -32,7 +32,7 @@ def test_gram_matrices(tmp_path: Path) -> None:
     assert corr2["z of A, structured"]["mean"] > 0.99
 
 
-@pytest.mark.network
+@pytest.mark.slow
 def test_the_million_in_small(tmp_path: Path) -> None:
     output = tmp_path / "million.json"
     command = [
