@@ -31,9 +31,12 @@ def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> Runti
     )
 
 
+LOST = ("scheduler-connection-lost", "lost dependencies")  # the second is said by a scheduler that is new
+
+
 def lost_connection(error: BaseException) -> bool:
-    """Whether work ended because the scheduler cannot be reached; Dask has other reasons to cancel."""
-    return isinstance(error, CommClosedError) or "scheduler-connection-lost" in str(error)
+    """Whether work ended because the scheduler went away; Dask has other reasons to cancel."""
+    return isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
 
 
 def given_up(address: str, error: BaseException) -> RuntimeError:
