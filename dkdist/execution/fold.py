@@ -29,10 +29,7 @@ from dkdist.execution.run import active_client, run
 __all__ = ["Job", "fold"]
 
 LARGEST_WINDOW = 64
-SEGMENT = (
-    128  # jobs of one graph at least: what a scheduler has to know at a time, and a checkpoint's distance
-)
-LARGEST_SEGMENT = 1024
+SEGMENT = 128  # jobs of one graph, and between two reports of the state
 
 
 def default_window(local: bool = False) -> int:
@@ -62,8 +59,7 @@ def fold(
 
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
     extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
-    ``window`` more steps are done. Without a ``window`` given, there is one block for every thread and two more,
-    as the cluster is at that time.
+    ``window`` more steps are done. Without a ``window`` given it is `default_window`, as the cluster is at that time.
     """
 
     def width() -> int:

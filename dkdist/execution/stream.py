@@ -101,11 +101,13 @@ class _Stream:
         self.ended = as_completed([])
         self.futures: dict[Place, Any] = {}
         self.tasks: dict[Key, GraphNode] = {}
+        self.n_blocks: dict[int, int] = {}
 
     def add_job(self, graph: dict[Key, GraphNode], j: int) -> Place:
         """The task that makes job j's blocks."""
-        key = (self.item, j)
-        graph[key] = self.tasks[key] = job_task(key, TaskRef(self.work), self.blocks, self.jobs[j])
+        key, job = (self.item, j), self.jobs[j]
+        graph[key] = self.tasks[key] = job_task(key, TaskRef(self.work), self.blocks, job)
+        self.n_blocks[j] = len(job.blocks)
         return key
 
     def hand_out(
@@ -140,10 +142,11 @@ class _Stream:
         self.tasks.pop(key, None)
         self.futures.pop(key).release()
 
-    def advance(self, jobs: Sequence[Job]) -> None:
-        """Count the jobs' blocks as done."""
+    def advance(self, j: int) -> None:
+        """Count job j's blocks as done."""
+        n = self.n_blocks.pop(j)
         if self.progress is not None:
-            self.progress.advance(sum(len(job.blocks) for job in jobs))
+            self.progress.advance(n)
 
 
 class Width:
@@ -175,7 +178,7 @@ class _Map(_Stream):
             for future, value in zip(batch, self.client.gather(batch), strict=True):
                 results[future.key[1]] = value
                 self.let_go(future.key)
-                self.advance([self.jobs[future.key[1]]])
+                self.advance(future.key[1])
 
 
 class _Fold(_Stream):
@@ -202,7 +205,7 @@ class _Fold(_Stream):
             self._hand_out(state, width.room(self.n_items - self.n_done, len(self.jobs) - self.n_items))
             reached = 1 + max(future.key[1] for future in self.next_ended())
             for j in range(self.n_done, reached):  # a step that is done has all before it done
-                self.advance([self.jobs[j]])
+                self.advance(j)
             self.n_done = reached
             if reached % LINK == 0 or reached == len(self.jobs):
                 state = self.client.gather(self.futures[self.step_name, reached - 1])
