@@ -92,9 +92,9 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     Notes
     -----
     An epoch makes every block once. A row costs about 1.3 us a decision function at 5000 float32 features.
-    As many blocks are alive as there are threads, and two more; on a cluster twice that. Rows stored in the order of
-    their targets are recognised and up to eight blocks shuffled together, two such batches at a time at least; a store that was
-    shuffled when it was written needs none of that.
+    As many blocks are alive as there are threads, and two more; on a cluster twice that. Rows stored in the
+    order of their targets are recognised and up to eight blocks shuffled together, two such batches at a time at
+    least; a store that was shuffled when it was written needs none of that.
 
     References
     ----------
