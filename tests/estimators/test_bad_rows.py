@@ -189,7 +189,6 @@ def test_a_run_that_was_killed_remembers_what_it_skipped(
     tmp_path: Path, monkeypatch: Any, n_lanes: int
 ) -> None:
     monkeypatch.setattr(dkdist.execution.fold, "SEGMENT", 5)
-    monkeypatch.setattr(dkdist.execution.fold, "LARGEST_SEGMENT", 5)
     monkeypatch.setattr(dkdist.estimators._epochs, "ROUND", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
     X, save, left = forms()[1], Checkpoint.save, [2]

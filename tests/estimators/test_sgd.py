@@ -226,7 +226,6 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
 ) -> None:
     monkeypatch.setattr(dkdist.execution.fold, "SEGMENT", 4)
-    monkeypatch.setattr(dkdist.execution.fold, "LARGEST_SEGMENT", 4)
     monkeypatch.setattr("dkdist.estimators._epochs.ROUND", 2)
     X, _, c = small()
     lazy = da.from_array(X, chunks=(40, -1))
@@ -294,7 +293,7 @@ SCRIPT = """
     from dkdist import IncrementalSGDClassifier
     from dkdist.execution.checkpoint import Checkpoint
     import dkdist.execution.fold
-    dkdist.execution.fold.SEGMENT = dkdist.execution.fold.LARGEST_SEGMENT = 3
+    dkdist.execution.fold.SEGMENT = 3
     die_after, path = int(sys.argv[1]), sys.argv[2]
     save = Checkpoint.save
     def save_and_die(self, *state):
