@@ -1,10 +1,10 @@
 """Folds and maps on a cluster: the client hands out work as results come in, and keeps what must not be lost.
 
 Nothing but the work under way is known to the scheduler. A job is handed out when fewer than a window's width are
-unfinished; results come to the client at once. A fold's state comes to the client after every eight steps, and the
-next step starts from that value: whatever dies, no more than eight steps and the blocks under way are made again.
+unfinished; results come to the client at once. A fold's state comes to the client after every eight jobs, and the
+next step starts from that value: whatever dies, no more than eight jobs and those under way are done again.
 
-    item j     from its recipes alone; at most ``window`` of them unfolded
+    item j     one job, or two where the window has room, from their recipes alone; ``window`` jobs at most are unfolded
     step j     from step j - 1 (or the value that the client has) and item j, wherever item j was made
 """
 
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
@@ -27,7 +29,8 @@ from dkdist.execution.on_cluster import work_on
 from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
 
-LINK = 8  # steps between two states that the client has
+LINK = 8  # jobs between two states that the client has
+PAIR = 2  # jobs a task of a fold: a task costs the scheduler as much time as a small block takes
 TASKS_A_THREAD = 4  # of a map, under way
 REFRESH = 1.0  # seconds
 
@@ -50,7 +53,9 @@ def stream_fold(
     progress: Progress | None,
 ) -> Any:
     """Fold the jobs into ``state``; ``report(state, jobs_done)`` for every state that comes to the client."""
-    done = 0
+    done, size = 0, min(PAIR, window())
+    links = together(jobs, size)
+    prepare, step = partial(_prepare_each, prepare), partial(_step_each, step)
 
     def go_on() -> Any:
         begun = done
@@ -58,13 +63,35 @@ def stream_fold(
         def keep(reached: Any, n: int) -> None:
             nonlocal state, done
             state, done = reached, begun + n
-            report(state, done)
+            report(state, min(done * size, len(jobs)))
 
-        return _Fold(client, blocks, jobs[begun:], prepare, step, label, window, progress).run(state, keep)
+        run = _Fold(client, blocks, links[begun:], prepare, step, label, lambda: -(-window() // size), progress)
+        return run.run(state, keep, LINK // size)
 
     if not len(jobs):
         return state
-    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=len(jobs[0].blocks), progress=progress)
+    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=len(links[0].blocks), progress=progress)
+
+
+def together(jobs: Sequence[Job], size: int) -> list[Job]:
+    """Jobs of ``size`` neighbours each; their extras say how many blocks are whose."""
+    return [
+        Job(
+            tuple(i for job in some for i in job.blocks),
+            tuple((len(job.blocks), job.extra) for job in some),
+        )
+        for some in (jobs[start : start + size] for start in range(0, len(jobs), size))
+    ]
+
+
+def _prepare_each(work: Work, made: Iterator[Any], extras: Sequence[tuple[int, Any]]) -> list[Any]:
+    return [work(islice(made, n), extra) for n, extra in extras]
+
+
+def _step_each(step: Callable[[Any, Any], Any], state: Any, items: Sequence[Any]) -> Any:
+    for item in items:
+        state = step(state, item)
+    return state
 
 
 def stream_map(
@@ -199,15 +226,15 @@ class _Fold(_Stream):
         self.step, self.window, self.step_name = step, window, f"{label}_step-{self.token}"
         self.n_items = self.n_steps = self.n_done = 0
 
-    def run(self, state: Any, report: Report) -> Any:
-        width = Width(self.window)
+    def run(self, state: Any, report: Report, link: int) -> Any:
+        width, self.link = Width(self.window), link
         while self.n_done < len(self.jobs):
             self._hand_out(state, width.room(self.n_items - self.n_done, len(self.jobs) - self.n_items))
             reached = 1 + max(future.key[1] for future in self.next_ended())
             for j in range(self.n_done, reached):  # a step that is done has all before it done
                 self.advance(j)
             self.n_done = reached
-            if reached % LINK == 0 or reached == len(self.jobs):
+            if reached % link == 0 or reached == len(self.jobs):
                 state = self.client.gather(self.futures[self.step_name, reached - 1])
                 self.let_go((self.step_name, reached - 1))
                 report(state, reached)
@@ -222,7 +249,7 @@ class _Fold(_Stream):
         while self.n_steps < self.n_items:
             j, key = self.n_steps, (self.step_name, self.n_steps)
             before = TaskRef((self.step_name, j - 1))
-            if j % LINK == 0:
+            if j % self.link == 0:
                 if self.n_done < j:
                     break  # the state it starts from is still on its way
                 start = (self.step_name, -1 - j)
@@ -230,7 +257,8 @@ class _Fold(_Stream):
             graph[key] = Task(key, self.step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        self.hand_out(graph, steps, [key for key in items if key[1] >= self.n_steps])
+        ends = [key for key in steps if (key[1] + 1) % self.link == 0 or key == steps[-1]]
+        self.hand_out(graph, ends, [key for key in items if key[1] >= self.n_steps])
 
     def _tidy(self) -> None:
         """Let go of items whose step came later, and of states that ended and whose successor was handed out."""
