@@ -1,4 +1,7 @@
-"""Sets in, rows out: lazily for a store, at once for a collection in memory; bad sets refused, or rows of NaN."""
+"""What all embeddings of sets share: one look at the data in `fit`, and rows in `transform`.
+
+Sets in, rows out: lazily for a store, at once for a collection in memory; bad sets refused, or rows of NaN.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._inputs import Sets, block_views, outside_error
-from dkdist.estimators._skipping import attempt, tell_skipped
+from dkdist.estimators._inputs import Sets, Survey, block_views, check_sets, outside_error, survey
+from dkdist.estimators._skipping import attempt, skips, tell_skipped
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.execution.warn import warn
-from dkdist.parameters.divergence import DivergenceParameters, DivergenceSpec
+from dkdist.parameters.domain import Domain
+from dkdist.parameters.embedding import EmbeddingParameters, EmbeddingSpec
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
 
@@ -22,7 +28,35 @@ I64 = NDArray[np.int64]
 FATE = "cannot be embedded and have rows of NaN"
 
 
-def transform_sets(spec: DivergenceSpec, sets: Sets, label: str, *, skip: bool) -> Any:
+class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of embeddings: ``fit`` sets ``spec_`` after one `_look` at the data, ``transform`` is what it says.
+
+    A subclass names its tasks by ``_label`` and has a parameter ``on_error``.
+    """
+
+    _label: str
+    spec_: EmbeddingSpec
+
+    def transform(self, X: Any) -> Any:
+        """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
+        check_is_fitted(self)
+        sets = check_sets(X, self.n_features_in_)
+        return transform_sets(self.spec_, sets, self._label, skip=skips(self))
+
+    def _look(self, sets: Sets, given: Domain | None) -> Survey:
+        """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad."""
+        found = survey(sets, given, skip=skips(self))
+        tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
+        self.n_features_in_ = sets.n_dims
+        self.skipped_ = found.bad
+        return found
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.spec_.n_features
+
+
+def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -> Any:
     """(n_sets, m) float32 rows: a dask array for a store, an ndarray for sets in memory."""
     if isinstance(sets, SampleSets):
         return _in_memory(spec, sets, skip)
@@ -34,7 +68,7 @@ def transform_sets(spec: DivergenceSpec, sets: Sets, label: str, *, skip: bool) 
     return lazy_from_views(function, spec, views, bounds, label, read_bytes)
 
 
-def _in_memory(spec: DivergenceSpec, sets: SampleSets, skip: bool) -> F32:
+def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     parameters = drawn(spec)
     one = np.zeros(1, np.int64)
     checked = attempt(partial(_count_outside, parameters), sets, range(len(sets)), one, skip=skip)
@@ -54,7 +88,7 @@ def _in_memory(spec: DivergenceSpec, sets: SampleSets, skip: bool) -> F32:
     return out
 
 
-def _embed_view(skip: bool, parameters: DivergenceParameters, view: SetStore, first: int) -> F32:
+def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
     lost = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
     positions = range(first, first + len(view))
     made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip)
@@ -64,17 +98,20 @@ def _embed_view(skip: bool, parameters: DivergenceParameters, view: SetStore, fi
     return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
-def _embed(parameters: DivergenceParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
+def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
     outside = _count_outside(parameters, sets, first)
     return parameters.embed(sets), outside
 
 
-def _count_outside(parameters: DivergenceParameters, sets: SampleSets, first: int) -> I64:
+def _count_outside(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> I64:
     """Points of each set outside the bounds seen in fit; `SampleSetError` for sets that cannot be embedded."""
     require_nonnegative_weights(sets, first)
-    outside = parameters.outside(sets)
-    if parameters.spec.domain.fixed and outside.any():
-        raise outside_error(sets, parameters.spec.domain, first)
+    domain = parameters.spec.domain
+    if domain is None:
+        return np.zeros(len(sets), np.int64)
+    outside = domain.outside(sets)
+    if domain.fixed and outside.any():
+        raise outside_error(sets, domain, first)
     return outside
 
 

@@ -78,6 +78,11 @@ def given_domain(given: Any, d: int) -> Domain | None:
     return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
 
 
+def data_domain(found: Survey) -> Domain:
+    """The bounds of the data as a domain: points outside count at its wall."""
+    return Domain(tuple(map(float, found.low)), tuple(map(float, found.high)), fixed=False)
+
+
 @dataclass(frozen=True)
 class Survey:
     """What one pass over some sets has found: the bounds (low, high) of all points, and the bad sets."""

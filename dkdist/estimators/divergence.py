@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._embedding import transform_sets
-from dkdist.estimators._inputs import Sets, check_sets, given_domain, sample_spreads, survey
+from dkdist.estimators._embedding import SetEmbedding
+from dkdist.estimators._inputs import Sets, check_sets, data_domain, given_domain, sample_spreads
 from dkdist.estimators._params import draw_seed, one_of, settled, whole
-from dkdist.estimators._skipping import skips, tell_skipped
 from dkdist.numerics.bandwidth import scott_bandwidth
 from dkdist.numerics.divergences import Divergence, divergence
 from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
@@ -27,7 +24,7 @@ RESOLVED = 0.8  # bandwidth over node spacing from which d^2 is integrated to a 
 ROLE = 0x44495645  # keeps these random numbers apart from others of the same seed
 
 
-class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DivergenceEmbedding(SetEmbedding):
     """Embed sample sets so that squared Euclidean distances between rows are divergences between distributions.
 
     Each set's density is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the
@@ -123,6 +120,8 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     True
     """
 
+    _label = "divergence_embedding"
+
     def __init__(
         self,
         divergence: str | Callable[[Any, Any], Any] = "hellinger",
@@ -150,12 +149,11 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_basis = whole("n_basis", self.n_basis, least=2)
         kappa = divergence(self.divergence)
         lam, w = self._frequency_rule(kappa)
-        skip, sets = skips(self), check_sets(X)
+        sets = check_sets(X)
         structure = self._structure(sets.n_dims)
         given = given_domain(self.domain, sets.n_dims)
-        found = survey(sets, given, skip=skip)
-        domain = given or Domain(tuple(map(float, found.low)), tuple(map(float, found.high)), fixed=False)
-        tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
+        found = self._look(sets, given)
+        domain = given or data_domain(found)
         bandwidth = self._bandwidth(sets, found.bad, domain, structure, n_basis)
         # a kink of kappa is met in single nodes; in one dimension few others average it out
         fold = 2 if not kappa.smooth and (structure == "marginal" or sets.n_dims == 1) else 1
@@ -163,19 +161,7 @@ class DivergenceEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             domain, bandwidth, structure, fold * n_basis, tuple(map(settled, lam)), tuple(map(settled, w))
         )
         self.bandwidth_ = np.array(bandwidth)
-        self.n_features_in_ = sets.n_dims
-        self.skipped_ = found.bad
         return self
-
-    def transform(self, X: Any) -> Any:
-        """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
-        check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_)
-        return transform_sets(self.spec_, sets, "divergence_embedding", skip=skips(self))
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.spec_.n_features
 
     def _frequency_rule(self, kappa: Divergence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         rule = one_of("frequencies", self.frequencies, ("auto", *RULES))

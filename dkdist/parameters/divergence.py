@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from dkdist.numerics.binning import WORTHWHILE, binned_coefficients
 from dkdist.numerics.cosine import ball_terms, tensor_coefficients, term_coefficients
 from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_density, term_table
-from dkdist.numerics.domain import count_outside
 from dkdist.numerics.homogeneous_features import homogeneous_features, n_parts
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.numerics.products import steady_product
@@ -95,11 +94,6 @@ class DivergenceParameters:
 
     def __reduce__(self) -> tuple[Callable[[DivergenceSpec], DivergenceParameters], tuple[DivergenceSpec]]:
         return _draw, (self.spec,)  # plain numbers travel; whoever needs the tables makes them again
-
-    def outside(self, sets: SampleSets) -> I64:
-        """Number of points of each set that lie outside the domain: (n_sets,)."""
-        low, high = self.spec.domain.arrays
-        return count_outside(sets.points, sets.offsets, low, high)  # type: ignore[no-any-return]
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall.

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.numerics.domain import count_outside
+from dkdist.sets import SampleSets
+
 F32 = NDArray[np.float32]
+I64 = NDArray[np.int64]
 
 LEAST_WIDTH = 1e-37  # a dimension this narrow is flat: 1 / width would overflow float32
 
@@ -37,3 +41,8 @@ class Domain:
         width = np.array(self.high) - np.array(self.low)
         wide = width > LEAST_WIDTH
         return low, np.divide(1, width, out=np.zeros_like(width), where=wide).astype(np.float32)
+
+    def outside(self, sets: SampleSets) -> I64:
+        """Number of points of each set that lie outside the box: (n_sets,)."""
+        low, high = self.arrays
+        return count_outside(sets.points, sets.offsets, low, high)  # type: ignore[no-any-return]

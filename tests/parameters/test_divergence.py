@@ -154,7 +154,7 @@ def test_domains_of_any_width(width):
 
 def test_points_outside_are_counted_set_by_set():
     sets = SampleSets.from_arrays([[[0.5, 0.5]], [[-0.1, 0.5], [0.5, 1.1], [1, 0]], [[2, 2], [0, 0]]])
-    assert spec_of("tensor", 2).draw().outside(sets).tolist() == [0, 2, 1]
+    assert spec_of("tensor", 2).domain.outside(sets).tolist() == [0, 2, 1]
 
 
 def test_too_fine_a_bandwidth_is_refused_with_the_number_of_coefficients():

@@ -1,0 +1,45 @@
+"""What every embedding of sample sets is made of: a record of plain numbers, and the tables drawn from it.
+
+A specification can be compared, hashed, stored as JSON and sent in a graph; ``draw`` makes the tables it stands
+for, the same in every process. A set's row depends on that set alone, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.parameters.domain import Domain
+from dkdist.sets import SampleSets
+
+
+class EmbeddingParameters(Protocol):
+    """Drawn tables of a specification; immutable, shared by all blocks."""
+
+    @property
+    def spec(self) -> EmbeddingSpec:
+        """What these tables were drawn from."""
+
+    def embed(self, sets: SampleSets) -> NDArray[np.float32]:
+        """Rows of the embedding: (n_sets, m) float32."""
+
+
+class EmbeddingSpec(Protocol):
+    """What defines an embedding, in plain numbers (a frozen dataclass)."""
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+
+    @property
+    def domain(self) -> Domain | None:
+        """The box that the points must lie in; None if they may lie anywhere."""
+
+    def draw(self) -> EmbeddingParameters:
+        """The tables of this embedding; drawn once in a process."""
