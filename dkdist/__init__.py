@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
+    from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.store_care import compact, verify_sets
     from dkdist.sets import SampleSetError, SampleSets
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ArrayReader": "dkdist.store",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
+    "OnePassSearch": "dkdist.estimators.search",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -64,6 +66,7 @@ __all__ = [
     "IncrementalRidgeClassifier",
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
+    "OnePassSearch",
     "RandomFourierFeatures",
     "SampleSetError",
     "SampleSets",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -93,7 +96,31 @@ class Survey:
     reason: str
 
 
+_REMEMBERED: ContextVar[dict[Any, Survey] | None] = ContextVar("surveys", default=None)
+
+
+@contextmanager
+def remembered_surveys() -> Iterator[None]:
+    """Within it, several embeddings of the same sets share one look at them."""
+    token = _REMEMBERED.set({})
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
+
+
 def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
+    """`_survey`, or what it found before where that is remembered."""
+    memory = _REMEMBERED.get()
+    if memory is None:
+        return _survey(sets, domain, skip=skip)
+    key = id(sets), domain, skip
+    if key not in memory:
+        memory[key] = _survey(sets, domain, skip=skip)
+    return memory[key]
+
+
+def _survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
     """Read and check every set: one pass over the data, in blocks.
 
     Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
@@ -103,7 +130,7 @@ def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
         found = [_survey_block(skip, sets, (0, domain))]
     else:
         views, bounds, read_bytes = block_views(sets, row_bytes=0)
-        blocks = source_blocks([_Unread(view) for view in views], bounds, read_bytes)
+        blocks = source_blocks([Unread(view) for view in views], bounds, read_bytes)
         extras = [(int(a), domain) for a in bounds[:-1]]
         found = collect(blocks, partial(_survey_block, skip), extras, label="survey")
     bad = np.concatenate([part.bad for part in found])
@@ -115,7 +142,7 @@ def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
 
 
 @dataclass(frozen=True)
-class _Unread:
+class Unread:
     """A view as a block: whoever uses the block reads it, and can tell which of its sets cannot be read."""
 
     view: SetStore

@@ -76,6 +76,13 @@ def tiles(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
         yield tuple(array[a : a + TILE] for array in arrays)
 
 
+def add_rows(to: Statistics, X: F, y: F64, centre: bool) -> Statistics:
+    """The sums with rows X (n, D) and their targets y (n, k) more; ``to``'s own matrix is added to."""
+    for T, u in tiles(X, y):
+        to = _added(to, T, u, centre)
+    return to
+
+
 def _added(to: Statistics, T: F, y: F64, centre: bool) -> Statistics:
     """The sums with a tile more; ``to``'s own matrix is added to (it belongs to the caller alone)."""
     shift = to.shift

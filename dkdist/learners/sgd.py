@@ -184,7 +184,8 @@ def added(common: State, lanes: Sequence[State]) -> F64:
     return np.asarray(common.sums + np.sum([lane.sums - common.sums for lane in lanes], axis=0))
 
 
-def _fit(objective: Objective, state: State, batch: Batch) -> State:
+def learn(objective: Objective, state: State, batch: Batch) -> State:
+    """Fit the batch's training rows; whether the model stays bounded is for the caller to see."""
     if len(batch.order) == 0:
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
@@ -195,8 +196,12 @@ def _fit(objective: Objective, state: State, batch: Batch) -> State:
     )  # fmt: skip
     if not objective.average:
         W, B = w, b
-    after = State(w, b, W, B, np.asarray(n, np.int64), state.sums)
-    if not _bounded(after, batch.X[batch.order[-PROBE_ROWS:]]):
+    return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
+
+
+def _fit(objective: Objective, state: State, batch: Batch) -> State:
+    after = learn(objective, state, batch)
+    if len(batch.order) and not _bounded(after, batch.X[batch.order[-PROBE_ROWS:]]):
         raise _diverged(objective.eta0)
     return after
 

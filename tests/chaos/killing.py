@@ -41,7 +41,9 @@ class Killer:
         while not self._stop.wait(self._every):
             cluster = self._client.cluster
             nannies = list(cluster.workers.values())
-            up = [nanny for nanny in nannies if nanny.status is Status.running]  # one that starts a worker gives up
+            up = [
+                nanny for nanny in nannies if nanny.status is Status.running
+            ]  # one that starts a worker gives up
             if len(cluster.scheduler.workers) == len(up) == len(nannies):  # the last one killed was replaced
                 pids = sorted(nanny.pid for nanny in nannies)
                 os.kill(int(self._rng.choice(pids)), signal.SIGKILL)
