@@ -25,19 +25,20 @@ from dkdist.execution.mapping import collect
 from dkdist.execution.plan import plan_fold
 from dkdist.execution.resources import resources
 from dkdist.execution.tree import tree_sum
-from dkdist.learners.ridge import centred, solve
+from dkdist.learners.ridge import centred, of_targets_plus, solve
 from dkdist.learners.rivals import (
     Linear,
     Race,
-    Rival,
+    Rivals,
     accumulate_leaves,
     held_out_values,
     merge_leaves,
+    one_of,
     prepare_leaves,
     step_all,
 )
 from dkdist.learners.rows import Rows, blocks_to_mix
-from dkdist.learners.sgd import State, signs, step_size
+from dkdist.learners.sgd import Objective, State, signs, step_size
 
 SAMPLE_ROWS = 1024  # rows that the default step of SGD is estimated from
 RIDGE_JOBS, LEVELS, WAITING = 16, 4, 4  # tasks that sum statistics, levels of their tree, sums that wait
@@ -82,13 +83,26 @@ def _train_sgd(
     )  # fmt: skip
     epochs = [course.lanes(epoch)[0] for epoch in range(n_epochs)]
     steps = _steps(features, blocks, candidates, problem.seed)
-    rivals, starts = [], []
+    groups: dict[Any, list[tuple[Candidate, Objective]]] = {}
     for candidate in candidates:
-        objective = candidate.learner._objective(steps[candidate.leaf, candidate.learner.loss], n_classes)
-        if candidate.learner.eta0 != "auto":
-            objective = replace(objective, eta0=float(candidate.learner.eta0))
-        rivals.append(Rival(candidate.leaf, objective, candidate.learner.n_epochs * len(epochs[0])))
-        starts.append(State.start(objective.n_outputs, field.widths[candidate.leaf], dtype))
+        step = candidate.learner.eta0
+        step = steps[candidate.leaf, candidate.learner.loss] if step == "auto" else float(step)
+        objective = candidate.learner._objective(step, n_classes)
+        alike = replace(objective, eta0=0.0, alpha=0.0)
+        groups.setdefault((candidate.leaf, alike, candidate.learner.n_epochs), []).append(
+            (candidate, objective)
+        )
+    rivals = [
+        Rivals(
+            leaf, alike, np.array([own.eta0 for _, own in members]), np.array([own.alpha for _, own in members]),
+            epochs_each * len(epochs[0]),
+        )
+        for (leaf, alike, epochs_each), members in groups.items()
+    ]  # fmt: skip
+    starts = [
+        State.start(len(some.alpha) * some.objective.n_outputs, field.widths[some.leaf], dtype)
+        for some in rivals
+    ]
     state_bytes = 8 * sum(start.coef.nbytes for start in starts)
     plan = plan_fold(
         blocks, what="search, SGD", passes=n_epochs, waiting=4 * course.n_mixed, state_bytes=state_bytes
@@ -99,7 +113,11 @@ def _train_sgd(
             partial(step_all, rivals), Race(0, tuple(starts)), label="search",
             blocks_per_job=course.n_mixed, progress=progress,
         )  # fmt: skip
-    return [(c, _sgd_models(c, state)) for c, state in zip(candidates, race.states, strict=True)]
+    return [
+        (candidate, _sgd_models(candidate, one_of(state, i, objective.n_outputs)))
+        for state, members in zip(race.states, groups.values(), strict=True)
+        for i, (candidate, objective) in enumerate(members)
+    ]
 
 
 def _targets(candidates: Sequence[Candidate], problem: Problem) -> tuple[NDArray[Any], int]:
@@ -163,11 +181,12 @@ def _train_ridge(
         sums = _sums(field, leaves, wanted, y - offset, problem)
         for candidate in members:
             centre = bool(candidate.learner.fit_intercept)
-            equations = centred(sums[candidate.leaf, centre], centre)
+            found_sums = sums[candidate.leaf, centre]
+            equations = centred(found_sums if centre else of_targets_plus(found_sums, offset), centre)
             models = []
             for alpha in candidate.learner._checked_alphas():
                 w, b = solve(equations, float(alpha))
-                models.append(_linear(candidate.leaf, w.T, b + offset))
+                models.append(_linear(candidate.leaf, w.T, b + offset if centre else b))
             found.append((candidate, models))
     return found
 

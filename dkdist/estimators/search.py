@@ -13,6 +13,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist.estimators._epochs import HELD_OUT
 from dkdist.estimators._inputs import remembered_surveys
 from dkdist.estimators._learning import as_classes, draw_seed
 from dkdist.estimators._search_field import Field, source
@@ -155,7 +156,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     def _problem(self, y: NDArray[Any]) -> Problem:
         seed = draw_seed(self.random_state)
         classes, index = as_classes(y) if is_classifier(self.estimator) else (None, None)
-        held_out = choose_held_out(len(y), self.validation_fraction, (seed,), index)
+        held_out = choose_held_out(len(y), self.validation_fraction, (seed, HELD_OUT), index)
         targets = y.astype(np.float64) if index is None else index
         if not np.isfinite(targets).all():
             raise ValueError(f"target {int(np.argmin(np.isfinite(targets)))} of y is not finite")

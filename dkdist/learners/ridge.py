@@ -130,6 +130,11 @@ def about(s: Statistics, shift: F64, into: F64 | None = None) -> Statistics:
     return replace(s, shift=shift, sum_z=left, zz=zz, zy=s.zy + np.outer(d, s.sum_y))
 
 
+def of_targets_plus(s: Statistics, offset: F64) -> Statistics:
+    """The sums about targets y + offset; y^2 is left out, which no solution needs."""
+    return replace(s, sum_y=s.sum_y + s.n * offset, zy=s.zy + np.outer(s.sum_z, offset))
+
+
 @dataclass(frozen=True)
 class Centred:
     """C (upper triangle) and c of the normal equations, with the means they are about."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dkdist.learners.ridge import Statistics, add_rows, merge
 from dkdist.learners.rows import Rows, checked, without
-from dkdist.learners.sgd import Batch, Objective, State, learn, prepare
+from dkdist.learners.sgd import Batch, Objective, State, learn
 
 Leaves = Iterator[tuple[int, Any]]
 Features = Callable[[Any, int, NDArray[np.bool_] | None], Leaves]
@@ -24,17 +24,19 @@ Features = Callable[[Any, int, NDArray[np.bool_] | None], Leaves]
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A model in the making: on which features, to what end, and for how many batches."""
+class Rivals:
+    """Models that differ in step and penalty alone, (k,) each: they share rows, loss and number of batches."""
 
     leaf: int
     objective: Objective
+    eta0: NDArray[np.float64]
+    alpha: NDArray[np.float64]
     n_batches: int
 
 
 @dataclass(frozen=True)
 class Race:
-    """How far all are: batches done, and the state of every rival."""
+    """How far all are: batches done, and for each `Rivals` their states side by side."""
 
     done: int
     states: tuple[State, ...]
@@ -43,27 +45,41 @@ class Race:
 def prepare_leaves(
     features: Features, dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows
 ) -> dict[int, Batch]:
-    """The batch of every leaf, in one shuffled order; blocks that are mixed are made one at a time."""
-    made: dict[int, list[Any]] = {}
-    for block, start in zip(blocks, rows.starts, strict=True):
+    """The batch of every leaf, in one shuffled order; features are checked while they are in the cache."""
+    made: dict[int, list[tuple[NDArray[Any], NDArray[np.int64]]]] = {}
+    for block, (start, here) in zip(blocks, rows.parts(), strict=True):
         for leaf, X in features(block, start, None):
-            made.setdefault(leaf, []).append(X)
+            X, bad = checked(X, dtype, start, (here.stop - here.start, X.shape[1]), skip=rows.skip)
+            made.setdefault(leaf, []).append((X, here.start + bad))
         del block
+    order, held = rows.order()
     batches = {}
     for leaf in list(made):
-        parts = made.pop(leaf)
-        own = replace(rows, n_features=parts[0].shape[1])
-        batches[leaf] = prepare(dtype, iter(parts), own)
+        parts, lost = zip(*made.pop(leaf), strict=True)
+        bad = np.concatenate(lost)
+        X = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        batches[leaf] = Batch(X, rows.targets, without(order, bad), without(held, bad))
     return batches
 
 
-def step_all(rivals: Sequence[Rival], race: Race, batches: dict[int, Batch]) -> Race:
-    """Every rival that is not done yet learns from the batch of its own features."""
+def step_all(rivals: Sequence[Rivals], race: Race, batches: dict[int, Batch]) -> Race:
+    """All models that are not done yet learn from the batch of their own features."""
     states = tuple(
-        learn(rival.objective, state, batches[rival.leaf]) if race.done < rival.n_batches else state
-        for rival, state in zip(rivals, race.states, strict=True)
+        learn(some.objective, state, batches[some.leaf], some.eta0, some.alpha)
+        if race.done < some.n_batches
+        else state
+        for some, state in zip(rivals, race.states, strict=True)
     )
     return Race(race.done + 1, states)
+
+
+def one_of(state: State, i: int, n_outputs: int) -> State:
+    """The i-th of the models side by side in a state."""
+    own = slice(i * n_outputs, (i + 1) * n_outputs)
+    return replace(
+        state, coef=state.coef[own], intercept=state.intercept[own], mean_coef=state.mean_coef[own],
+        mean_intercept=state.mean_intercept[own],
+    )  # fmt: skip
 
 
 Sums = dict[tuple[int, bool], Statistics]

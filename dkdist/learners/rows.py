@@ -46,6 +46,11 @@ class Rows:
             here, stop = stop, stop + size
             yield start, slice(here, stop)
 
+    def order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The training rows, shuffled as the seed says, and the held-out ones."""
+        order = np.random.default_rng(self.seed).permutation(self.n_rows)
+        return order[~self.held_out[order]], np.flatnonzero(self.held_out)
+
 
 def checked(
     block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
