@@ -196,7 +196,9 @@ def test_features_instead_of_sets(data: Any, lazy: bool) -> None:
     on_rows = dk.OnePassSearch(pipeline(FEATURES, SGD), grid, 0.2, random_state=3, refit=False)
     found = on_rows.fit(da.from_array(A, chunks=(128, -1)) if lazy else A, y).cv_results_["mean_test_score"]
     expected = search(grid=grid, refit=False).fit(sets, y).cv_results_["mean_test_score"]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)  # held-out rows are multiplied in blocks of their own
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-6
+    )  # held-out rows are multiplied in blocks of their own
 
 
 def test_a_learner_without_features_of_its_own(data: Any) -> None:
