@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dkdist.numerics.cosine import _total, _weights
-from dkdist.numerics.elementary import f32
+from dkdist.numerics.cosine import TILE, _total, _weights
+from dkdist.numerics.elementary import f32, i32
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -42,19 +42,29 @@ def histograms(
     return out
 
 
+@njit(nogil=True, fastmath={"nnan", "ninf", "nsz"}, forceinline=True)  # a division stays one
+def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: ignore[no-untyped-def]
+    """The cells of the m points from ``first`` on."""
+    cell[:] = i32(0)
+    for j in range(column, column + dims):
+        for i in range(m):
+            place = (float(points[first + i, j]) - low[j]) * n_bins / width[j]
+            cell[i] = cell[i] * i32(n_bins) + i32(min(max(place, 0.0), n_bins - 1.0))
+
+
 @njit(nogil=True, cache=True)
 def _histograms(points, spans, weights, weighted, low, width, n_bins, dims, column, out):  # type: ignore[no-untyped-def]
     n_cells = out.shape[1]
     mass = np.empty(n_cells)  # float64: counts of any size are exact
+    cell = np.empty(TILE, i32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         mass[:] = 0.0
-        for i in range(start, stop):
-            cell = 0
-            for j in range(column, column + dims):
-                place = (float(points[i, j]) - low[j]) * n_bins / width[j]
-                cell = cell * n_bins + int(min(max(place, 0.0), n_bins - 1.0))
-            mass[cell] += weights[i] if weighted else 1.0
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _cells(points, first, m, low, width, n_bins, dims, column, cell)
+            for i in range(m):
+                mass[cell[i]] += weights[first + i] if weighted else 1.0
         share = n_cells / _total(weights, weighted, start, stop)
         for k in range(n_cells):
             out[s, k] = f32(mass[k] * share)

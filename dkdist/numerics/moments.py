@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dkdist.numerics.cosine import TILE, _add_products, _shares, _total, _weights
-from dkdist.numerics.elementary import f32
+from dkdist.numerics.elementary import SUM, f32
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -36,21 +36,31 @@ def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: 
 @njit(nogil=True, cache=True)
 def _moments(points, offsets, weights, weighted, centre, inverse, degree, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    mean = np.empty(d)
+    mean, w = np.empty(d), np.empty(TILE)
     for s in range(len(out)):
         start, stop = offsets[s], offsets[s + 1]
         total = _total(weights, weighted, start, stop)
         mean[:] = 0.0
-        for i in range(start, stop):
-            w = float(weights[i]) if weighted else 1.0
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            for i in range(m):
+                w[i] = weights[first + i] if weighted else 1.0
             for j in range(d):
-                mean[j] += w * (float(points[i, j]) - centre[j])
+                mean[j] += _weighted_sum(points, first, m, j, centre[j], w)
         for j in range(d):
             mean[j] /= total
             out[s, j] = f32(mean[j] * inverse[j])
         if degree == 2:
             mean += centre
             _covariance(points, start, stop, weights, weighted, total, mean, inverse, out[s, d:])
+
+
+@njit(nogil=True, fastmath=SUM, forceinline=True)
+def _weighted_sum(points, first, m, j, centre, w):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(m):
+        total += w[i] * (float(points[first + i, j]) - centre)
+    return total
 
 
 @njit(nogil=True, forceinline=True)

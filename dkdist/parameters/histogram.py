@@ -89,6 +89,8 @@ class HistogramParameters:
                 )
                 cells = density.shape[1]
                 shares = np.full(cells, 1 / cells)
-                homogeneous_features(density, shares, self._frequencies, self._masses, out[tile], column)
+                homogeneous_features(
+                    density, shares, self._frequencies, self._masses, out[tile], column, floor=0
+                )
                 column += parts * cells
         return out

@@ -254,3 +254,24 @@ def test_graph_keys_name_what_is_computed(case, path):
     name = next(name for name in RESOLUTION if name in embedding.get_params())
     other = clone(embedding).set_params(**{name: RESOLUTION[name](getattr(embedding, name))}).fit(sets)
     assert fitted.transform(store).name != other.transform(store).name
+
+
+def test_a_bad_set_costs_itself_alone(case):
+    embedding, sets = case
+    weights = np.ones(sets.n_points, np.float32)
+    clean = dk.SampleSets(sets.points, sets.offsets, weights)
+    weights = weights.copy()
+    weights[sets.offsets[3]] = -1
+    spoilt = dk.SampleSets(sets.points, sets.offsets, weights)
+    with pytest.raises(dk.SampleSetError, match="set 3"):
+        clone(embedding).fit(spoilt)
+    with pytest.raises(dk.SampleSetError, match="set 3"):
+        clone(embedding).fit(clean).transform(spoilt)
+    fitted = clone(embedding).set_params(on_error="skip").fit(clean)
+    with pytest.warns(UserWarning, match=r"1 bad set\(s\) cannot be embedded and have rows of NaN: 3"):
+        rows = fitted.transform(spoilt)
+    others = np.arange(N_SETS) != 3
+    assert np.isnan(rows[3]).all()
+    np.testing.assert_array_equal(rows[others], fitted.transform(clean)[others])
+    with pytest.warns(UserWarning, match="left out of fit"):
+        assert clone(fitted).fit(spoilt).skipped_.tolist() == [3]
