@@ -45,9 +45,8 @@ class CoefficientSpec:
     def __post_init__(self) -> None:
         if self.structure == "tensor" and np.prod(self.degrees, dtype=float) > MOST_COEFFICIENTS:
             raise ValueError(
-                f"a set would have {' x '.join(map(str, self.degrees))} cosine coefficients, more than "
-                f"{MOST_COEFFICIENTS}: raise the bandwidth or lower n_basis, whichever sets their number, or use "
-                "structure='marginal'"
+                f"{' x '.join(map(str, self.degrees))} cosine coefficients a set are more than {MOST_COEFFICIENTS}: "
+                "raise the bandwidth or lower n_basis, whichever sets their number, or use structure='marginal'"
             )
 
     @property

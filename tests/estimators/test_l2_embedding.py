@@ -174,7 +174,7 @@ def test_large_sets_go_through_a_grid():
         ({"index_set": ("sobolev", "1")}, "must be a positive number"),
         ({"index_set": 3}, "index_set must be one of"),
         ({"structure": "full"}, "structure must be one of"),
-        ({"n_basis": 2000}, "2000 x 2000 cosine coefficients, .* lower n_basis"),
+        ({"n_basis": 2000}, "2000 x 2000 cosine coefficients .* lower n_basis"),
         ({"on_error": "ignore"}, "on_error must be one of"),
         ({"domain": (1, 0)}, "domain must have finite low < high"),
     ],
