@@ -1,10 +1,13 @@
 """Speed and accuracy of the main road, printed as tables.
 
-    python benchmarks/speed.py [embedding] [road] [memory] [--quick] [--output results.json]
+    python benchmarks/speed.py [embedding] [rivals] [road] [memory] [--quick] [--output results.json]
 
 embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d
             basis), the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain
             NumPy (n_e = 4000 Monte Carlo points, M = 5 random frequencies, iid features) timed in the same run
+
+rivals      microseconds a set of the other embeddings (d = 2, n = 200) on one thread, and of their plain float64 NumPy,
+            best of interleaved runs; the largest difference of a row, relative to the longest row
 
 road        from a store to a fitted SGD model (five epochs) on the cores of this machine, against the same
             numerics without store or graph: two threads make features, the main thread takes the steps
@@ -31,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from machine import describe_machine
+from rivals import RIVALS
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
@@ -168,6 +172,42 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+# ---------------------------------------------------------------------------------------------- rivals
+
+
+def bench_rivals(quick: bool) -> list[dict[str, Any]]:
+    n_sets, n_few, step, repeats = (512, 64, 512, 5) if quick else (4096, 256, 512, 25)
+    sets = mixture_sets(n_sets, 200, 2)
+    few = [sets[i].astype(np.float64) for i in range(n_few)]
+    rows = []
+    for name, (embedding, in_numpy) in RIVALS.items():
+        fitted = embedding.fit(sets)
+        embed, plain = fitted.spec_.draw().embed, in_numpy(fitted)
+        times = []
+        with threadpool_limits(1):
+            embed(sets[:step])
+            for _ in range(repeats):
+                start = time.perf_counter()
+                for a in range(0, n_sets, step):
+                    embed(sets[a : a + step])
+                middle = time.perf_counter()
+                expected = np.array([plain(x) for x in few])
+                times.append(((middle - start) / n_sets, (time.perf_counter() - middle) / n_few))
+        ours, theirs = np.min(times, axis=0) * 1e6
+        norm = np.linalg.norm(expected, axis=1).max()
+        error = float(np.linalg.norm(embed(sets[:n_few]) - expected, axis=1).max() / norm)
+        rows.append({"name": name, "features": expected.shape[1], "us": ours, "numpy_us": theirs,
+                     "ratio": theirs / ours, "error": error, "target": 10})  # fmt: skip
+    print("one thread, d = 2, n = 200, 10 functions or bins a dimension; target: 10 x NumPy")
+    print(f"  {'embedding':<26} features  us/set  NumPy us/set  ratio  error of a row")
+    for r in rows:
+        print(
+            f"  {r['name']:<26} {r['features']:>8} {r['us']:>7.2f} {r['numpy_us']:>13.1f} {r['ratio']:>6.0f}"
+            f" {r['error']:>15.1e}"
+        )
+    return rows
+
+
 # ---------------------------------------------------------------------------------------------- the whole road
 
 
@@ -291,6 +331,7 @@ def bench_memory(quick: bool) -> dict[str, Any]:
 
 PARTS: dict[str, Callable[[bool], Any]] = {
     "embedding": bench_embedding,
+    "rivals": bench_rivals,
     "road": bench_road,
     "memory": bench_memory,
 }

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
+    from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
+    from dkdist.estimators.l2 import L2Embedding
     from dkdist.estimators.model_file import load_model, save_model
+    from dkdist.estimators.moments import MomentEmbedding
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
@@ -36,6 +39,9 @@ _HOMES = {
     "ArrayReader": "dkdist.store",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "OnePassSearch": "dkdist.estimators.search",
+    "HistogramEmbedding": "dkdist.estimators.histogram",
+    "L2Embedding": "dkdist.estimators.l2",
+    "MomentEmbedding": "dkdist.estimators.moments",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -62,10 +68,13 @@ _HOMES = {
 __all__ = [
     "ArrayReader",
     "DivergenceEmbedding",
+    "HistogramEmbedding",
     "IncrementalRidge",
     "IncrementalRidgeClassifier",
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
+    "L2Embedding",
+    "MomentEmbedding",
     "OnePassSearch",
     "RandomFourierFeatures",
     "SampleSetError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from dkdist.estimators._skipping import attempt
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import source_blocks
 from dkdist.execution.mapping import collect
-from dkdist.numerics.bandwidth import spreads
+from dkdist.numerics.bandwidth import moments, spreads
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets, require_nonnegative_weights
 from dkdist.store import SetStore
@@ -27,6 +27,8 @@ SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
 
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 Sets = SampleSets | SetStore
 
 
@@ -191,8 +193,20 @@ def spread_runs(n: int, n_runs: int, length: int) -> NDArray[np.int64]:
     return np.unique((starts[:, None] + np.arange(min(n, length))).ravel())
 
 
-def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`spreads` of up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
+def sample_spreads(sets: Sets, bad: I64) -> tuple[F64, F64]:
+    """`spreads` of sampled sets."""
+    std, size = zip(*_of_sample(_spreads, sets, bad), strict=True)
+    return np.concatenate(std), np.concatenate(size)
+
+
+def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
+    """Means and variances (n, d) of sampled sets."""
+    mean, variance = zip(*_of_sample(_moments, sets, bad), strict=True)
+    return np.concatenate(mean), np.concatenate(variance)
+
+
+def _of_sample(work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64) -> list[Any]:
+    """``work`` on up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
 
     This is what data-driven choices look at.
     """
@@ -202,11 +216,13 @@ def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float
     count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(SAMPLE_SETS, len(kept))))
     chosen = spread_runs(len(kept), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))
     positions = chosen if good is None else good[chosen]
-    none = np.empty((0, sets.n_dims)), np.empty(0)
-    made = attempt(_spreads, kept[chosen], positions, none, skip=False)
-    std, size = zip(*made.results, strict=True)
-    return np.concatenate(std), np.concatenate(size)
+    return attempt(work, kept[chosen], positions, None, skip=False).results
 
 
-def _spreads(sets: SampleSets, first: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
     return spreads(sets.points, sets.offsets, sets.weights)
+
+
+def _moments(sets: SampleSets, first: int) -> tuple[F64, F64]:
+    mean, variance, _ = moments(sets.points, sets.offsets, sets.weights)
+    return mean, variance

@@ -26,6 +26,9 @@ Arrays = dict[str, NDArray[Any]]
 
 ESTIMATORS = {
     "DivergenceEmbedding": "dkdist.estimators.divergence",
+    "HistogramEmbedding": "dkdist.estimators.histogram",
+    "L2Embedding": "dkdist.estimators.l2",
+    "MomentEmbedding": "dkdist.estimators.moments",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -38,6 +41,9 @@ RECORDS = {
     "DivergenceSpec": "dkdist.parameters.divergence",
     "Domain": "dkdist.parameters.domain",
     "FourierSpec": "dkdist.parameters.fourier",
+    "HistogramSpec": "dkdist.parameters.histogram",
+    "L2Spec": "dkdist.parameters.l2",
+    "MomentSpec": "dkdist.parameters.moments",
     "Objective": "dkdist.learners.sgd",
     "State": "dkdist.learners.sgd",
 }

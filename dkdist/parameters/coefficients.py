@@ -42,6 +42,13 @@ class CoefficientSpec:
     degrees: tuple[float, ...]
     order: float = 2.0
 
+    def __post_init__(self) -> None:
+        if self.structure == "tensor" and np.prod(self.degrees, dtype=float) > MOST_COEFFICIENTS:
+            raise ValueError(
+                f"{' x '.join(map(str, self.degrees))} cosine coefficients a set are more than {MOST_COEFFICIENTS}: "
+                "raise the bandwidth or lower n_basis, whichever sets their number, or use structure='marginal'"
+            )
+
     @property
     def exponents(self) -> I64:
         """The degrees a of each coefficient: (n_coefficients, d)."""
@@ -103,11 +110,6 @@ def _draw(spec: CoefficientSpec) -> Coefficients:
 def _tensor(spec: CoefficientSpec) -> Compute:
     low, scale = spec.domain.low_and_scale
     degrees = tuple(map(int, spec.degrees))
-    if np.prod(degrees) > MOST_COEFFICIENTS:
-        raise ValueError(
-            f"a set would have {' x '.join(map(str, degrees))} cosine coefficients, more than {MOST_COEFFICIENTS}: "
-            "raise the bandwidth, or use structure='marginal'"
-        )
     worthwhile = WORTHWHILE.get(spec.domain.n_dims)
 
     def compute(sets: SampleSets, spans: I64) -> F32:
