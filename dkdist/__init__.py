@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
     from dkdist.estimators.importing import import_sets
+    from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
@@ -39,6 +40,7 @@ _HOMES = {
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
     "IncrementalSGDClassifier": "dkdist.estimators.sgd",
     "IncrementalSGDRegressor": "dkdist.estimators.sgd",
+    "MeanEmbedding": "dkdist.estimators.mean",
     "SampleSetError": "dkdist.sets",
     "SampleSets": "dkdist.sets",
     "SetStore": "dkdist.store",
@@ -64,6 +66,7 @@ __all__ = [
     "IncrementalRidgeClassifier",
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
+    "MeanEmbedding",
     "RandomFourierFeatures",
     "SampleSetError",
     "SampleSets",

@@ -26,6 +26,7 @@ Arrays = dict[str, NDArray[Any]]
 
 ESTIMATORS = {
     "DivergenceEmbedding": "dkdist.estimators.divergence",
+    "MeanEmbedding": "dkdist.estimators.mean",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -38,7 +39,9 @@ RECORDS = {
     "DivergenceSpec": "dkdist.parameters.divergence",
     "Domain": "dkdist.parameters.domain",
     "FourierSpec": "dkdist.parameters.fourier",
+    "GridMeanSpec": "dkdist.parameters.mean",
     "Objective": "dkdist.learners.sgd",
+    "RandomMeanSpec": "dkdist.parameters.mean",
     "State": "dkdist.learners.sgd",
 }
 
