@@ -2,7 +2,7 @@
 
 Cody-Waite range reduction followed by minimax polynomials (the classic Cephes single-precision ones).
 Errors stay below 2 units in the last place of float32 (absolute 1.2e-7 for sine and cosine of phases up to
-1e5, 1.8e-7 for cospi).
+1e5, 1.8e-7 for cospi and sincospi).
 
 ``LOOP`` are the floating-point freedoms given to elementwise loops: fused multiply-add, no NaN or infinity.
 ``reassoc`` is left out on purpose: it would undo the two-part constants of the range reduction. ``SUM``
@@ -93,7 +93,7 @@ def cospi(u):  # type: ignore[no-untyped-def]
 @njit(fastmath=LOOP, forceinline=True)
 def sincospi(v):  # type: ignore[no-untyped-def]
     """(sin pi v, cos pi v) of a float32: phases in half turns are reduced without rounding, so for any |v| < 2^31."""
-    k = np.floor(f32(v) + _HALF)
+    k = np.rint(f32(v))
     r = f32(v) - k
     sign = i32((i32(k) << i32(31)) ^ i32(0x3F800000)).view(f32)
     z = r * r

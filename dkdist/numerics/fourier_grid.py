@@ -84,18 +84,25 @@ def _images(widths: F64, L: F64, sigma: float) -> tuple[float, float]:
 def _frequencies(L: F64, sigma: float, eps: float, most: int) -> tuple[F64, F64]:
     """(|w_k|, weight of k) of the frequencies in rising order: at least ``most``, or all that weigh anything."""
     step = 2 * np.pi / L[L > 0]
-    d = len(step)
-    if d == 0:
+    if len(step) == 0:
         return np.zeros(1), np.ones(1)
-    ball = np.pi ** (d / 2) / gamma(d / 2 + 1)
-    # the cells of the frequencies in this ball cover one of the volume of ``most`` cells
-    reach = (most * np.prod(step) / ball) ** (1 / d) + np.sqrt((step**2).sum())
+    reach = min(_reach(np.sort(step)[:d], most) for d in range(1, len(step) + 1))
     reach = min(reach, np.sqrt(2 * np.log(1e4 / eps)) / sigma)
     axes = [s * np.arange(-int(reach / s), int(reach / s) + 1) for s in step]
     square = sum(np.meshgrid(*[a**2 for a in axes], indexing="ij", sparse=True), start=np.zeros(()))
     radius = np.sqrt(np.sort(square[square <= reach**2]))
     height = float(np.prod(np.sqrt(2 * np.pi) * sigma / L[L > 0]))
     return radius, height * np.exp(-((radius * sigma) ** 2) / 2)
+
+
+def _reach(step: F64, most: int) -> float:
+    """A radius within which a lattice with these steps has at least ``most`` points.
+
+    The cells of the points within it cover a ball of the volume of ``most`` cells.
+    """
+    d = len(step)
+    ball = np.pi ** (d / 2) / gamma(d / 2 + 1)
+    return float((most * np.prod(step) / ball) ** (1 / d) + np.sqrt((step**2).sum()) / 2)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonic
     share, TU, phase = np.zeros(TILE, f32), np.empty(TILE, f32), np.zeros(TILE, i32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
+        unit = factors[s] * (stop - start)  # shares of means are near one, and add up with least rounding
         for first in range(start, stop, TILE):
             m = min(TILE, stop - first)
             if d == 3:
@@ -111,7 +112,7 @@ def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonic
                 share[m:] = f32(0.0)
                 for i in range(m):
                     w = weights[first + i, channel] if len(weights) else f32(1.0)
-                    share[i] = f32(w * factors[s])
+                    share[i] = f32(w * unit)
                 end = 0
                 for a in range(len(T)):
                     for b in range(len(U)):
@@ -119,3 +120,4 @@ def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonic
                             TU[i] = share[i] * T[a, i] * U[b, i]
                         begin, end = end, end + lengths[a, b]
                         _add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
+        out[s] /= stop - start

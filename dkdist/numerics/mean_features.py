@@ -59,19 +59,21 @@ def _add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, fastmath=LOOP)
 def _mean_features(points, offsets, weights, weighted, centre, reach, V, out):  # type: ignore[no-untyped-def]
     F, d = out.shape[1] // 2, points.shape[1]
-    scale = 1 / np.sqrt(F)
     x, share = np.zeros((TILE, V.shape[1]), f32), np.empty(TILE, f32)
     base, S, C = np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
     sines, cosines = np.empty((len(V), LANES)), np.empty((len(V), LANES))
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
-        total = _total(weights, weighted, start, stop)
+        mean = _total(weights, weighted, start, stop) / (
+            stop - start
+        )  # shares near one add up with least rounding
+        scale = 1 / (np.sqrt(F) * (stop - start))
         sines[:] = 0.0
         cosines[:] = 0.0
         for first in range(start, stop, TILE):
             m = min(TILE, stop - first)
             for i in range(m):
-                share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
+                share[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
                 for j in range(d):
                     x[i, j] = f32(min(max(points[first + i, j] - centre[j], -reach), reach))
             for q in range(len(V)):
