@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.l2 import L2Embedding
+    from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.moments import MomentEmbedding
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
@@ -47,6 +48,7 @@ _HOMES = {
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
     "IncrementalSGDClassifier": "dkdist.estimators.sgd",
     "IncrementalSGDRegressor": "dkdist.estimators.sgd",
+    "MeanEmbedding": "dkdist.estimators.mean",
     "SampleSetError": "dkdist.sets",
     "SampleSets": "dkdist.sets",
     "SetStore": "dkdist.store",
@@ -74,6 +76,7 @@ __all__ = [
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
     "L2Embedding",
+    "MeanEmbedding",
     "MomentEmbedding",
     "OnePassSearch",
     "RandomFourierFeatures",

@@ -119,5 +119,5 @@ def _tell_outside(outside: I64, first: int) -> None:
         warn(
             f"{outside.sum()} points of {(outside > 0).sum()} sets (the first is set {first + outside.argmax()}) "
             "lie outside the bounds seen in fit and count at the wall: fit on data that spans the range, or give a "
-            "domain"
+            "domain to an embedding that takes one"
         )

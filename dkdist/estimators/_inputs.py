@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,11 @@ from dkdist.store import SetStore
 SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
+SAMPLE_PAIRED = 1024  # points whose distances are looked at
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+T = TypeVar("T")
 Sets = SampleSets | SetStore
 
 
@@ -206,6 +209,21 @@ def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
 
 
 def _of_sample(work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64) -> list[Any]:
+def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`spreads` of the sampled sets."""
+    none = np.empty((0, sets.n_dims)), np.empty(0)
+    std, size = zip(*_of_sample(_spreads, sets, bad, none), strict=True)
+    return np.concatenate(std), np.concatenate(size)
+
+
+def sample_points(sets: Sets, bad: NDArray[np.int64]) -> NDArray[np.float32]:
+    """About 1,024 points of the sampled sets, evenly spaced in each; none of weight zero."""
+    each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
+    none = np.empty((0, sets.n_dims), np.float32)
+    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad, none))
+
+
+def _of_sample(work: Callable[[SampleSets, int], T], sets: Sets, bad: NDArray[np.int64], lost: T) -> list[T]:
     """``work`` on up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
 
     This is what data-driven choices look at.
@@ -217,6 +235,7 @@ def _of_sample(work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64) -> 
     chosen = spread_runs(len(kept), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))
     positions = chosen if good is None else good[chosen]
     return attempt(work, kept[chosen], positions, None, skip=False).results
+    return attempt(work, kept[chosen], positions, lost, skip=False).results
 
 
 def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
@@ -226,3 +245,10 @@ def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
 def _moments(sets: SampleSets, first: int) -> tuple[F64, F64]:
     mean, variance, _ = moments(sets.points, sets.offsets, sets.weights)
     return mean, variance
+def _spaced(each: int, sets: SampleSets, first: int) -> NDArray[np.float32]:
+    parts = []
+    for i, points in enumerate(sets):
+        weights = sets.weights_of(i)
+        x = points if weights is None else points[weights.reshape(-1) > 0]
+        parts.append(x[np.linspace(0, len(x) - 1, min(each, len(x))).round().astype(np.int64)])
+    return np.concatenate(parts).astype(np.float32)

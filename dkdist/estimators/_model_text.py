@@ -29,6 +29,7 @@ ESTIMATORS = {
     "HistogramEmbedding": "dkdist.estimators.histogram",
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
+    "MeanEmbedding": "dkdist.estimators.mean",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -44,7 +45,9 @@ RECORDS = {
     "HistogramSpec": "dkdist.parameters.histogram",
     "L2Spec": "dkdist.parameters.l2",
     "MomentSpec": "dkdist.parameters.moments",
+    "GridMeanSpec": "dkdist.parameters.mean",
     "Objective": "dkdist.learners.sgd",
+    "RandomMeanSpec": "dkdist.parameters.mean",
     "State": "dkdist.learners.sgd",
 }
 

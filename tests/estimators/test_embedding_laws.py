@@ -36,6 +36,14 @@ EMBEDDINGS = {
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
     "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
     "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
+    "mean-fourier-1": (1, dk.MeanEmbedding(10, sigma=0.3)),
+    "mean-fourier-2": (2, dk.MeanEmbedding(100, sigma=0.2, method="fourier")),
+    "mean-fourier-3": (3, dk.MeanEmbedding(301, sigma=[0.3, 0.9], method="fourier")),
+    "mean-orthogonal-8": (8, dk.MeanEmbedding(64, method="orthogonal", random_state=0)),
+    "mean-orthogonal-3": (3, dk.MeanEmbedding(160, sigma=0.1, method="orthogonal", random_state=0)),
+    "mean-sobol-2": (2, dk.MeanEmbedding(64, method="sobol", random_state=1)),
+    "mean-sobol-8": (8, dk.MeanEmbedding(60, sigma=[0.3, 0.6, 2.0], method="sobol", random_state=1)),
+    "mean-iid-1": (1, dk.MeanEmbedding(300, method="iid", random_state=2)),
     "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
     "scales-2": (2, dk.DivergenceEmbedding(n_basis=6, bandwidth=[[0.1], [0.2]], n_frequencies=1)),
     "l2-1": (1, dk.L2Embedding(bandwidth=0)),
@@ -253,6 +261,8 @@ def test_graph_keys_name_what_is_computed(case, path):
     assert fitted.transform(store).name != fitted.transform(store[1:]).name
     name = next(name for name in RESOLUTION if name in embedding.get_params())
     other = clone(embedding).set_params(**{name: RESOLUTION[name](getattr(embedding, name))}).fit(sets)
+    size = "n_basis" if hasattr(embedding, "n_basis") else "n_components"
+    other = clone(embedding).set_params(**{size: getattr(embedding, size) * 2}).fit(sets)
     assert fitted.transform(store).name != other.transform(store).name
 
 
