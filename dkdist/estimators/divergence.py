@@ -121,6 +121,7 @@ class DivergenceEmbedding(SetEmbedding):
     """
 
     _label = "divergence_embedding"
+    spec_: DivergenceSpec
 
     def __init__(
         self,
