@@ -55,9 +55,10 @@ def divergence_matrix(
         independent samples: "entropy" and "knn" then give some value below or above zero.
     estimator : {"entropy", "knn", "plugin"}, default="entropy"
         "entropy": H((p + q) / 2) - (H(p) + H(q)) / 2 of nearest-neighbour entropies. "knn": ratios of
-        nearest-neighbour densities, without densities themselves. Both are nearly unbiased and may be a little
-        negative. "plugin": kernel density estimates as in `DivergenceEmbedding`, integrated over nodes; never
-        negative (Renyi apart), zero between equal sets, and the only one that takes weights.
+        nearest-neighbour densities. Both are nearly unbiased and may be a little negative (take
+        ``np.maximum(D, 0)`` where that matters). "plugin": kernel density estimates as in `DivergenceEmbedding`,
+        integrated over nodes; zero between equal sets, never negative but for rounding, and the only one that takes
+        weights.
     k : int, default=4
         For "entropy" and "knn": which neighbour (with mixture="halves" in one dimension, how many spacings on
         either side). Larger is smoother; 4 to 20 differ little.
@@ -72,7 +73,8 @@ def divergence_matrix(
         dimension), which is much noisier. Ties are no harm to "all".
     duplicates : {"raise", "floor"}, default="raise"
         For "knn" and mixture="halves": what becomes of neighbours at distance zero, whose density would be
-        infinite. "raise" names the set; "floor" takes the smallest positive distance in the set instead.
+        infinite. "raise" names the set; "floor" lets no distance count as less than the smallest one between
+        different points of the set.
     n_basis : int, default=32
         For "plugin": nodes per dimension.
     bandwidth, domain, structure : optional

@@ -23,7 +23,7 @@ def map_pieces(
 ) -> list[Any]:
     """``[function(piece) for piece in pieces]``, each in a task; ``local`` pieces never leave this process."""
     recipes = [call_recipe((label, i), _same, piece) for i, piece in enumerate(pieces)]
-    blocks = Blocks(label, np.arange(len(pieces) + 1), recipes, local=local)
+    blocks = Blocks(label, np.arange(len(pieces) + 1), recipes, local=local, unit="piece")
     return collect(blocks, _Alone(function), label=label, progress=progress)
 
 

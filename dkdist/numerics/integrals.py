@@ -22,7 +22,9 @@ def integral(kappa: Integrand, p: F64, q: F64, weights: F64) -> float:
 
 
 def renyi(p: F64, q: F64, weights: F64, alpha: float) -> float:
-    """log(int p^alpha q^(1 - alpha)) / (alpha - 1) in nats, alpha > 0 and not 1."""
+    """log(int p^alpha q^(1 - alpha)) / (alpha - 1) in nats, of p and q that are made to integrate to one."""
     exponent = alpha * np.log(p) + (1 - alpha) * np.log(q)
     largest = exponent.max()
-    return float(largest + np.log(np.sum(weights * np.exp(exponent - largest)))) / (alpha - 1)
+    log_integral = largest + np.log(np.sum(weights * np.exp(exponent - largest)))
+    masses = alpha * np.log(np.sum(weights * p)) + (1 - alpha) * np.log(np.sum(weights * q))
+    return float((log_integral - masses) / (alpha - 1))

@@ -6,6 +6,8 @@ radius is widened by one part in 10^9, so that points at equal distances are in 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
@@ -52,3 +54,9 @@ class Cloud:
         """Points of another set in each point's ball, which reaches to its k-th neighbour in its own: (n,)."""
         found = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE, return_length=True)
         return np.asarray(found, np.float64)
+
+    @cached_property
+    def least_distance(self) -> float:
+        """The smallest distance between different points; 0 if all points coincide."""
+        different = np.unique(self.points, axis=0)
+        return float(cKDTree(different).query(different, [2])[0].min()) if len(different) > 1 else 0.0

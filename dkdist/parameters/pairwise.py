@@ -100,11 +100,13 @@ class HalvedEntropies:
         return entropy - (a.entropy + b.entropy) / 2
 
     def _entropy(self, points: F64, name: str) -> float:
-        if points.shape[1] == 1:
-            return spacing_entropy(positive(spacings(points[:, 0], self.k), self.floor, name), self.k)
-        distances = positive(Cloud(points).own_distances(self.k), self.floor, name)
+        cloud = Cloud(points)
+        if cloud.n_dims == 1:
+            gaps = spacings(points[:, 0], self.k)
+            return spacing_entropy(positive(gaps, cloud, self.floor, name), self.k)
+        distances = positive(cloud.own_distances(self.k), cloud, self.floor, name)
         # sorted, so that the order of the two sets in a mixture changes no bit of a sum
-        return neighbour_entropy(np.sort(distances), self.k, points.shape[1])
+        return neighbour_entropy(np.sort(distances), self.k, cloud.n_dims)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class NeighbourRatios:
         """The trees, and each set's distances within itself."""
         made = [(place, Cloud(x)) for place, x in zip(places, sets, strict=True)]
         for place, cloud in made:
-            positive(cloud.own_distances(self.k), self.floor, str(place))
+            positive(cloud.own_distances(self.k), cloud, self.floor, str(place))
         return made
 
     def pair(self, a: tuple[Place, Cloud], b: tuple[Place, Cloud]) -> float:
@@ -131,11 +133,9 @@ class NeighbourRatios:
 
     def _directed(self, a: tuple[Place, Cloud], b: tuple[Place, Cloud]) -> float:
         (place, p), (other, q) = a, b
-        own = positive(p.own_distances(self.k), self.floor, str(place))
-        across = p.distances(q, self.k)
-        if self.floor:
-            across = np.maximum(across, own.min())
-        log_ratio = ratios.log_ratios(own, positive(across, False, f"{place} and {other}"), p.n_dims, len(q))
+        own = positive(p.own_distances(self.k), p, self.floor, str(place))
+        across = positive(p.distances(q, self.k), p, self.floor, f"{place} and {other}")
+        log_ratio = ratios.log_ratios(own, across, p.n_dims, len(q))
         if self.divergence == "kullback-leibler":
             return ratios.kullback_leibler(log_ratio)
         if self.divergence == "hellinger":
@@ -143,18 +143,17 @@ class NeighbourRatios:
         return ratios.renyi(log_ratio, self.alpha, self.k)
 
 
-def positive(distances: F64, floor: bool, name: str) -> F64:
-    """Distances whose logarithms exist: zeros are refused, or with ``floor`` count as the smallest positive one."""
+def positive(distances: F64, cloud: Cloud, floor: bool, name: str) -> F64:
+    """Distances whose logarithms exist: zeros are refused, or with ``floor`` none counts as less than the set's."""
     zero: NDArray[np.bool_] = distances <= 0
+    if floor and cloud.least_distance > 0:
+        return np.asarray(np.maximum(distances, cloud.least_distance))
     if not zero.any():
         return distances
-    if floor and not zero.all():
-        return np.asarray(np.maximum(distances, distances[~zero].min()))
-    what = "all points coincide" if zero.all() else "there are k-th neighbours at distance 0"
     raise SampleSetError(
-        f"{what} in {name} ({int(zero.sum())} of {len(zero)}; the first is point {int(np.argmax(zero))}): duplicate "
-        "points have no k-NN density. Use a larger k, "
-        + ("remove duplicates" if floor else "duplicates='floor'")
+        f"{int(zero.sum())} of {len(zero)} points (the first is point {int(np.argmax(zero))}) have k neighbours at "
+        f"distance 0 in {name}: duplicates have no k-NN density. Use a larger k, "
+        + ("leave out sets whose points all coincide" if floor else "duplicates='floor'")
         + ", or an estimator that takes them: 'plugin', or 'entropy' with mixture='all'"
     )
 
