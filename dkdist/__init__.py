@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.moments import MomentEmbedding
+    from dkdist.estimators.pairwise import divergence_matrix
+    from dkdist.estimators.psd import project_psd
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
@@ -57,10 +59,12 @@ _HOMES = {
     "StoreFormatError": "dkdist.store",
     "TableReader": "dkdist.store",
     "compact": "dkdist.estimators.store_care",
+    "divergence_matrix": "dkdist.estimators.pairwise",
     "import_sets": "dkdist.estimators.importing",
     "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
+    "project_psd": "dkdist.estimators.psd",
     "save_model": "dkdist.estimators.model_file",
     "verify_sets": "dkdist.estimators.store_care",
     "write_features": "dkdist.estimators.feature_store",
@@ -88,10 +92,12 @@ __all__ = [
     "StoreFormatError",
     "TableReader",
     "compact",
+    "divergence_matrix",
     "import_sets",
     "load_model",
     "open_features",
     "open_sets",
+    "project_psd",
     "save_model",
     "verify_sets",
     "write_features",

@@ -125,6 +125,7 @@ class DivergenceEmbedding(SetEmbedding):
     """
 
     _label = "divergence_embedding"
+    spec_: DivergenceSpec
 
     def __init__(
         self,

@@ -48,7 +48,8 @@ class Blocks:
     """Rows ``bounds[i]:bounds[i + 1]`` are what ``recipes[i]`` makes.
 
     ``local`` blocks are cut from an array of this process and never leave it. ``row_bytes`` is what a row
-    of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known.
+    of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known. ``unit``
+    is what messages call a row.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Blocks:
     read_bytes: int = 0
     n_columns: int = 0
     local: bool = False
+    unit: str = "row"
 
     def __len__(self) -> int:
         return len(self.recipes)

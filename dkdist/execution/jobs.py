@@ -33,6 +33,7 @@ class Recipes:
 
     recipes: tuple[Recipe, ...]
     rows: tuple[tuple[int, int], ...]
+    unit: str
 
     @property
     def needs(self) -> list[Key]:
@@ -42,13 +43,13 @@ class Recipes:
     @property
     def where(self) -> str:
         """The rows that are made, for messages."""
-        return "rows " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
+        return f"{self.unit}s " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
 
 
 def job_task(key: Key, work: TaskRef, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()) -> Task:
     """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
     rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
-    together = Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows)
+    together = Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit)
     needs = together.needs
     return Task(key, _call, work, together, job.extra, tuple(needs), *map(TaskRef, needs), *after)
 

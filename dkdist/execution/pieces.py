@@ -14,11 +14,16 @@ from dkdist.execution.progress import Progress
 
 
 def map_pieces(
-    function: Callable[[Any], Any], pieces: Sequence[Any], *, label: str, progress: Progress
+    function: Callable[[Any], Any],
+    pieces: Sequence[Any],
+    *,
+    label: str,
+    progress: Progress,
+    local: bool = False,
 ) -> list[Any]:
-    """``[function(piece) for piece in pieces]``, each in a task of its own."""
+    """``[function(piece) for piece in pieces]``, each in a task; ``local`` pieces never leave this process."""
     recipes = [call_recipe((label, i), _same, piece) for i, piece in enumerate(pieces)]
-    blocks = Blocks(label, np.arange(len(pieces) + 1), recipes)
+    blocks = Blocks(label, np.arange(len(pieces) + 1), recipes, local=local, unit="piece")
     return collect(blocks, _Alone(function), label=label, progress=progress)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dkdist.numerics.cosine import ball_terms
 from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_density, term_table
-from dkdist.numerics.homogeneous_features import homogeneous_features, n_parts
+from dkdist.numerics.homogeneous_features import FLOOR, homogeneous_features, n_parts
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.numerics.products import steady_product
 from dkdist.parameters.coefficients import SETS_AT_ONCE, CoefficientSpec, tiles, widest
@@ -123,6 +123,37 @@ class DivergenceParameters:
 
     def rows(self, C: F32, of: CoefficientSpec) -> F32:
         """The same rows from coefficients C (n_sets, n_coefficients) of ``of``, which holds those needed.
+        for rows, parts in self._tiles(sets):
+            column = 0
+            for density, weights in parts:
+                homogeneous_features(density, weights, self._frequencies, self._masses, out[rows], column)
+                column += self.spec.parts * len(weights)
+        return out
+
+    def densities(self, sets: SampleSets) -> F32:
+        """Densities at the nodes, floored at 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) marginal ones.
+
+        They live on the unit cube; `node_weights` integrates one. A set's row depends on that set alone.
+        """
+        shape = (self.spec.n_dims, self.spec.n_basis) if self.spec.structure == "marginal" else (1, -1)
+        out = np.empty((len(sets), self.spec.n_nodes), np.float32).reshape(len(sets), *shape)
+        for rows, parts in self._tiles(sets):
+            for j, (density, _) in enumerate(parts):
+                out[rows, j] = np.maximum(density, np.float32(FLOOR))
+        return out
+
+    @property
+    def node_weights(self) -> NDArray[np.float64]:
+        """The quadrature weights of the nodes of one density; they sum to one."""
+        n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
+        return np.full(n, 1 / n)  # every rule here has equal weights
+
+    def _tiles(self, sets: SampleSets) -> Iterator[tuple[slice, Iterator[tuple[F32, NDArray[np.float64]]]]]:
+        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        for start in range(0, len(sets), SETS_AT_ONCE):
+            rows = slice(start, start + SETS_AT_ONCE)
+            yield rows, self._parts(sets, spans[rows])
+
 
         They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid.
         """

@@ -38,6 +38,8 @@ def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99
     assert corr2["z of A, structured"]["mean"] > 0.99
+    assert corr2["entropy"]["mean"] > 0.99
+    assert corr2["entropy"]["mean"] > corr2["entropy, halves"]["mean"] + 0.01
 
 
 @pytest.mark.slow

@@ -1,0 +1,125 @@
+"""Tiles of pairs of sets: cut from two collections, read and compared in a task, and timed beforehand."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.estimators._inputs import Sets
+from dkdist.estimators._skipping import Attempt, attempt
+from dkdist.execution.pairs import Pairs, Tile, tile_bounds
+from dkdist.parameters.pairwise import PairMeasure, Place
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
+
+F64 = NDArray[np.float64]
+
+SAMPLE_SETS = 3  # of each side, whose pairs are timed for the plan
+
+
+def _point_bytes(sets: Sets) -> int:
+    return sets.n_dims * sets.points_dtype.itemsize
+
+
+def tile_bounds_of(sets: Sets) -> NDArray[np.int64]:
+    own = sets.block_sets if isinstance(sets, SetStore) else None
+    return tile_bounds(sets.sizes, _point_bytes(sets), own)
+
+
+def tile_read_bytes(pairs: Pairs, rows: Sets, columns: Sets | None) -> int:
+    """What all tiles read from stores: every block once for each tile it is in."""
+    across = rows if columns is None else columns
+    n_rows = len(pairs.rows) - 1
+    n_columns = n_rows if pairs.columns is None else len(pairs.columns) - 1
+    times = (n_columns, n_rows) if columns is not None else (n_columns, 0)
+    sides = zip((rows, across), times, strict=True)
+    return sum(n * sets.n_points * _point_bytes(sets) for sets, n in sides if isinstance(sets, SetStore))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some sets of one side, at their place there."""
+
+    sets: Sets
+    first: int
+    other: bool
+
+    def prepared(self, measure: PairMeasure) -> list[Any]:
+        def work(sets: SampleSets, first: int) -> list[Any]:
+            return measure.prepare(sets, [Place(first + i, self.other) for i in range(len(sets))])
+
+        positions = range(self.first, self.first + len(self.sets))
+        made: Attempt[list[Any]] = attempt(work, self.sets, positions, [], skip=False)
+        return list(itertools.chain.from_iterable(made.results))
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """The blocks of a tile; one only where a block meets itself."""
+
+    rows: Sets
+    columns: Sets | None
+
+    def __call__(self, rows: slice, columns: slice) -> tuple[Block, ...]:
+        across = self.rows if self.columns is None else self.columns
+        here = Block(self.rows[rows], rows.start, False)
+        if self.columns is None and rows == columns:
+            return (here,)
+        return here, Block(across[columns], columns.start, self.columns is not None)
+
+
+@dataclass(frozen=True)
+class CompareTile:
+    """Compares all pairs of a tile; sent to every worker once."""
+
+    measure: PairMeasure
+
+    def __call__(self, tile: tuple[Block, ...]) -> Tile:
+        measure = self.measure
+        a = tile[0].prepared(measure)
+        if len(tile) == 1:
+            return _among(measure, a), None
+        b = tile[1].prepared(measure)
+        here = _across(measure, a, b)
+        if tile[1].other:
+            return here, None
+        return here, here.T if measure.symmetric else _across(measure, b, a)
+
+
+def _across(measure: PairMeasure, a: list[Any], b: list[Any]) -> F64:
+    return np.array([[measure.pair(x, y) for y in b] for x in a])
+
+
+def _among(measure: PairMeasure, a: list[Any]) -> F64:
+    made = np.zeros((len(a), len(a)))
+    for i, j in itertools.combinations(range(len(a)), 2):
+        made[i, j] = measure.pair(a[i], a[j])
+        made[j, i] = made[i, j] if measure.symmetric else measure.pair(a[j], a[i])
+    return made
+
+
+def pair_seconds(measure: PairMeasure, rows: Sets, columns: Sets | None) -> float:
+    """Seconds that the pairs of up to three sets of each side take, a pair; the second time, when all is warm."""
+    across = rows if columns is None else columns
+    sides = []
+    for sets in (rows, across):
+        chosen = np.unique(np.linspace(0, len(sets) - 1, SAMPLE_SETS).astype(np.int64))
+        sides.append(
+            [Block(sets[i : i + 1], i, sets is columns).prepared(measure)[0] for i in chosen.tolist()]
+        )
+    pairs = [
+        (a, b) for i, a in enumerate(sides[0]) for j, b in enumerate(sides[1]) if columns is not None or i < j
+    ]
+    started = 0.0
+    for _ in range(2):
+        started = time.perf_counter()
+        for a, b in pairs:
+            measure.pair(a, b)
+            if columns is None and not measure.symmetric:
+                measure.pair(b, a)
+    return (time.perf_counter() - started) / max(1, len(pairs))

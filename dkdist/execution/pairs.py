@@ -1,0 +1,146 @@
+"""All pairs of two collections: tiles of a matrix, each made in a task of its own, and a plan of what N^2 costs.
+
+Blocks of rows meet blocks of columns. Where a collection meets itself, only tiles on and above the diagonal are
+made, and each gives what lies below it too. Tiles come to this process a segment at a time and are put in place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.system import CPU_COUNT
+from dask.utils import format_bytes, format_time
+from numpy.typing import NDArray
+
+from dkdist.execution.arrays import cut
+from dkdist.execution.blocks import BLOCK_BYTES
+from dkdist.execution.pieces import map_pieces
+from dkdist.execution.progress import Progress
+from dkdist.execution.resources import resources
+from dkdist.execution.run import active_client
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+Tile = tuple[F64, F64 | None]
+"""(rows, columns) of the matrix, and (columns, rows) of what lies opposite to it, if that is wanted."""
+
+SEGMENT = 128  # tiles that this process puts in place together
+TILE_SETS = 32  # a side at most: trees are made again in every tile, a thirtieth of its pairs
+TILES_A_SIDE = 12  # at least, where there are so many sets: several tiles for every thread
+
+
+def tile_bounds(sizes: I64, point_bytes: int, block_sets: int | None) -> I64:
+    """Where the blocks of one side begin and end; ``block_sets`` is the user's own number of sets in one."""
+    most = int(np.clip(-(-len(sizes) // TILES_A_SIDE), 1, TILE_SETS))
+    return cut(sizes, point_bytes, BLOCK_BYTES // most, block_sets)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The tiles of a matrix with these bounds of blocks; ``columns`` is None where the rows meet themselves."""
+
+    rows: I64
+    columns: I64 | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, M)."""
+        return int(self.rows[-1]), int((self.rows if self.columns is None else self.columns)[-1])
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that are compared: N (N - 1) / 2, or N M."""
+        n, m = self.shape
+        return n * (n - 1) // 2 if self.columns is None else n * m
+
+    @property
+    def tiles(self) -> list[tuple[slice, slice]]:
+        """(rows, columns) of every tile, in order."""
+        across = self.rows if self.columns is None else self.columns
+        return [
+            (slice(int(self.rows[i]), int(self.rows[i + 1])), slice(int(across[j]), int(across[j + 1])))
+            for i in range(len(self.rows) - 1)
+            for j in range(i if self.columns is None else 0, len(across) - 1)
+        ]
+
+
+@dataclass(frozen=True)
+class PairPlan:
+    """What a matrix of all pairs will cost; ``announced`` refuses one that does not fit, and shows progress."""
+
+    what: str
+    pairs: Pairs
+    read_bytes: int
+    seconds: float | None
+    limit_bytes: int
+
+    @property
+    def matrix_bytes(self) -> int:
+        """8 N M."""
+        n, m = self.pairs.shape
+        return 8 * n * m
+
+    def __str__(self) -> str:
+        n, m = self.pairs.shape
+        read = f", reads {format_bytes(self.read_bytes)}" if self.read_bytes else ""
+        time = "" if self.seconds is None else f"; about {format_time(self.seconds)}, from a sample of pairs"
+        return (
+            f"{self.what}: {self.pairs.n_pairs:,} pairs of sets, a matrix of {n:,} x {m:,} float64 "
+            f"({format_bytes(self.matrix_bytes)}; limit {format_bytes(self.limit_bytes)}){read}{time}"
+        )
+
+    def check(self) -> None:
+        """Raise MemoryError if the matrix does not fit in this process."""
+        if self.matrix_bytes > self.limit_bytes:
+            raise MemoryError(
+                f"{self}. This does not fit. To fix: learn from DivergenceEmbedding, in linear time; or take fewer "
+                "sets, or raise dask.config 'dkdist.memory-limit' if you know better"
+            )
+
+    @contextmanager
+    def announced(self, verbose: bool | int) -> Iterator[Progress]:
+        """Check the plan, print it if asked to, and give the progress of its tiles."""
+        self.check()
+        if verbose:
+            print(self, file=sys.stderr)
+        progress = Progress(len(self.pairs.tiles), self.what, show=bool(verbose))
+        try:
+            yield progress
+        finally:
+            progress.close()
+
+
+def plan_pairs(
+    pairs: Pairs, *, what: str, read_bytes: int, pair_seconds: float | None, local: bool
+) -> PairPlan:
+    """The plan of a matrix, from the time that a sample of pairs has taken in this process, if it was taken."""
+    cores = CPU_COUNT if local or active_client() is None else resources().all_threads
+    seconds = None if pair_seconds is None else pair_seconds * pairs.n_pairs / cores
+    return PairPlan(what, pairs, read_bytes, seconds, resources(local=True).memory)
+
+
+def fill_pairs(
+    function: Callable[[Any], Tile],
+    piece: Callable[[slice, slice], Any],
+    pairs: Pairs,
+    *,
+    label: str,
+    progress: Progress,
+    local: bool,
+) -> F64:
+    """The (N, M) matrix whose tiles are ``function(piece(rows, columns))``; ``local``: on this machine's threads."""
+    matrix, tiles = np.empty(pairs.shape), pairs.tiles
+    for start in range(0, len(tiles), SEGMENT):
+        segment = tiles[start : start + SEGMENT]
+        pieces = [piece(rows, columns) for rows, columns in segment]
+        made = map_pieces(function, pieces, label=label, progress=progress, local=local)
+        for (rows, columns), (here, opposite) in zip(segment, made, strict=True):
+            matrix[rows, columns] = here
+            if opposite is not None:
+                matrix[columns, rows] = opposite
+    return matrix

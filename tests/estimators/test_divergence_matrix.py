@@ -1,0 +1,330 @@
+"""All pairs: what a matrix of divergences is, whatever it is made of, and wherever it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.execution import pairs
+from tests.oracles import reflected_density
+
+MATRICES: list[dict[str, Any]] = [
+    {"divergence": "jensen-shannon"},
+    {"divergence": "jensen-shannon", "mixture": "halves", "random_state": 3},
+    {"divergence": "kullback-leibler", "estimator": "knn"},
+    {"divergence": "renyi", "estimator": "knn", "alpha": 0.7, "symmetric": True},
+    {"divergence": "hellinger", "estimator": "knn", "k": 2},
+    {"divergence": "total-variation", "estimator": "plugin"},
+    {"divergence": "kullback-leibler", "estimator": "plugin", "structure": "marginal"},
+    {"divergence": "renyi", "estimator": "plugin", "alpha": 2, "domain": "unit"},
+    {"divergence": lambda p, q: p * np.log(p / q) - p + q, "estimator": "plugin", "bandwidth": 0.1},
+]
+names = [f"{m.get('estimator', 'entropy')}-{m['divergence']}" for m in MATRICES]
+each = pytest.mark.parametrize(
+    "choices", MATRICES, ids=[n if "function" not in n else "kappa" for n in names]
+)
+
+
+def collection(n_sets: int = 13, d: int = 2, seed: int = 0) -> dk.SampleSets:
+    rng = np.random.default_rng(seed)
+    return dk.SampleSets.from_arrays(
+        [rng.beta(1 + i % 3, 2, (int(n), d)) for i, n in enumerate(rng.integers(12, 60, n_sets))]
+    )
+
+
+@each
+def test_tiles_stores_threads_and_clusters_change_no_bit(choices: dict[str, Any], monkeypatch: Any) -> None:
+    sets = collection()
+    expected = dk.divergence_matrix(sets, **choices)
+    assert expected.shape == (13, 13)
+    assert expected.dtype == np.float64
+    np.testing.assert_array_equal(np.diag(expected), 0)
+    memory = MemoryStore()
+    dk.write_sets(memory, sets)
+    for block_sets, scheduler in ((1, "threads"), (5, "sync"), (13, "threads")):
+        with dask.config.set(scheduler=scheduler):
+            store = dk.open_sets(memory, block_sets=block_sets)
+            np.testing.assert_array_equal(dk.divergence_matrix(store, **choices), expected)
+    monkeypatch.setattr(pairs, "TILES_A_SIDE", 3)
+    monkeypatch.setattr(pairs, "SEGMENT", 2)
+    np.testing.assert_array_equal(dk.divergence_matrix(list(sets), **choices), expected)
+
+
+@each
+def test_symmetry_and_columns(choices: dict[str, Any]) -> None:
+    sets = collection()
+    D = dk.divergence_matrix(sets, **choices)
+    directed = choices["divergence"] in ("kullback-leibler", "renyi") or callable(choices["divergence"])
+    directed = directed and "symmetric" not in choices
+    assert np.array_equal(D, D.T) != directed
+    across = dk.divergence_matrix(sets[:5], other=sets, **choices)
+    assert across.shape == (5, 13)
+    if "plugin" in choices.values():  # the domain and bandwidth are those of other, here as before
+        off_diagonal, up_to_rounding = ~np.eye(5, 13, dtype=bool), 1e-15
+        np.testing.assert_array_equal(across[off_diagonal], D[:5][off_diagonal])
+        assert np.abs(np.diag(across)).max() < up_to_rounding
+    elif "mixture" not in choices:  # halves depend on the side
+        off = ~np.eye(5, 13, dtype=bool)
+        np.testing.assert_array_equal(across[off], D[:5][off])
+    assert np.isfinite(across).all()
+
+
+@pytest.mark.parametrize("choices", [m for m in MATRICES if "mixture" not in m])
+def test_permuting_the_sets_permutes_the_matrix(choices: dict[str, Any]) -> None:
+    sets, order = collection(), np.random.default_rng(1).permutation(13)
+    D = dk.divergence_matrix(sets, **choices)
+    np.testing.assert_array_equal(dk.divergence_matrix(sets[order], **choices), D[np.ix_(order, order)])
+
+
+@pytest.mark.parametrize(
+    "choices", [m for m in MATRICES if "mixture" not in m]
+)  # halves are drawn by position
+def test_permuting_the_points_of_a_set_changes_rounding_alone(choices: dict[str, Any]) -> None:
+    sets = collection(5)
+    mixed = [x[np.random.default_rng(2).permutation(len(x))] for x in sets]
+    np.testing.assert_allclose(
+        dk.divergence_matrix(mixed, **choices), dk.divergence_matrix(sets, **choices), rtol=1e-3, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("factor", [0.001, 70.0])
+@pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])
+def test_units_of_measure_do_not_matter(estimator: str, factor: float) -> None:
+    sets = collection(6)
+    name = "hellinger" if estimator == "knn" else "jensen-shannon"
+    scaled = [factor * (x + 3) for x in sets]
+    np.testing.assert_allclose(
+        dk.divergence_matrix(scaled, name, estimator=estimator),
+        dk.divergence_matrix(sets, name, estimator=estimator),
+        atol=2e-3,
+    )
+
+
+KAPPAS = {
+    "jensen-shannon": lambda p, q: (p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q))) / 2,
+    "hellinger": lambda p, q: (np.sqrt(p) - np.sqrt(q)) ** 2 / 2,
+    "total-variation": lambda p, q: np.abs(p - q),
+    "chi2": lambda p, q: (p - q) ** 2 / (p + q),
+    "kullback-leibler": lambda p, q: p * np.log(p / q),
+}
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_plugin_integrates_reflected_densities(d: int) -> None:
+    sets, h, q = collection(3, d), 0.12, 60
+    grid = (np.arange(q) + 0.5) / q
+    nodes = np.stack(np.meshgrid(*[grid] * d, indexing="ij"), -1).reshape(-1, d)
+    p = [reflected_density(x, [h] * d, nodes) for x in sets]
+    given: Any = {"estimator": "plugin", "bandwidth": h, "domain": "unit"}
+    for name, kappa in KAPPAS.items():
+        truth = np.array([[kappa(a, b).mean() for b in p] for a in p])
+        np.testing.assert_allclose(dk.divergence_matrix(sets, name, **given), truth, rtol=4e-3, atol=2e-4)
+    renyi = [[np.log(np.mean(a**1.5 * b**-0.5)) / 0.5 for b in p] for a in p]
+    found = dk.divergence_matrix(sets, "renyi", alpha=1.5, **given)
+    np.testing.assert_allclose(found, renyi, rtol=4e-3, atol=2e-4)
+
+
+def test_plugin_agrees_with_the_embedding_and_adds_marginal_divergences() -> None:
+    sets = collection(6)
+    for structure in ("joint", "marginal"):
+        given: Any = {"structure": structure, "bandwidth": 0.15, "n_basis": 20}
+        A = dk.DivergenceEmbedding("hellinger", **given).fit_transform(sets).astype(np.float64)
+        d2 = ((A[:, None] - A[None]) ** 2).sum(-1)
+        D = dk.divergence_matrix(sets, "hellinger", estimator="plugin", **given)
+        np.testing.assert_allclose(D, d2, rtol=1e-4, atol=1e-6)
+    given["domain"] = "unit"
+    whole = dk.divergence_matrix(sets, "renyi", estimator="plugin", **given)
+    given["structure"] = "joint"
+    apart = [
+        dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator="plugin", **given) for j in (0, 1)
+    ]
+    np.testing.assert_allclose(whole, apart[0] + apart[1], rtol=1e-4, atol=1e-6)
+
+
+def test_weights_of_plugin_are_repeated_points() -> None:
+    sets = collection(5)
+    counts = np.random.default_rng(0).integers(1, 4, sets.n_points)
+    weighted = dk.SampleSets(sets.points, sets.offsets, counts)
+    repeated = [
+        np.repeat(x, counts[a:b], axis=0)
+        for x, a, b in zip(sets, sets.offsets[:-1], sets.offsets[1:], strict=True)
+    ]
+    given: Any = {"estimator": "plugin", "bandwidth": 0.1}
+    np.testing.assert_allclose(
+        dk.divergence_matrix(weighted, **given), dk.divergence_matrix(repeated, **given), atol=1e-5
+    )
+    for estimator in ("entropy", "knn"):
+        with pytest.raises(
+            dk.SampleSetError, match=f"have weights, and estimator='{estimator}' counts points"
+        ):
+            dk.divergence_matrix(weighted, KNOWN[estimator], estimator=estimator)
+        with pytest.raises(dk.SampleSetError, match=r"the sets of other .* have weights"):
+            dk.divergence_matrix(sets, KNOWN[estimator], weighted, estimator=estimator)
+
+
+KNOWN = {"entropy": "jensen-shannon", "knn": "hellinger", "plugin": "hellinger"}
+
+
+def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(200, 2)) for _ in range(12)]
+    halves = [dk.divergence_matrix(sets, mixture="halves", random_state=seed) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(halves[0], halves[1])
+    upper = np.triu_indices(12, 1)
+    assert (halves[0][upper] != halves[2][upper]).all()
+    D = dk.divergence_matrix(sets)  # the truth is zero everywhere
+    assert np.std(halves[0][upper]) > 2 * np.std(D[upper])
+    assert abs(D[upper].mean()) < 0.01
+    assert abs(halves[0][upper].mean()) < 0.05
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_duplicates(d: int) -> None:
+    sets = list(collection(4, d))
+    sets[2] = np.repeat(sets[2], 5, axis=0)
+    assert np.isfinite(dk.divergence_matrix(sets)).all()
+    for choices in ({"divergence": "hellinger", "estimator": "knn"}, {"mixture": "halves"}):
+        with pytest.raises(
+            dk.SampleSetError, match=r"of 180 points .* distance 0 in .*set 2: .*duplicates='floor'"
+        ):
+            dk.divergence_matrix(sets, **choices)
+        assert np.isfinite(dk.divergence_matrix(sets, **choices, duplicates="floor")).all()
+    sets[1] = np.zeros((20, d))
+    with pytest.raises(dk.SampleSetError, match=r"in set 1: .* leave out sets whose points all coincide"):
+        dk.divergence_matrix(sets, "hellinger", estimator="knn", duplicates="floor")
+    one = collection(1, d)[0]
+    with pytest.raises(dk.SampleSetError, match="distance 0 in set 0 and set 0 of other"):
+        dk.divergence_matrix([one], "hellinger", [np.concatenate([one[:1]] * 4 + [one + 1])], estimator="knn")
+
+
+def test_test_rows_are_measured_as_the_training_sets_were() -> None:
+    train, test = collection(9), list(collection(3, seed=1))
+    test[1] = test[1].copy()
+    test[1][4] = 1.7
+    with pytest.warns(UserWarning, match=r"points of \d sets \(the first is set 1\) lie outside"):
+        dk.divergence_matrix(test, other=train, estimator="plugin")
+    with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7"):
+        dk.divergence_matrix(test, other=train, estimator="plugin", domain="unit")
+    with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7") as raised:
+        dk.divergence_matrix(train, other=test, estimator="plugin", domain="unit")
+    assert raised.value.__notes__ == ["The set is one of other."]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin'; found 'kde'"),
+        (
+            {"divergence": "hellinger"},
+            "knows the divergences 'jensen-shannon'; found 'hellinger', which is known to estimator 'knn' and 'plugin'",
+        ),
+        ({"divergence": "jeffreys", "estimator": "plugin"}, "'chi2', 'kullback-leibler', 'renyi'; found 'jeffreys'$"),
+        ({"divergence": abs, "estimator": "knn"}, "'hellinger'; found .*, which is known to estimator 'plugin'"),
+        ({"k": 0}, "k must be a whole number >= 1; found 0"),
+        ({"k": 12}, r"set 1 has 12 point\(s\); k=12 neighbours of a point need at least 13"),
+        ({"mixture": "third"}, "mixture must be one of 'all', 'halves'; found 'third'"),
+        ({"k": 4, "estimator": "plugin"}, "k=4 would change nothing for estimator='plugin'"),
+        ({"alpha": 0.5}, "alpha=0.5 would change nothing"),
+        ({"random_state": 0}, "random_state=0 would change nothing.*Options there are: symmetric, k, mixture"),
+        ({"duplicates": "floor"}, "duplicates='floor' would change nothing"),
+        ({"symmetric": False}, "symmetric=False with 'jensen-shannon', which is symmetric"),
+        ({"divergence": "renyi", "estimator": "plugin", "alpha": 1}, "alpha must not be 1: .* 'kullback-leibler'"),
+        ({"divergence": "renyi", "estimator": "knn", "alpha": -1}, "alpha must be a positive number; found -1"),
+        ({"divergence": "renyi", "estimator": "knn", "alpha": 5.5}, r"5\.5 needs more than 4\.5 neighbours: found k=4"),
+        ({"mixture": "halves", "duplicates": "jitter"}, "duplicates must be one of 'raise', 'floor'; found 'jitter'"),
+        ({"estimator": "plugin", "divergence": lambda p, q: p.sum()}, "kappa.* must give one finite float for each"),
+        ({"estimator": "plugin", "divergence": lambda p, q: p / (q - 1)}, "must give one finite float"),
+        ({"estimator": "plugin", "bandwidth": -1}, "bandwidth must be a positive number"),
+        ({"other": [np.zeros((30, 3))]}, r"sets of other .* have 3 dimension\(s\), but those of sets have 2"),
+        ({"other": [np.zeros((3, 2))]}, r"set 0 of other has 3 point\(s\)"),
+        ({"other": []}, "empty list"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_bad_choices(choices: dict[str, Any], message: str) -> None:
+    sets = [x[:12] if i == 1 else x for i, x in enumerate(collection(4))]
+    with pytest.raises(ValueError, match=message):
+        dk.divergence_matrix(sets, **choices)
+
+
+def test_spacings_need_twice_as_many_points() -> None:
+    sets = [x[: 12 + (i != 1)] for i, x in enumerate(collection(4, d=1))]
+    with pytest.raises(
+        dk.SampleSetError, match=r"set 1 has 12 point\(s\); spacings of 2 x 6 points need at least 13"
+    ):
+        dk.divergence_matrix(sets, k=6, mixture="halves")
+    assert np.isfinite(dk.divergence_matrix([sets[0], *sets[2:]], k=6, mixture="halves")).all()
+
+
+@pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])
+def test_bad_sets(estimator: str) -> None:
+    good = list(collection(3))
+    for bad, message in (
+        (np.full((9, 2), np.nan), "point 0 of set 3 is nan"),
+        (np.zeros((0, 2)), "set 3 is empty"),
+        (np.zeros((9, 3)), "set 3 has 3 dimensions"),
+    ):
+        with pytest.raises(dk.SampleSetError, match=message):
+            dk.divergence_matrix([*good, bad], KNOWN[estimator], estimator=estimator)
+        with pytest.raises(dk.SampleSetError, match=message) as raised:
+            dk.divergence_matrix(good, KNOWN[estimator], [*good, bad], estimator=estimator)
+        assert raised.value.__notes__ == ["The set is one of other."]
+
+
+def test_a_damaged_set_is_named(tmp_path: Any) -> None:
+    sets = collection(20)
+    dk.write_sets(tmp_path / "s.zarr", sets, chunk_rows=64)
+    chunk = tmp_path / "s.zarr/points/c/5/0"
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(bytes(content))
+    first = int(np.searchsorted(sets.offsets, 5 * 64, side="right")) - 1
+    store = dk.open_sets(tmp_path / "s.zarr", block_sets=4)
+    with pytest.raises(dk.StoreFormatError, match=f"set {first} cannot be read"):
+        dk.divergence_matrix(store)
+
+
+def test_under_a_client(tmp_path: Any) -> None:
+    sets = collection()
+    dk.write_sets(tmp_path / "s.zarr", sets)
+    store = dk.open_sets(tmp_path / "s.zarr", block_sets=4)
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
+        for choices in MATRICES[:3] + MATRICES[-1:]:
+            found = dk.divergence_matrix(store, **choices)
+            np.testing.assert_array_equal(found, dk.divergence_matrix(sets, **choices))
+            across = dk.divergence_matrix(store[:3], other=store, **choices)
+            np.testing.assert_array_equal(across, dk.divergence_matrix(sets[:3], other=sets, **choices))
+
+
+def test_the_plan_and_the_refusal(capsys: Any) -> None:
+    sets = collection()
+    dk.divergence_matrix(sets, "kullback-leibler", estimator="knn", verbose=True)
+    told = capsys.readouterr().err
+    assert "divergence matrix: 78 pairs of sets, a matrix of 13 x 13 float64 (1.32 kiB; limit" in told
+    assert "from a sample of pairs" in told
+    assert "28 blocks in" in told
+    dk.divergence_matrix(sets[:2], other=sets, verbose=True)
+    assert "26 pairs of sets, a matrix of 2 x 13" in capsys.readouterr().err
+    dk.divergence_matrix(sets[:1], verbose=True)
+    assert "0 pairs" in capsys.readouterr().err
+    with (
+        dask.config.set({"dkdist.memory-limit": "1kiB"}),
+        pytest.raises(
+            MemoryError,
+            match=r"1\.32 kiB; limit 1\.00 kiB.* does not fit\. To fix: learn from DivergenceEmbedding",
+        ),
+    ):
+        dk.divergence_matrix(sets)
+
+
+def test_a_million_sets_are_refused_before_anything_is_read() -> None:
+    points = np.zeros((1_000_000, 1), np.float32)
+    sets = dk.SampleSets(points, np.arange(1_000_001))
+    with pytest.raises(MemoryError, match="499,999,500,000 pairs"):
+        dk.divergence_matrix(sets, estimator="plugin")

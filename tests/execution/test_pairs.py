@@ -1,0 +1,49 @@
+"""Tiles of a matrix of pairs: every pair once, whatever the blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dkdist.execution.pairs import Pairs, fill_pairs, tile_bounds
+from dkdist.execution.progress import Progress
+
+
+def bounds(n, step):
+    return np.append(np.arange(0, n, step), n)
+
+
+@pytest.mark.parametrize("step", [1, 3, 10, 50])
+def test_a_collection_with_itself(step):
+    pairs = Pairs(bounds(10, step), None)
+    seen = np.zeros((10, 10), int)
+    for rows, columns in pairs.tiles:
+        seen[rows, columns] += 1
+        if rows != columns:
+            seen[columns, rows] += 1
+    np.testing.assert_array_equal(seen, 1)
+    assert pairs.shape == (10, 10)
+    assert pairs.n_pairs == 45
+
+
+@pytest.mark.parametrize("opposite", [True, False])
+def test_tiles_are_put_in_place(opposite):
+    pairs = Pairs(bounds(7, 3), None if opposite else bounds(5, 2))
+    whole = np.random.default_rng(0).random(pairs.shape)
+
+    def tile(piece):
+        rows, columns = piece
+        return whole[rows, columns], whole[columns, rows] if opposite and rows != columns else None
+
+    progress = Progress(len(pairs.tiles), "pairs", show=False)
+    made = fill_pairs(tile, lambda *piece: piece, pairs, label="pairs", progress=progress, local=True)
+    np.testing.assert_array_equal(made, whole)
+    assert progress.done == len(pairs.tiles) == (6 if opposite else 9)
+
+
+def test_sides_of_tiles():
+    small = np.full(50, 100)
+    assert np.diff(tile_bounds(small, 8, None)).max() == 5  # several tiles for each thread
+    assert np.diff(tile_bounds(np.full(5000, 100), 8, None)).max() == 32
+    assert np.diff(tile_bounds(np.full(50, 10**6), 8, None)).max() == 4  # 32 MiB of points
+    assert np.diff(tile_bounds(small, 8, 7)).tolist() == [7] * 7 + [1]
