@@ -1,7 +1,6 @@
 """Speed and accuracy of the main road, printed as tables.
 
-    python benchmarks/speed.py [embedding] [rivals] [road] [memory] [--quick] [--output results.json]
-    python benchmarks/speed.py [embedding] [mean] [road] [memory] [--quick] [--output results.json]
+    python benchmarks/speed.py [embedding] [rivals] [mean] [road] [memory] [--quick] [--output results.json]
 
 embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d
             basis), the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain
@@ -208,6 +207,10 @@ def bench_rivals(quick: bool) -> list[dict[str, Any]]:
         print(
             f"  {r['name']:<26} {r['features']:>8} {r['us']:>7.2f} {r['numpy_us']:>13.1f} {r['ratio']:>6.0f}"
             f" {r['error']:>15.1e}"
+        )
+    return rows
+
+
 # ---------------------------------------------------------------------------------------------- mean embeddings
 
 

@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,6 @@ SAMPLE_PAIRED = 1024  # points whose distances are looked at
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-T = TypeVar("T")
 Sets = SampleSets | SetStore
 
 
@@ -208,22 +206,13 @@ def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
     return np.concatenate(mean), np.concatenate(variance)
 
 
-def _of_sample(work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64) -> list[Any]:
-def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`spreads` of the sampled sets."""
-    none = np.empty((0, sets.n_dims)), np.empty(0)
-    std, size = zip(*_of_sample(_spreads, sets, bad, none), strict=True)
-    return np.concatenate(std), np.concatenate(size)
-
-
-def sample_points(sets: Sets, bad: NDArray[np.int64]) -> NDArray[np.float32]:
+def sample_points(sets: Sets, bad: I64) -> NDArray[np.float32]:
     """About 1,024 points of the sampled sets, evenly spaced in each; none of weight zero."""
     each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
-    none = np.empty((0, sets.n_dims), np.float32)
-    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad, none))
+    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad))
 
 
-def _of_sample(work: Callable[[SampleSets, int], T], sets: Sets, bad: NDArray[np.int64], lost: T) -> list[T]:
+def _of_sample(work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64) -> list[Any]:
     """``work`` on up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
 
     This is what data-driven choices look at.
@@ -235,7 +224,6 @@ def _of_sample(work: Callable[[SampleSets, int], T], sets: Sets, bad: NDArray[np
     chosen = spread_runs(len(kept), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))
     positions = chosen if good is None else good[chosen]
     return attempt(work, kept[chosen], positions, None, skip=False).results
-    return attempt(work, kept[chosen], positions, lost, skip=False).results
 
 
 def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
@@ -245,6 +233,8 @@ def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
 def _moments(sets: SampleSets, first: int) -> tuple[F64, F64]:
     mean, variance, _ = moments(sets.points, sets.offsets, sets.weights)
     return mean, variance
+
+
 def _spaced(each: int, sets: SampleSets, first: int) -> NDArray[np.float32]:
     parts = []
     for i, points in enumerate(sets):

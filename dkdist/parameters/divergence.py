@@ -123,37 +123,6 @@ class DivergenceParameters:
 
     def rows(self, C: F32, of: CoefficientSpec) -> F32:
         """The same rows from coefficients C (n_sets, n_coefficients) of ``of``, which holds those needed.
-        for rows, parts in self._tiles(sets):
-            column = 0
-            for density, weights in parts:
-                homogeneous_features(density, weights, self._frequencies, self._masses, out[rows], column)
-                column += self.spec.parts * len(weights)
-        return out
-
-    def densities(self, sets: SampleSets) -> F32:
-        """Densities at the nodes, floored at 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) marginal ones.
-
-        They live on the unit cube; `node_weights` integrates one. A set's row depends on that set alone.
-        """
-        shape = (self.spec.n_dims, self.spec.n_basis) if self.spec.structure == "marginal" else (1, -1)
-        out = np.empty((len(sets), self.spec.n_nodes), np.float32).reshape(len(sets), *shape)
-        for rows, parts in self._tiles(sets):
-            for j, (density, _) in enumerate(parts):
-                out[rows, j] = np.maximum(density, np.float32(FLOOR))
-        return out
-
-    @property
-    def node_weights(self) -> NDArray[np.float64]:
-        """The quadrature weights of the nodes of one density; they sum to one."""
-        n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
-        return np.full(n, 1 / n)  # every rule here has equal weights
-
-    def _tiles(self, sets: SampleSets) -> Iterator[tuple[slice, Iterator[tuple[F32, NDArray[np.float64]]]]]:
-        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
-        for start in range(0, len(sets), SETS_AT_ONCE):
-            rows = slice(start, start + SETS_AT_ONCE)
-            yield rows, self._parts(sets, spans[rows])
-
 
         They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid.
         """
@@ -162,6 +131,27 @@ class DivergenceParameters:
             tile = slice(start, start + SETS_AT_ONCE)
             self._fill(C[tile], of, out[tile])
         return out
+
+    def densities(self, sets: SampleSets) -> F32:
+        """Densities at the nodes, floored at 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) marginal ones.
+
+        They are those of the first bandwidth, on the unit cube; `node_weights` integrates one. A set's row depends
+        on that set alone.
+        """
+        shape = (self.spec.n_dims, self.spec.n_basis) if self.spec.structure == "marginal" else (1, -1)
+        out = np.empty((len(sets), self.spec.n_nodes), np.float32).reshape(len(sets), *shape)
+        needed, made = self._scales[0]
+        for tile, spans in tiles(sets):
+            C = needed.cut(self._coefficients.of(sets, spans), self._coefficients.spec)
+            for j, (density, _) in enumerate(made(C)):
+                out[tile, j] = np.maximum(density, np.float32(FLOOR))
+        return out
+
+    @property
+    def node_weights(self) -> NDArray[np.float64]:
+        """The quadrature weights of the nodes of one density; they sum to one."""
+        n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
+        return np.full(n, 1 / n)  # every rule here has equal weights
 
     def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
         column = 0
