@@ -65,8 +65,8 @@ class MeanEmbedding(SetEmbedding):
         The bandwidth in use.
     error_bound_ : float or None
         With "fourier", a bound of |row_x . row_y - k(x, y)| for all points x, y within the bounds of the data seen in
-        `fit` and 5 % of their width on each side; 1e-6 of it for float32. So of every mean kernel too, and four times it
-        of MMD^2. None for random frequencies, whose error is random.
+        `fit` and 5 % of their width on each side; 1e-6 of it is for rounding to float32. So of every mean kernel too,
+        and four times it of MMD^2. None for random frequencies, whose error is random.
     spec_ : GridMeanSpec or RandomMeanSpec
         What was chosen, in plain numbers; frequencies are drawn from it wherever they are needed.
     n_features_in_ : int
