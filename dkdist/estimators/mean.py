@@ -18,7 +18,7 @@ from dkdist.parameters.mean import DRAWS, GridMeanSpec, RandomMeanSpec
 
 METHODS = ("auto", "fourier", *DRAWS)
 LEAST_ERROR = 1e-7  # of a grid: rows are float32
-ROUNDING = 1e-6  # of the kernel of two points: four times what was seen
+ROUNDING = 1e-6  # of the kernel of two points in float32: three times the largest seen
 AUTO_ERROR = (
     1e-2  # "auto" takes a grid up to this bound: MMD^2 is then off by 0.1 %, with random features by 2 to 4 %
 )
@@ -65,8 +65,8 @@ class MeanEmbedding(SetEmbedding):
         The bandwidth in use.
     error_bound_ : float or None
         With "fourier", a bound of |row_x . row_y - k(x, y)| for all points x, y within the bounds of the data seen in
-        `fit` and 5 % of their width on each side, rounding included: so of every mean kernel too, and four times it
-        of MMD^2. None for random frequencies, whose error is random.
+        `fit` and 5 % of their width on each side; 1e-6 of it is for rounding to float32. So of every mean kernel too,
+        and four times it of MMD^2. None for random frequencies, whose error is random.
     spec_ : GridMeanSpec or RandomMeanSpec
         What was chosen, in plain numbers; frequencies are drawn from it wherever they are needed.
     n_features_in_ : int

@@ -10,7 +10,7 @@ import pytest
 from dkdist.numerics.fourier_grid import fourier_grid, grid_layout
 
 
-def lattice(grid, widths):
+def lattice(grid):
     """All frequencies of the grid, both signs, listed one by one."""
     axes = []
     for L in grid.periods:
@@ -19,9 +19,9 @@ def lattice(grid, widths):
     return np.array([w for w in itertools.product(*axes) if sum(x * x for x in w) <= grid.cutoff**2])
 
 
-def series(grid, widths, sigma, t):
+def series(grid, sigma, t):
     """sum_k w_k cos(w_k . t) in float64."""
-    w = lattice(grid, widths)
+    w = lattice(grid)
     steps = [np.sqrt(2 * np.pi) * sigma / L for L in grid.periods if L]
     return np.cos(t @ w.T) @ (np.prod(steps) * np.exp(-((w**2).sum(axis=1)) * sigma**2 / 2))
 
@@ -48,10 +48,10 @@ def test_the_certificate_is_never_exceeded(widths, sigma, most):
     widths = np.array(widths)
     grid = fourier_grid(widths, sigma, 1e-7, most)
     t = differences(widths, np.random.default_rng(0))
-    error = np.abs(series(grid, widths, sigma, t) - np.exp(-(t**2).sum(axis=1) / (2 * sigma**2)))
+    error = np.abs(series(grid, sigma, t) - np.exp(-(t**2).sum(axis=1) / (2 * sigma**2)))
     assert error.max() <= grid.error + 1e-14
     assert grid.error < 12 * error.max()  # nor is it a bound of no use
-    assert grid.n_features == len(lattice(grid, widths)) <= most
+    assert grid.n_features == len(lattice(grid)) <= most
 
 
 @pytest.mark.parametrize("widths", [[1.0], [1.0, 2.0], [1.0, 2.0, 0.5]])
@@ -89,9 +89,7 @@ def test_products_of_the_layout_are_the_series(widths):
     assert len(layout.scales) == layout.lengths.sum() == grid.n_features
     x = np.random.default_rng(0).uniform(0, 1, (2, 40, len(widths))) * widths
     z = [features(points, grid.periods, layout) for points in x]
-    np.testing.assert_allclose(
-        (z[0] * z[1]).sum(axis=1), series(grid, widths, sigma, x[0] - x[1]), atol=1e-13
-    )
+    np.testing.assert_allclose((z[0] * z[1]).sum(axis=1), series(grid, sigma, x[0] - x[1]), atol=1e-13)
 
 
 def features(x, periods, layout):
