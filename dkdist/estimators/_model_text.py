@@ -30,6 +30,7 @@ ESTIMATORS = {
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
     "MeanEmbedding": "dkdist.estimators.mean",
+    "InvariantFeatures": "dkdist.estimators.invariant",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -41,6 +42,7 @@ ESTIMATORS = {
 RECORDS = {
     "DivergenceSpec": "dkdist.parameters.divergence",
     "Domain": "dkdist.parameters.domain",
+    "InvariantSpec": "dkdist.parameters.invariant",
     "FourierSpec": "dkdist.parameters.fourier",
     "HistogramSpec": "dkdist.parameters.histogram",
     "L2Spec": "dkdist.parameters.l2",
