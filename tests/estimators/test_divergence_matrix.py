@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import dask
@@ -12,6 +13,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.execution import pairs
+from dkdist.parameters.pairwise import HalvedEntropies, Place
 from tests.oracles import reflected_density
 
 MATRICES: list[dict[str, Any]] = [
@@ -184,6 +186,14 @@ def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
     assert abs(halves[0][upper].mean()) < 0.05
 
 
+@pytest.mark.parametrize("d", [1, 3])
+def test_halves_of_two_sets_in_either_order(d: int) -> None:
+    measure = HalvedEntropies(k=3, seed=0, floor=False)
+    made = measure.prepare(collection(12, d), [Place(i, i > 5) for i in range(12)])
+    for a, b in itertools.combinations(made, 2):
+        assert measure.pair(a, b) == measure.pair(b, a)
+
+
 @pytest.mark.parametrize("d", [1, 2])
 def test_duplicates(d: int) -> None:
     sets = list(collection(4, d))
@@ -308,7 +318,7 @@ def test_the_plan_and_the_refusal(capsys: Any) -> None:
     told = capsys.readouterr().err
     assert "divergence matrix: 78 pairs of sets, a matrix of 13 x 13 float64 (1.32 kiB; limit" in told
     assert "from a sample of pairs" in told
-    assert "28 blocks in" in told
+    assert "28 blocks in" in told  # seven a side
     dk.divergence_matrix(sets[:2], other=sets, verbose=True)
     assert "26 pairs of sets, a matrix of 2 x 13" in capsys.readouterr().err
     dk.divergence_matrix(sets[:1], verbose=True)

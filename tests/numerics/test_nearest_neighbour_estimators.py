@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import digamma, gamma
+from sklearn.feature_selection import mutual_info_classif
 
 from dkdist.numerics import alpha as ratios
 from dkdist.numerics.entropy import matched_jensen_shannon, neighbour_entropy, spacing_entropy, spacings
@@ -120,6 +121,18 @@ def test_jensen_shannon_is_the_sum_of_its_entropies():
     )
     found = matched_jensen_shannon(Cloud(x), Cloud(y), k)
     np.testing.assert_allclose(found, mixture - np.mean(single), rtol=1e-10)
+
+
+def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
+    """Another library's estimate (Ross 2014), which takes the labels' entropy from counts: psi(2 n) - psi(n)."""
+    rng = np.random.default_rng(11)
+    n, k = 300, 4
+    x, y = rng.normal(0, 1, (n, 1)), rng.normal(1.5, 1, (n, 1))
+    found = mutual_info_classif(
+        np.concatenate([x, y]), np.repeat([0, 1], n), discrete_features=False, n_neighbors=k, random_state=0
+    )
+    expected = found[0] - (digamma(2 * n) - digamma(n) - np.log(2))
+    np.testing.assert_allclose(matched_jensen_shannon(Cloud(x), Cloud(y), k), expected, rtol=1e-6)
 
 
 def test_jensen_shannon_between_its_limits():
