@@ -152,6 +152,12 @@ def test_jensen_shannon_of_atoms():
     p, q = np.array([0.5, 0.5]), np.array([0.9, 0.1])
     truth = (p @ np.log(2 * p / (p + q)) + q @ np.log(2 * q / (p + q))) / 2
     assert abs(matched_jensen_shannon(Cloud(x), Cloud(y), 4) - truth) < 0.003
+    rng = np.random.default_rng(12)
+    found = [
+        matched_jensen_shannon(Cloud(rng.integers(0, 4, (60, 1))), Cloud(rng.integers(0, 4, (60, 1))), 4)
+        for _ in range(200)
+    ]
+    assert abs(np.mean(found)) < 0.008  # equal shares
 
 
 @pytest.mark.parametrize(("d", "mu", "s", "n", "m"), [(1, 0.5, 1.0, 1000, 1000), (2, 1.0, 1.5, 1500, 900)])
