@@ -1,10 +1,15 @@
 """Speed and accuracy of the main road, printed as tables.
 
-    python benchmarks/speed.py [embedding] [road] [memory] [--quick] [--output results.json]
+    python benchmarks/speed.py [embedding] [rivals] [mean] [road] [memory] [--quick] [--output results.json]
 
 embedding   sets/s of divergence embedding plus random features on one thread (Jensen-Shannon, D = 5000, 10^d
             basis), the rms error of d^2 against a high-resolution reference, and the paper's recipe in plain
             NumPy (n_e = 4000 Monte Carlo points, M = 5 random frequencies, iid features) timed in the same run
+
+rivals      microseconds a set of the other embeddings (d = 2, n = 200) on one thread, and of their plain float64 NumPy,
+            best of interleaved runs; the largest difference of a row, relative to the longest row
+mean        kernel mean embeddings (D = 1000, n = 200) by every method against the plain form in NumPy with iid
+            frequencies, float64 sines and cosines of X W: time, and rms error of MMD^2 against exact kernels
 
 road        from a store to a fitted SGD model (five epochs) on the cores of this machine, against the same
             numerics without store or graph: two threads make features, the main thread takes the steps
@@ -31,6 +36,8 @@ from typing import Any
 
 import numpy as np
 from machine import describe_machine
+from rivals import RIVALS
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
@@ -168,6 +175,109 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+# ---------------------------------------------------------------------------------------------- rivals
+
+
+def bench_rivals(quick: bool) -> list[dict[str, Any]]:
+    n_sets, n_few, step, repeats = (512, 64, 512, 5) if quick else (4096, 256, 512, 25)
+    sets = mixture_sets(n_sets, 200, 2)
+    few = [sets[i].astype(np.float64) for i in range(n_few)]
+    rows = []
+    for name, (embedding, in_numpy) in RIVALS.items():
+        fitted = embedding.fit(sets)
+        embed, plain = fitted.spec_.draw().embed, in_numpy(fitted)
+        times = []
+        with threadpool_limits(1):
+            embed(sets[:step])
+            for _ in range(repeats):
+                start = time.perf_counter()
+                for a in range(0, n_sets, step):
+                    embed(sets[a : a + step])
+                middle = time.perf_counter()
+                expected = np.array([plain(x) for x in few])
+                times.append(((middle - start) / n_sets, (time.perf_counter() - middle) / n_few))
+        ours, theirs = np.min(times, axis=0) * 1e6
+        norm = np.linalg.norm(expected, axis=1).max()
+        error = float(np.linalg.norm(embed(sets[:n_few]) - expected, axis=1).max() / norm)
+        rows.append({"name": name, "features": expected.shape[1], "us": ours, "numpy_us": theirs,
+                     "ratio": theirs / ours, "error": error, "target": 10})  # fmt: skip
+    print("one thread, d = 2, n = 200, 10 functions or bins a dimension; target: 10 x NumPy")
+    print(f"  {'embedding':<26} features  us/set  NumPy us/set  ratio  error of a row")
+    for r in rows:
+        print(
+            f"  {r['name']:<26} {r['features']:>8} {r['us']:>7.2f} {r['numpy_us']:>13.1f} {r['ratio']:>6.0f}"
+            f" {r['error']:>15.1e}"
+        )
+    return rows
+
+
+# ---------------------------------------------------------------------------------------------- mean embeddings
+
+
+def plain_means(points: list[np.ndarray], sigma: float, n_components: int) -> Callable[[], np.ndarray]:
+    """Random Fourier features in NumPy, averaged over the points of each set."""
+    F = n_components // 2
+    W = np.random.default_rng(0).standard_normal((points[0].shape[1], F)) / sigma
+
+    def run() -> np.ndarray:
+        phases = (x @ W for x in points)
+        rows = [np.concatenate([np.sin(p).mean(axis=0), np.cos(p).mean(axis=0)]) for p in phases]
+        return np.array(rows) / np.sqrt(F)
+
+    return run
+
+
+def exact_mmd2(points: list[np.ndarray], sigma: float) -> np.ndarray:
+    """MMD^2 of sets 0-1, 2-3, ..: mean kernels, pair by pair."""
+    gamma = 1 / (2 * sigma**2)
+    return np.array(
+        [
+            rbf_kernel(x, x, gamma).mean()
+            + rbf_kernel(y, y, gamma).mean()
+            - 2 * rbf_kernel(x, y, gamma).mean()
+            for x, y in zip(points[0::2], points[1::2], strict=True)
+        ]
+    )
+
+
+def bench_mean(quick: bool) -> list[dict[str, Any]]:
+    n, n_sets, n_exact, n_components = 200, 128 if quick else 1024, 20 if quick else 200, 1000
+    rows = []
+    for d in (1, 2, 3, 8):
+        sets = mixture_sets(n_sets, n, d)
+        points = [sets[i].astype(np.float64) for i in range(n_exact)]
+        for method in ("fourier", "orthogonal", "sobol", "iid")[d > 3 :]:
+            with threadpool_limits(1):
+                mean = dk.MeanEmbedding(n_components, method=method, random_state=0).fit(sets)
+                parameters, sigma = mean.spec_.draw(), float(mean.sigma_)
+                plain, few = (
+                    plain_means(points, sigma, n_components),
+                    plain_means(points[:20], sigma, n_components),
+                )
+                plain_s = median_time(few, 3 if quick else 7) / 20
+                seconds = median_time(lambda p=parameters, s=sets: p.embed(s), 3 if quick else 7) / n_sets  # type: ignore[misc]
+            truth = exact_mmd2(points, sigma)
+            found = (parameters.embed(sets[:n_exact]), plain())
+            d2 = [((A[0::2].astype(np.float64) - A[1::2]) ** 2).sum(axis=1) for A in found]
+            errors = [float(np.sqrt(np.mean((x - truth) ** 2) / np.mean(truth**2))) for x in d2]
+            rows.append({
+                "d": d, "method": method, "features": mean.spec_.n_features, "us": seconds * 1e6,
+                "plain_us": plain_s * 1e6, "ratio": plain_s / seconds, "target": 25,
+                "rms_error": errors[0], "plain_error": errors[1], "error_bound": mean.error_bound_,
+            })  # fmt: skip
+    print(f"one thread, mean embeddings at D <= {n_components}, n = {n}, sigma the median distance")
+    print(
+        "  d  method      features  us/set  x plain NumPy  (target)  rms error of MMD^2  of plain  certified bound"
+    )
+    for r in rows:
+        bound = f"{r['error_bound']:.1e}" if r["error_bound"] else ""
+        print(
+            f"  {r['d']}  {r['method']:<10} {r['features']:>9} {r['us']:>7.1f} {r['ratio']:>14.0f} {r['target']:>9}"
+            f" {r['rms_error']:>19.1e} {r['plain_error']:>9.1e} {bound:>16}"
+        )
+    return rows
+
+
 # ---------------------------------------------------------------------------------------------- the whole road
 
 
@@ -291,6 +401,8 @@ def bench_memory(quick: bool) -> dict[str, Any]:
 
 PARTS: dict[str, Callable[[bool], Any]] = {
     "embedding": bench_embedding,
+    "rivals": bench_rivals,
+    "mean": bench_mean,
     "road": bench_road,
     "memory": bench_memory,
 }

@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
+    from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
+    from dkdist.estimators.l2 import L2Embedding
+    from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
+    from dkdist.estimators.moments import MomentEmbedding
     from dkdist.estimators.pairwise import divergence_matrix
     from dkdist.estimators.psd import project_psd
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
+    from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.store_care import compact, verify_sets
     from dkdist.sets import SampleSetError, SampleSets
@@ -36,11 +41,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "ArrayReader": "dkdist.store",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
+    "OnePassSearch": "dkdist.estimators.search",
+    "HistogramEmbedding": "dkdist.estimators.histogram",
+    "L2Embedding": "dkdist.estimators.l2",
+    "MomentEmbedding": "dkdist.estimators.moments",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
     "IncrementalSGDClassifier": "dkdist.estimators.sgd",
     "IncrementalSGDRegressor": "dkdist.estimators.sgd",
+    "MeanEmbedding": "dkdist.estimators.mean",
     "SampleSetError": "dkdist.sets",
     "SampleSets": "dkdist.sets",
     "SetStore": "dkdist.store",
@@ -64,10 +74,15 @@ _HOMES = {
 __all__ = [
     "ArrayReader",
     "DivergenceEmbedding",
+    "HistogramEmbedding",
     "IncrementalRidge",
     "IncrementalRidgeClassifier",
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
+    "L2Embedding",
+    "MeanEmbedding",
+    "MomentEmbedding",
+    "OnePassSearch",
     "RandomFourierFeatures",
     "SampleSetError",
     "SampleSets",

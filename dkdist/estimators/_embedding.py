@@ -71,7 +71,7 @@ def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -
 def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     parameters = drawn(spec)
     one = np.zeros(1, np.int64)
-    checked = attempt(partial(_count_outside, parameters), sets, range(len(sets)), one, skip=skip)
+    checked = attempt(partial(count_outside, spec.domain), sets, range(len(sets)), one, skip=skip)
     tell_skipped(checked.bad, checked.reason, FATE)
     _tell_outside(np.concatenate(checked.results), 0)
     good, places = sets, np.arange(len(sets))
@@ -99,14 +99,13 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
 
 
 def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
-    outside = _count_outside(parameters, sets, first)
+    outside = count_outside(parameters.spec.domain, sets, first)
     return parameters.embed(sets), outside
 
 
-def _count_outside(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> I64:
+def count_outside(domain: Domain | None, sets: SampleSets, first: int) -> I64:
     """Points of each set outside the bounds seen in fit; `SampleSetError` for sets that cannot be embedded."""
     require_nonnegative_weights(sets, first)
-    domain = parameters.spec.domain
     if domain is None:
         return np.zeros(len(sets), np.int64)
     outside = domain.outside(sets)
@@ -120,5 +119,5 @@ def _tell_outside(outside: I64, first: int) -> None:
         warn(
             f"{outside.sum()} points of {(outside > 0).sum()} sets (the first is set {first + outside.argmax()}) "
             "lie outside the bounds seen in fit and count at the wall: fit on data that spans the range, or give a "
-            "domain"
+            "domain to an embedding that takes one"
         )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +18,7 @@ from dkdist.estimators._skipping import attempt
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import source_blocks
 from dkdist.execution.mapping import collect
-from dkdist.numerics.bandwidth import spreads
+from dkdist.numerics.bandwidth import moments, spreads
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets, require_nonnegative_weights
 from dkdist.store import SetStore
@@ -23,7 +26,10 @@ from dkdist.store import SetStore
 SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
+SAMPLE_PAIRED = 1024  # points whose distances are looked at
 
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 Sets = SampleSets | SetStore
 
 
@@ -93,7 +99,31 @@ class Survey:
     reason: str
 
 
+_REMEMBERED: ContextVar[dict[Any, Survey] | None] = ContextVar("surveys", default=None)
+
+
+@contextmanager
+def remembered_surveys() -> Iterator[None]:
+    """Within it, several embeddings of the same sets share one look at them."""
+    token = _REMEMBERED.set({})
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
+
+
 def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
+    """`_survey`, or what it found before where that is remembered."""
+    memory = _REMEMBERED.get()
+    if memory is None:
+        return _survey(sets, domain, skip=skip)
+    key = id(sets), domain, skip
+    if key not in memory:
+        memory[key] = _survey(sets, domain, skip=skip)
+    return memory[key]
+
+
+def _survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
     """Read and check every set: one pass over the data, in blocks.
 
     Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
@@ -103,7 +133,7 @@ def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
         found = [_survey_block(skip, sets, (0, domain))]
     else:
         views, bounds, read_bytes = block_views(sets, row_bytes=0)
-        blocks = source_blocks([_Unread(view) for view in views], bounds, read_bytes)
+        blocks = source_blocks([Unread(view) for view in views], bounds, read_bytes)
         extras = [(int(a), domain) for a in bounds[:-1]]
         found = collect(blocks, partial(_survey_block, skip), extras, label="survey")
     bad = np.concatenate([part.bad for part in found])
@@ -115,7 +145,7 @@ def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
 
 
 @dataclass(frozen=True)
-class _Unread:
+class Unread:
     """A view as a block: whoever uses the block reads it, and can tell which of its sets cannot be read."""
 
     view: SetStore
@@ -164,8 +194,26 @@ def spread_runs(n: int, n_runs: int, length: int) -> NDArray[np.int64]:
     return np.unique((starts[:, None] + np.arange(min(n, length))).ravel())
 
 
-def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`spreads` of up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
+def sample_spreads(sets: Sets, bad: I64) -> tuple[F64, F64]:
+    """`spreads` of sampled sets."""
+    std, size = zip(*_of_sample(_spreads, sets, bad), strict=True)
+    return np.concatenate(std), np.concatenate(size)
+
+
+def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
+    """Means and variances (n, d) of sampled sets."""
+    mean, variance = zip(*_of_sample(_moments, sets, bad), strict=True)
+    return np.concatenate(mean), np.concatenate(variance)
+
+
+def sample_points(sets: Sets, bad: I64) -> NDArray[np.float32]:
+    """About 1,024 points of the sampled sets, evenly spaced in each; none of weight zero."""
+    each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
+    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad))
+
+
+def _of_sample(work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64) -> list[Any]:
+    """``work`` on up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
 
     This is what data-driven choices look at.
     """
@@ -175,11 +223,22 @@ def sample_spreads(sets: Sets, bad: NDArray[np.int64]) -> tuple[NDArray[np.float
     count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(SAMPLE_SETS, len(kept))))
     chosen = spread_runs(len(kept), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))
     positions = chosen if good is None else good[chosen]
-    none = np.empty((0, sets.n_dims)), np.empty(0)
-    made = attempt(_spreads, kept[chosen], positions, none, skip=False)
-    std, size = zip(*made.results, strict=True)
-    return np.concatenate(std), np.concatenate(size)
+    return attempt(work, kept[chosen], positions, None, skip=False).results
 
 
-def _spreads(sets: SampleSets, first: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
     return spreads(sets.points, sets.offsets, sets.weights)
+
+
+def _moments(sets: SampleSets, first: int) -> tuple[F64, F64]:
+    mean, variance, _ = moments(sets.points, sets.offsets, sets.weights)
+    return mean, variance
+
+
+def _spaced(each: int, sets: SampleSets, first: int) -> NDArray[np.float32]:
+    parts = []
+    for i, points in enumerate(sets):
+        weights = sets.weights_of(i)
+        x = points if weights is None else points[weights.reshape(-1) > 0]
+        parts.append(x[np.linspace(0, len(x) - 1, min(each, len(x))).round().astype(np.int64)])
+    return np.concatenate(parts).astype(np.float32)

@@ -26,6 +26,10 @@ Arrays = dict[str, NDArray[Any]]
 
 ESTIMATORS = {
     "DivergenceEmbedding": "dkdist.estimators.divergence",
+    "HistogramEmbedding": "dkdist.estimators.histogram",
+    "L2Embedding": "dkdist.estimators.l2",
+    "MomentEmbedding": "dkdist.estimators.moments",
+    "MeanEmbedding": "dkdist.estimators.mean",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -38,7 +42,12 @@ RECORDS = {
     "DivergenceSpec": "dkdist.parameters.divergence",
     "Domain": "dkdist.parameters.domain",
     "FourierSpec": "dkdist.parameters.fourier",
+    "HistogramSpec": "dkdist.parameters.histogram",
+    "L2Spec": "dkdist.parameters.l2",
+    "MomentSpec": "dkdist.parameters.moments",
+    "GridMeanSpec": "dkdist.parameters.mean",
     "Objective": "dkdist.learners.sgd",
+    "RandomMeanSpec": "dkdist.parameters.mean",
     "State": "dkdist.learners.sgd",
 }
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.estimators._embedding import _count_outside, _tell_outside
-from dkdist.estimators._inputs import Sets, _Unread, block_views
+from dkdist.estimators._embedding import _tell_outside, count_outside
+from dkdist.estimators._inputs import Sets, Unread, block_views
 from dkdist.estimators._params import draw_seed, one_of, positive, whole
 from dkdist.estimators._skipping import attempt
 from dkdist.estimators.divergence import DivergenceEmbedding
@@ -133,14 +133,14 @@ def _look_at(rows: Sets, spec: DivergenceSpec) -> None:
         found = [_outside(spec, rows, 0)]
     else:
         views, bounds, read_bytes = block_views(rows, row_bytes=0)
-        blocks = source_blocks([_Unread(view) for view in views], bounds, read_bytes)
+        blocks = source_blocks([Unread(view) for view in views], bounds, read_bytes)
         found = collect(blocks, partial(_outside, spec), bounds[:-1].tolist(), label="survey")
     _tell_outside(np.concatenate(found), 0)
 
 
 def _outside(spec: DivergenceSpec, sets: Sets, first: int) -> NDArray[np.int64]:
     none = np.zeros(1, np.int64)
-    count = partial(_count_outside, spec.draw())
+    count = partial(count_outside, spec.domain)
     return np.concatenate(attempt(count, sets, range(first, first + len(sets)), none, skip=False).results)
 
 

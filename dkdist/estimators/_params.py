@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> Any:
-    """``value`` if it is one of the allowed words."""
+def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
+    """``value`` if it is one of the allowed words or numbers."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r}")
     return value

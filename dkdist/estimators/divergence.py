@@ -7,21 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dkdist.estimators._densities import (
+    chosen_frequencies,
+    density_structure,
+    flat,
+    given_bandwidths,
+    scott,
+    shown,
+)
 from dkdist.estimators._embedding import SetEmbedding
-from dkdist.estimators._inputs import Sets, check_sets, data_domain, given_domain, sample_spreads
-from dkdist.estimators._params import draw_seed, one_of, settled, whole
-from dkdist.numerics.bandwidth import scott_bandwidth
-from dkdist.numerics.divergences import Divergence, divergence
-from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
+from dkdist.estimators._inputs import check_sets, data_domain, given_domain
+from dkdist.estimators._params import whole
+from dkdist.numerics.divergences import divergence
 from dkdist.parameters.divergence import DivergenceSpec, finest_bandwidth, lattice_size
-from dkdist.parameters.domain import Domain
 
-STRUCTURES = ("auto", "joint", "marginal")
-MOST_JOINT_DIMS = 6
 RESOLVED = 0.8  # bandwidth over node spacing from which d^2 is integrated to a fraction of a percent
-ROLE = 0x44495645  # keeps these random numbers apart from others of the same seed
 
 
 class DivergenceEmbedding(SetEmbedding):
@@ -49,8 +51,10 @@ class DivergenceEmbedding(SetEmbedding):
         Where the frequencies and their weights come from: least squares over density ratios, equal-mass
         strata of the spectral measure, Gauss quadrature, or independent draws as in the paper. "auto" is
         "fitted".
-    bandwidth : float, (d,) sequence or "auto", default="auto"
+    bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, or "auto", default="auto"
         Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
+        Nested, as in ``[[0.05], [0.1], [0.2]]``: k scales side by side, so that squared distances are the mean of
+        the divergences at each; the points are read once, nodes and columns are k times as many.
         "auto" is Scott's rule for the typical set, but never below what the nodes resolve: 0.8 / n_basis, or
         about n_basis^(-3/d) for the lattice of d >= 4 joint dimensions.
     domain : {"data", "unit"} or (low, high), default="data"
@@ -74,7 +78,7 @@ class DivergenceEmbedding(SetEmbedding):
     ----------
     spec_ : DivergenceSpec
         What was chosen, in plain numbers: domain, bandwidth, nodes, frequencies and their weights.
-    bandwidth_ : (d,) array
+    bandwidth_ : (d,) array, or (k, d) for several scales
         The bandwidth in use, on the scaled domain.
     n_features_in_ : int
         The dimension d of the points.
@@ -129,7 +133,7 @@ class DivergenceEmbedding(SetEmbedding):
         n_basis: int = 10,
         n_frequencies: int | str = "auto",
         frequencies: str = "auto",
-        bandwidth: float | Sequence[float] | str = "auto",
+        bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | str = "auto",
         domain: str | tuple[ArrayLike, ArrayLike] = "data",
         structure: str = "auto",
         random_state: Any = None,
@@ -149,68 +153,30 @@ class DivergenceEmbedding(SetEmbedding):
         """Choose domain, bandwidth and frequencies from the sets X; one pass over the data. ``y`` is not used."""
         n_basis = whole("n_basis", self.n_basis, least=2)
         kappa = divergence(self.divergence)
-        lam, w = self._frequency_rule(kappa)
+        lam, w = chosen_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
-        structure = self._structure(sets.n_dims)
-        given = given_domain(self.domain, sets.n_dims)
+        d = sets.n_dims
+        structure = density_structure(self.structure, d)
+        given = given_domain(self.domain, d)
         found = self._look(sets, given)
         domain = given or data_domain(found)
-        bandwidth = self._bandwidth(sets, found.bad, domain, structure, n_basis)
+        bandwidths = given_bandwidths(self.bandwidth, d, zero=False)
+        if bandwidths is None:
+            bandwidths = scott(sets, found.bad, domain, structure, _resolved(structure, d, n_basis))
+        else:
+            _warn_if_fine(float(bandwidths.min()), structure, d, n_basis)
         # a kink of kappa is met in single nodes; in one dimension few others average it out
-        fold = 2 if not kappa.smooth and (structure == "marginal" or sets.n_dims == 1) else 1
-        self.spec_ = DivergenceSpec(
-            domain, bandwidth, structure, fold * n_basis, tuple(map(settled, lam)), tuple(map(settled, w))
-        )
-        self.bandwidth_ = np.array(bandwidth)
+        fold = 2 if not kappa.smooth and (structure == "marginal" or d == 1) else 1
+        self.spec_ = DivergenceSpec(domain, flat(bandwidths), structure, fold * n_basis, lam, w)
+        self.bandwidth_ = shown(bandwidths)
         return self
 
-    def _frequency_rule(self, kappa: Divergence) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        rule = one_of("frequencies", self.frequencies, ("auto", *RULES))
-        rule = default_rule(kappa) if rule == "auto" else rule
-        n = self.n_frequencies
-        if n == "auto":
-            n = frequency_count(kappa, rule)
-        n = whole("n_frequencies", n)
-        uniforms = None
-        if rule == "random":
-            uniforms = np.random.default_rng([draw_seed(self.random_state), ROLE]).random(n)
-        return frequency_rule(kappa, rule, n, uniforms=uniforms)
 
-    def _structure(self, d: int) -> str:
-        structure = one_of("structure", self.structure, STRUCTURES)
-        if structure == "auto":
-            structure = "joint" if d <= 3 else "marginal"
-        if structure == "marginal":
-            return "marginal"
-        if d > MOST_JOINT_DIMS:
-            raise ValueError(
-                f"structure='joint' estimates a density in {d} dimensions; up to {MOST_JOINT_DIMS} are supported. "
-                "Use structure='marginal', or reduce the dimension of the points first"
-            )
-        return "tensor" if d <= 3 else "ball"
-
-    def _bandwidth(
-        self, sets: Sets, bad: NDArray[np.int64], domain: Domain, structure: str, n_basis: int
-    ) -> tuple[float, ...]:
-        d = sets.n_dims
-        if isinstance(self.bandwidth, str):
-            one_of("bandwidth", self.bandwidth, ("auto",))
-            std, size = sample_spreads(sets, bad)
-            scale = domain.low_and_scale[1].astype(np.float64)
-            least = RESOLVED / n_basis
-            if structure == "ball":
-                least = max(lattice_size(n_basis) ** (-1 / d), finest_bandwidth(d))
-            h = scott_bandwidth(std * scale, size, 1 if structure == "marginal" else d, least)
-        else:
-            h = np.asarray(self.bandwidth, dtype=np.float64)
-            if h.ndim > 1 or h.size not in (1, d) or not (np.isfinite(h).all() and (h > 0).all()):
-                raise ValueError(
-                    f"bandwidth must be a positive number or {d} of them (standard deviations on the scaled "
-                    f"domain), or 'auto'; found {self.bandwidth!r}"
-                )
-            h = np.broadcast_to(h.ravel(), (d,))
-            _warn_if_fine(float(h.min()), structure, d, n_basis)
-        return tuple(map(settled, h))
+def _resolved(structure: str, d: int, n_basis: int) -> float:
+    """The least bandwidth that the nodes resolve."""
+    if structure == "ball":
+        return max(float(lattice_size(n_basis) ** (-1 / d)), finest_bandwidth(d))
+    return RESOLVED / n_basis
 
 
 def _warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
@@ -218,11 +184,11 @@ def _warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
         warnings.warn(
             f"bandwidth {h:.3g} is finer than a joint density in {d} dimensions can be resolved: use at least "
             f"{finest_bandwidth(d):.2g}, or structure='marginal'",
-            stacklevel=4,
+            stacklevel=3,
         )
     elif structure != "ball" and h * n_basis < 0.5:
         warnings.warn(
             f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
             f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
-            stacklevel=4,
+            stacklevel=3,
         )

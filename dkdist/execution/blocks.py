@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dask.array as da
@@ -87,14 +87,19 @@ def row_blocks(X: Any) -> Blocks:
 
 def _array_blocks(X: NDArray[Any]) -> Blocks:
     row_bytes = max(1, X.itemsize * X.shape[1])
-    step = int(np.clip(BLOCK_BYTES // row_bytes, 1, BLOCK_SETS))
-    bounds = np.append(np.arange(0, len(X), step), len(X)).astype(np.int64)
-    views = [X[a:b] for a, b in itertools.pairwise(bounds)]
+    made = local_blocks(X, int(np.clip(BLOCK_BYTES // row_bytes, 1, BLOCK_SETS)))
+    return replace(made, row_bytes=row_bytes, n_columns=X.shape[1])
+
+
+def local_blocks(X: Any, rows: int) -> Blocks:
+    """Blocks of so many rows of what this process holds: an array, or sets in memory."""
+    bounds = np.append(np.arange(0, len(X), rows), len(X)).astype(np.int64)
+    views = [X[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     recipes = [call_recipe(("rows", i), _view, view) for i, view in enumerate(views)]
-    return Blocks("rows", bounds, recipes, row_bytes=row_bytes, n_columns=X.shape[1], local=True)
+    return Blocks("rows", bounds, recipes, local=True)
 
 
-def _view(rows: NDArray[Any]) -> NDArray[Any]:
+def _view(rows: Any) -> Any:
     return rows
 
 

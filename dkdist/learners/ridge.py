@@ -76,6 +76,13 @@ def tiles(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
         yield tuple(array[a : a + TILE] for array in arrays)
 
 
+def add_rows(to: Statistics, X: F, y: F64, centre: bool) -> Statistics:
+    """The sums with rows X (n, D) and their targets y (n, k) more; ``to``'s own matrix is added to."""
+    for T, u in tiles(X, y):
+        to = _added(to, T, u, centre)
+    return to
+
+
 def _added(to: Statistics, T: F, y: F64, centre: bool) -> Statistics:
     """The sums with a tile more; ``to``'s own matrix is added to (it belongs to the caller alone)."""
     shift = to.shift
@@ -121,6 +128,11 @@ def about(s: Statistics, shift: F64, into: F64 | None = None) -> Statistics:
         if d.any():
             zz[rows, a:] += np.outer(left[rows], d[a:]) + np.outer(d[rows], s.sum_z[a:])
     return replace(s, shift=shift, sum_z=left, zz=zz, zy=s.zy + np.outer(d, s.sum_y))
+
+
+def of_targets_plus(s: Statistics, offset: F64) -> Statistics:
+    """The sums about targets y + offset; y^2 is left out, which no solution needs."""
+    return replace(s, sum_y=s.sum_y + s.n * offset, zy=s.zy + np.outer(s.sum_z, offset))
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,18 @@ class Rows:
             here, stop = stop, stop + size
             yield start, slice(here, stop)
 
+    def order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The training rows, shuffled as the seed says, and the held-out ones."""
+        order = np.random.default_rng(self.seed).permutation(self.n_rows)
+        return order[~self.held_out[order]], np.flatnonzero(self.held_out)
+
 
 def checked(
     block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
 ) -> tuple[F, NDArray[np.int64]]:
     """A block, from row ``start`` on, as features of the agreed dtype and shape, and which rows are not finite.
 
-    ValueError for another shape and, without ``skip``, for a row that is not finite. The extremes of an array are
-    finite exactly if all of it is, and need no temporary of its size.
+    ValueError for another shape and, without ``skip``, for a row that is not finite.
     """
     X = np.asarray(block, dtype=dtype, order="C")
     if X.shape != expected:
@@ -73,10 +77,10 @@ def checked(
 
 
 def not_finite(X: F) -> NDArray[np.int64]:
-    """The rows of X (n, D) that hold NaN or infinity."""
-    if not X.size or (np.isfinite(X.min()) and np.isfinite(X.max())):
-        return no_rows()
-    return np.flatnonzero(~np.isfinite(X).all(axis=1))
+    """The rows of X (n, D) that hold NaN or infinity: where the row's sum is finite, all of it is."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(X @ np.ones(X.shape[1], X.dtype)))
+    return suspects[~np.isfinite(X[suspects]).all(axis=1)]
 
 
 def no_rows() -> NDArray[np.int64]:

@@ -115,8 +115,7 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
 
     A single block is used where it lies; several are moved into one array, and each is let go before the next is made.
     """
-    order = np.random.default_rng(rows.seed).permutation(rows.n_rows)
-    order, held = order[~rows.held_out[order]], np.flatnonzero(rows.held_out)
+    order, held = rows.order()
     parts = list(rows.parts())
     X = np.empty((rows.n_rows if len(parts) > 1 else 0, rows.n_features), dtype)
     lost, skipped = [], []
@@ -184,19 +183,27 @@ def added(common: State, lanes: Sequence[State]) -> F64:
     return np.asarray(common.sums + np.sum([lane.sums - common.sums for lane in lanes], axis=0))
 
 
-def _fit(objective: Objective, state: State, batch: Batch) -> State:
+def learn(objective: Objective, state: State, batch: Batch, eta0: F64, alpha: F64) -> State:
+    """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
+
+    ``eta0`` and ``alpha`` (k,) make the state k models of the same loss, side by side: (k n_outputs, n_features).
+    """
     if len(batch.order) == 0:
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
+    truth, K = _truth(objective, batch.targets), objective.n_outputs
     n = descend(
-        batch.X, batch.order, _truth(objective, batch.targets),
-        LOSS_NUMBERS.index(objective.loss), objective.epsilon, objective.eta0, objective.alpha,
-        w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
+        batch.X, batch.order, np.tile(truth, len(alpha)), LOSS_NUMBERS.index(objective.loss), objective.epsilon,
+        np.repeat(eta0, K), np.repeat(alpha, K), w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
     )  # fmt: skip
     if not objective.average:
         W, B = w, b
-    after = State(w, b, W, B, np.asarray(n, np.int64), state.sums)
-    if not _bounded(after, batch.X[batch.order[-PROBE_ROWS:]]):
+    return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
+
+
+def _fit(objective: Objective, state: State, batch: Batch) -> State:
+    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]))
+    if len(batch.order) and not _bounded(after, batch.X[batch.order[-PROBE_ROWS:]]):
         raise _diverged(objective.eta0)
     return after
 

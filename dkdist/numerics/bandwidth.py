@@ -19,8 +19,8 @@ I64 = NDArray[np.int64]
 ROUNDING = 1e-14  # of squared distances in float64; rows that differ in float32 are further apart
 
 
-def spreads(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64]:
-    """Standard deviation of each set along each dimension (n_sets, d), and effective sizes (n_sets,)."""
+def moments(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64, F64]:
+    """Mean and variance of each set along each dimension, (n_sets, d) both, and effective sizes (n_sets,)."""
     w = np.ones(len(points)) if weights is None else weights.astype(np.float64).reshape(-1)
     starts = offsets[:-1]
     total = np.add.reduceat(w, starts)
@@ -28,7 +28,13 @@ def spreads(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64]:
     mean = np.add.reduceat(w[:, None] * x, starts) / total[:, None]
     centred = x - np.repeat(mean, np.diff(offsets), axis=0)
     variance = np.add.reduceat(w[:, None] * centred**2, starts) / total[:, None]
-    return np.sqrt(variance), total**2 / np.add.reduceat(w**2, starts)
+    return mean, variance, total**2 / np.add.reduceat(w**2, starts)
+
+
+def spreads(points: F32, offsets: I64, weights: F32 | None) -> tuple[F64, F64]:
+    """Standard deviation of each set along each dimension (n_sets, d), and effective sizes (n_sets,)."""
+    _, variance, size = moments(points, offsets, weights)
+    return np.sqrt(variance), size
 
 
 def scott_bandwidth(std: F64, size: F64, dims: int, least: float) -> F64:

@@ -58,20 +58,21 @@ def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, sc
     return out
 
 
-def ball_terms(axes: tuple[float, ...]) -> tuple[I64, I64]:
-    """All exponents with (a_1 / axes_1)^2 + .. + (a_d / axes_d)^2 <= 1, as (exponents (n, d), terms (n, 3)).
+def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
+    """All exponents with (a_1 / axes_1)^order + .. + (a_d / axes_d)^order <= 1: (n, d), and terms (n, 3).
 
-    Each term is an earlier one times one cosine: its parent lacks the last non-zero exponent.
+    An order of 1 makes a simplex, infinity a box. Each term is an earlier one times one cosine: its parent lacks
+    the last non-zero exponent.
     """
     exponents: list[tuple[int, ...]] = [(0,) * len(axes)]
     rest = [1.0]  # what a term leaves of the 1
     terms = [(0, 0, 0)]
     for j, axis in enumerate(axes):
         for parent in range(len(exponents)):
-            for a in range(1, int(axis * rest[parent] ** 0.5) + 1):
+            for a in range(1, int(axis * rest[parent] ** (1 / order)) + 1):
                 child = (*exponents[parent][:j], a, *exponents[parent][j + 1 :])
                 exponents.append(child)
-                rest.append(max(0.0, rest[parent] - (a / axis) ** 2))
+                rest.append(max(0.0, rest[parent] - (a / axis) ** order))
                 terms.append((parent, j, a))
     return np.array(exponents, np.int64), np.array(terms, np.int64)
 

@@ -3,8 +3,8 @@
     w <- max(0, 1 - eta alpha) w - eta l'(w.x + b, y) x,     b <- b - eta l'(w.x + b, y)
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1})                  every ``every`` rows
 
-The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length;
-several functions (one a class) share each row while it is in the cache.
+The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length; several
+functions (one a class, or one a penalty) share each row while it is in the cache.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def descend(
     Y: NDArray[np.float64],
     loss: int,
     epsilon: float,
-    eta: float,
-    alpha: float,
+    eta: NDArray[np.float64],
+    alpha: NDArray[np.float64],
     W: F,
     b: NDArray[np.float64],
     mean_W: F,
@@ -71,42 +71,41 @@ def descend(
 ) -> int:
     """Take one step for each row of X (n, D) that ``order`` lists, with its targets in Y (n, K).
 
-    W (K, D) and b (K,) are changed in place. After every ``every`` rows, and after the last, mean_W and mean_b
-    take in the iterate with weight 2 / (m + 1) for the m-th; ``n_averaged`` counts those before, the count after is
-    returned. 4 n K D operations; X is read once.
+    Function k has its own step eta[k] and penalty alpha[k]; W (K, D) and b (K,) are changed in place. After every
+    ``every`` rows, and after the last, mean_W and mean_b take in the iterate with weight 2 / (m + 1) for the m-th;
+    ``n_averaged`` counts those before, the count after is returned. 4 n K D operations; X is read once.
     """
     n, K, D = len(order), W.shape[0], W.shape[1]
-    decay, s, m = max(0.0, 1.0 - eta * alpha), 1.0, n_averaged
+    decay, s, m = np.maximum(0.0, 1.0 - eta * alpha), np.ones(K), n_averaged
     for t in range(n):
         i = order[t]
         x = X[i]
-        shrunk = s * decay
-        fold = shrunk < SMALLEST_SCALE
         for k in range(K):
-            v = W[k]
+            v, shrunk = W[k], s[k] * decay[k]
+            fold = shrunk < SMALLEST_SCALE
             total = x.dtype.type(0.0)
             for j in range(D):
                 total += x[j] * v[j]
-            g = _slope(loss, s * total + b[k], Y[i, k], epsilon)
+            g = _slope(loss, s[k] * total + b[k], Y[i, k], epsilon)
             g = min(max(g, -LARGEST_SLOPE), LARGEST_SLOPE)
             if fold:
                 for j in range(D):
                     v[j] *= shrunk
             if g != 0.0:
-                c = x.dtype.type(-eta * g / (1.0 if fold else shrunk))
+                c = x.dtype.type(-eta[k] * g / (1.0 if fold else shrunk))
                 for j in range(D):
                     v[j] += c * x[j]
-                b[k] -= eta * g
-        s = 1.0 if fold else shrunk
+                b[k] -= eta[k] * g
+            s[k] = 1.0 if fold else shrunk
         if (t + 1) % every == 0 or t + 1 == n:
             m += 1
             rate = 2.0 / (m + 1.0)
-            r, scale = x.dtype.type(rate), x.dtype.type(s)
+            r = x.dtype.type(rate)
             for k in range(K):
-                v, mean = W[k], mean_W[k]
+                v, mean, scale = W[k], mean_W[k], x.dtype.type(s[k])
                 for j in range(D):
                     v[j] *= scale
                     mean[j] += r * (v[j] - mean[j])
                 mean_b[k] += rate * (b[k] - mean_b[k])
-            s = 1.0
+                s[k] = 1.0
     return m

@@ -1,14 +1,15 @@
 """Random Fourier features of a Gaussian kernel, from a matrix of frequencies.
 
-    z(x) = sqrt(2/D) (sin Wx, cos Wx),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)),   W = (D/2, m) rows /
-    sigma
+    z(x) = sqrt(2/D) (sin Wx / sigma, cos Wx / sigma),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
 
-The product Wx is taken over tiles of 128 rows, the last one padded, so that a row's bits depend on no other
-row. Cost of a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al.
-2016.)
+The product Wx, with W (D/2, m), is taken over tiles of 128 rows, the last one padded, so that a row's bits depend on
+no other row; several sigmas share it. Cost of a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi &
+Recht 2007; Yu et al. 2016.)
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
@@ -36,8 +37,11 @@ def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
     return np.concatenate(blocks)[: len(norms)] * norms[:, None]
 
 
-def dense_features(X: F32, Wt: F32, out: F32) -> None:
-    """Fill ``out`` (n, 2F) with the features of rows ``X`` (n, m) under transposed frequencies ``Wt`` (m, F)."""
+def dense_features(X: F32, Wt: F32, sigmas: Sequence[float], outs: Sequence[F32]) -> None:
+    """Fill each of ``outs`` (n, 2F) with the features of rows ``X`` (n, m) for its sigma.
+
+    ``Wt`` (m, F) are the transposed frequencies of sigma = 1.
+    """
     F = Wt.shape[1]
     tile = np.zeros((TILE, X.shape[1]), np.float32)
     phases = np.empty((TILE, F), np.float32)
@@ -45,15 +49,16 @@ def dense_features(X: F32, Wt: F32, out: F32) -> None:
         rows = X[start : start + TILE]
         tile[: len(rows)] = rows
         steady_product(tile, Wt, phases)
-        _sine_cosine(phases, f32(1 / np.sqrt(F)), out[start : start + TILE])
+        for sigma, out in zip(sigmas, outs, strict=True):
+            _sine_cosine(phases, f32(1 / sigma), f32(1 / np.sqrt(F)), out[start : start + TILE])
 
 
 @njit(nogil=True, cache=True, fastmath=LOOP)
-def _sine_cosine(phases, scale, out):  # type: ignore[no-untyped-def]
+def _sine_cosine(phases, inverse, scale, out):  # type: ignore[no-untyped-def]
     F = phases.shape[1]
     for s in range(len(out)):
         sines, cosines = out[s, :F], out[s, F:]
         for r in range(F):
-            si, co = sincos(phases[s, r])
+            si, co = sincos(inverse * phases[s, r])
             sines[r] = scale * si
             cosines[r] = scale * co

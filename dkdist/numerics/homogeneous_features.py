@@ -18,6 +18,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 FLOOR = 1e-6  # of densities on the unit cube, where the uniform density is 1
+LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
 
 
 def n_parts(frequencies: F64) -> int:
@@ -26,29 +27,39 @@ def n_parts(frequencies: F64) -> int:
 
 
 def homogeneous_features(
-    p: F32, node_weights: F64, frequencies: F64, masses: F64, out: F32, first: int = 0
+    p: F32,
+    node_weights: F64,
+    frequencies: F64,
+    masses: F64,
+    out: F32,
+    first: int = 0,
+    floor: float = FLOOR,
 ) -> None:
-    """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes)."""
+    """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes).
+
+    Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
+    """
     order = np.argsort(frequencies != 0, kind="stable")  # zero frequencies first
     _features(
         p,
         np.sqrt(node_weights).astype(np.float32),
         frequencies[order].astype(np.float32),
         np.sqrt(masses[order]).astype(np.float32),
+        np.float32(floor),
         first,
         out,
     )
 
 
 @njit(nogil=True, cache=True, fastmath=LOOP)
-def _features(p, root_weight, frequency, amplitude, first, out):  # type: ignore[no-untyped-def]
+def _features(p, root_weight, frequency, amplitude, floor, first, out):  # type: ignore[no-untyped-def]
     n = p.shape[1]
     root, logarithm = np.empty(n, f32), np.empty(n, f32)
     for s in range(len(p)):
         for k in range(n):
-            value = max(p[s, k], f32(FLOOR))
+            value = max(p[s, k], floor)
             root[k] = np.sqrt(value) * root_weight[k]
-            logarithm[k] = log(value)
+            logarithm[k] = log(max(value, f32(LEAST)))
         column = first
         for j in range(len(frequency)):
             cosine = out[s, column : column + n]

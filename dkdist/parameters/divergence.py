@@ -4,6 +4,7 @@
 
 A `DivergenceSpec` is a record of plain numbers: it can be compared, hashed, stored as JSON and sent in a
 graph. `draw` makes the tables it stands for; every process that needs them draws its own and gets the same.
+With k bandwidths, the rows of each stand side by side over sqrt(k): squared distances are the mean over them.
 """
 
 from __future__ import annotations
@@ -16,28 +17,27 @@ from math import gamma
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.numerics.binning import WORTHWHILE, binned_coefficients
-from dkdist.numerics.cosine import ball_terms, tensor_coefficients, term_coefficients
+from dkdist.numerics.cosine import ball_terms
 from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_density, term_table
 from dkdist.numerics.homogeneous_features import FLOOR, homogeneous_features, n_parts
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.numerics.products import steady_product
+from dkdist.parameters.coefficients import SETS_AT_ONCE, CoefficientSpec, tiles, widest
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSets
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
-SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
 MOST_TERMS = 4096  # of a ball of degrees, d >= 4
-MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 
 
 @dataclass(frozen=True)
 class DivergenceSpec:
     """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
 
-    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone).
+    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone). ``bandwidth`` holds
+    one number for each dimension, or k times as many: of one scale after the other.
     """
 
     domain: Domain
@@ -67,7 +67,18 @@ class DivergenceSpec:
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return self.parts * self.n_nodes
+        return self.parts * self.n_nodes * len(self.scales)
+
+    @property
+    def scales(self) -> tuple[tuple[float, ...], ...]:
+        """The bandwidths of each scale: k times d numbers."""
+        d = self.n_dims
+        return tuple(self.bandwidth[i : i + d] for i in range(0, len(self.bandwidth), d))
+
+    @property
+    def coefficients(self) -> CoefficientSpec:
+        """The cosine coefficients that all scales need of the points."""
+        return widest([_coefficients(self, bandwidth) for bandwidth in self.scales])
 
     def draw(self) -> DivergenceParameters:
         """The tables of this embedding; drawn once in a process."""
@@ -90,7 +101,11 @@ class DivergenceParameters:
     def __init__(self, spec: DivergenceSpec) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
-        self._parts = _PARTS[spec.structure](spec)
+        self._coefficients = spec.coefficients.draw()
+        self._scales = [
+            (_coefficients(spec, bandwidth), _DENSITIES[spec.structure](spec, bandwidth))
+            for bandwidth in spec.scales
+        ]
 
     def __reduce__(self) -> tuple[Callable[[DivergenceSpec], DivergenceParameters], tuple[DivergenceSpec]]:
         return _draw, (self.spec,)  # plain numbers travel; whoever needs the tables makes them again
@@ -102,23 +117,34 @@ class DivergenceParameters:
         a set.
         """
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        for rows, parts in self._tiles(sets):
-            column = 0
-            for density, weights in parts:
-                homogeneous_features(density, weights, self._frequencies, self._masses, out[rows], column)
-                column += self.spec.parts * len(weights)
+        for tile, spans in tiles(sets):
+            self._fill(self._coefficients.of(sets, spans), self._coefficients.spec, out[tile])
+        return out
+
+    def rows(self, C: F32, of: CoefficientSpec) -> F32:
+        """The same rows from coefficients C (n_sets, n_coefficients) of ``of``, which holds those needed.
+
+        They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid.
+        """
+        out = np.empty((len(C), self.spec.n_features), np.float32)
+        for start in range(0, len(C), SETS_AT_ONCE):
+            tile = slice(start, start + SETS_AT_ONCE)
+            self._fill(C[tile], of, out[tile])
         return out
 
     def densities(self, sets: SampleSets) -> F32:
         """Densities at the nodes, floored at 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) marginal ones.
 
-        They live on the unit cube; `node_weights` integrates one. A set's row depends on that set alone.
+        They are those of the first bandwidth, on the unit cube; `node_weights` integrates one. A set's row depends
+        on that set alone.
         """
         shape = (self.spec.n_dims, self.spec.n_basis) if self.spec.structure == "marginal" else (1, -1)
         out = np.empty((len(sets), self.spec.n_nodes), np.float32).reshape(len(sets), *shape)
-        for rows, parts in self._tiles(sets):
-            for j, (density, _) in enumerate(parts):
-                out[rows, j] = np.maximum(density, np.float32(FLOOR))
+        needed, made = self._scales[0]
+        for tile, spans in tiles(sets):
+            C = needed.cut(self._coefficients.of(sets, spans), self._coefficients.spec)
+            for j, (density, _) in enumerate(made(C)):
+                out[tile, j] = np.maximum(density, np.float32(FLOOR))
         return out
 
     @property
@@ -127,71 +153,67 @@ class DivergenceParameters:
         n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
         return np.full(n, 1 / n)  # every rule here has equal weights
 
-    def _tiles(self, sets: SampleSets) -> Iterator[tuple[slice, Iterator[tuple[F32, NDArray[np.float64]]]]]:
-        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
-        for start in range(0, len(sets), SETS_AT_ONCE):
-            rows = slice(start, start + SETS_AT_ONCE)
-            yield rows, self._parts(sets, spans[rows])
+    def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
+        column = 0
+        for needed, densities in self._scales:
+            for density, weights in densities(needed.cut(C, of)):
+                share = weights / len(self._scales)
+                homogeneous_features(density, share, self._frequencies, self._masses, rows, column)
+                column += self.spec.parts * len(weights)
 
 
-Densities = Callable[[SampleSets, I64], Iterator[tuple[F32, NDArray[np.float64]]]]
+def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
+    """The coefficients of one scale: what its Gaussian damps least."""
+    if spec.structure == "ball":
+        axes = ball_of_degrees(bandwidth)[2] / (np.pi * np.array(bandwidth))
+        return CoefficientSpec(spec.domain, "ball", tuple(axes.tolist()))
+    return CoefficientSpec(spec.domain, spec.structure, tuple(map(degree_for, bandwidth)))
 
 
-def _tensor(spec: DivergenceSpec) -> Densities:
+Densities = Callable[[F32], Iterator[tuple[F32, NDArray[np.float64]]]]
+
+
+def _tensor(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """Joint densities on the tensor grid of midpoints."""
-    low, scale = spec.domain.low_and_scale
     rule = midpoints(spec.n_basis)
-    degrees = tuple(degree_for(h) for h in spec.bandwidth)
-    if np.prod(degrees) > MOST_COEFFICIENTS:
-        raise ValueError(
-            f"bandwidth {spec.bandwidth} needs {' x '.join(map(str, degrees))} cosine coefficients a set, more than "
-            f"{MOST_COEFFICIENTS}: raise the bandwidth, or use structure='marginal'"
-        )
-    tables = [basis_table(rule[0], K, h) for K, h in zip(degrees, spec.bandwidth, strict=True)]
+    tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
     weights = tensor_weights([rule] * spec.n_dims)
-    worthwhile = WORTHWHILE.get(spec.n_dims)
 
-    def densities(sets: SampleSets, spans: I64) -> Iterator[tuple[F32, NDArray[np.float64]]]:
-        large = spans[:, 1] - spans[:, 0] >= (worthwhile or np.inf)
-        C = np.empty((len(spans), int(np.prod(degrees))), np.float32)
-        for chosen, coefficients in ((~large, tensor_coefficients), (large, binned_coefficients)):
-            if chosen.any():
-                C[chosen] = coefficients(sets.points, spans[chosen], sets.weights, low, scale, degrees)
+    def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         yield tensor_density(C, tables), weights
 
     return densities
 
 
-def _marginal(spec: DivergenceSpec) -> Densities:
+def _marginal(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """The density of each dimension alone."""
-    low, scale = spec.domain.low_and_scale
     rule = midpoints(spec.n_basis)
-    degrees = [degree_for(h) for h in spec.bandwidth]
-    tables = [basis_table(rule[0], K, h) for K, h in zip(degrees, spec.bandwidth, strict=True)]
+    tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
 
-    def densities(sets: SampleSets, spans: I64) -> Iterator[tuple[F32, NDArray[np.float64]]]:
-        for j, (K, table) in enumerate(zip(degrees, tables, strict=True)):
-            C = tensor_coefficients(sets.points, spans, sets.weights, low, scale, (K,), column=j)
-            yield tensor_density(C, [table]), rule[1]
+    def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
+        first = 0
+        for table in tables:
+            own = np.ascontiguousarray(C[:, first : first + table.shape[1]])
+            first += table.shape[1]
+            yield tensor_density(own, [table]), rule[1]
 
     return densities
 
 
-def _ball(spec: DivergenceSpec) -> Densities:
+def _ball(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """Joint densities in four and more dimensions: a ball of degrees, evaluated on a folded lattice."""
-    low, scale = spec.domain.low_and_scale
-    exponents, terms, _ = ball_of_degrees(spec.bandwidth)
+    exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
-    table = term_table(nodes, exponents, np.array(spec.bandwidth))
+    table = term_table(nodes, exponents, np.array(bandwidth))
     weights = np.full(len(nodes), 1 / len(nodes))
-    tile = np.zeros((SETS_AT_ONCE, len(terms)), np.float32)
 
-    def densities(sets: SampleSets, spans: I64) -> Iterator[tuple[F32, NDArray[np.float64]]]:
-        C = tile.copy()  # a product over a tile of fixed size, so that a row's bits depend on no other row
-        C[: len(spans)] = term_coefficients(sets.points, spans, sets.weights, low, scale, terms)
-        p = np.empty((len(C), table.shape[1]), np.float32)
-        steady_product(C, table, p)
-        yield p[: len(spans)], weights
+    def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
+        # a product over a tile of fixed size, so that a row's bits depend on no other row
+        tile = np.zeros((SETS_AT_ONCE, len(exponents)), np.float32)
+        tile[: len(C)] = C
+        p = np.empty((len(tile), table.shape[1]), np.float32)
+        steady_product(tile, table, p)
+        yield p[: len(C)], weights
 
     return densities
 
@@ -206,7 +228,7 @@ def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
     # fewer terms than volume / 2^d there are not
     volume = np.pi ** (d / 2) / gamma(d / 2 + 1) / 2**d / np.prod(np.pi * h)
     r = min(np.sqrt(2 * np.log(1 / TAIL)), (MOST_TERMS / volume) ** (1 / d))
-    while len((found := ball_terms(tuple(r / (np.pi * h))))[0]) > MOST_TERMS:
+    while len((found := ball_terms(tuple((r / (np.pi * h)).tolist())))[0]) > MOST_TERMS:
         r *= 0.99
     return *found, float(r)
 
@@ -217,7 +239,7 @@ def finest_bandwidth(d: int) -> float:
     return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
 
 
-_PARTS: dict[str, Callable[[DivergenceSpec], Densities]] = {
+_DENSITIES: dict[str, Callable[[DivergenceSpec, tuple[float, ...]], Densities]] = {
     "tensor": _tensor,
     "marginal": _marginal,
     "ball": _ball,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -59,44 +59,53 @@ class FourierParameters:
 
         A row with NaN gives NaN; there are no infinite values.
         """
-        out = np.empty((len(X), self.spec.n_components), np.float32)
+        return self.transform_each(X, [self.spec.sigma])[0]
+
+    def transform_each(self, X: F32, sigmas: Sequence[float]) -> list[F32]:
+        """The same features for several sigmas, which share what does not depend on them; the same bits."""
+        outs = [np.empty((len(X), self.spec.n_components), np.float32) for _ in sigmas]
         X = np.ascontiguousarray(X, np.float32)
         if not np.isnan(X.min(initial=0)):
-            self._fill(X, out)
-            return out
+            self._fill(X, sigmas, outs)
+            return outs
         lost = np.asarray(np.isnan(X).any(axis=1))
-        self._fill(np.where(lost[:, None], np.float32(0), X), out)  # compiled loops know no NaN
-        out[lost] = np.nan
-        return out
+        self._fill(np.where(lost[:, None], np.float32(0), X), sigmas, outs)  # compiled loops know no NaN
+        for out in outs:
+            out[lost] = np.nan
+        return outs
 
 
-Fill = Callable[[F32, F32], None]
+Fill = Callable[[F32, Sequence[float], Sequence[F32]], None]
 
 
 def _iid(spec: FourierSpec, rng: np.random.Generator) -> Fill:
     W = rng.standard_normal((spec.n_components // 2, spec.n_inputs))
-    return _dense(W, spec)
+    return _dense(W)
 
 
 def _orthogonal(spec: FourierSpec, rng: np.random.Generator) -> Fill:
     F, m = spec.n_components // 2, spec.n_inputs
     gaussian = rng.standard_normal((-(-F // m), m, m))
     norms = np.sqrt(rng.chisquare(m, F))
-    return _dense(orthogonal_frequencies(gaussian, norms), spec)
+    return _dense(orthogonal_frequencies(gaussian, norms))
 
 
-def _dense(W: NDArray[np.float64], spec: FourierSpec) -> Fill:
-    Wt = np.ascontiguousarray(W.T / spec.sigma, np.float32)
-    return lambda X, out: dense_features(X, Wt, out)
+def _dense(W: NDArray[np.float64]) -> Fill:
+    Wt = np.ascontiguousarray(W.T, np.float32)
+    return lambda X, sigmas, outs: dense_features(X, Wt, sigmas, outs)
 
 
 def _structured(spec: FourierSpec, rng: np.random.Generator) -> Fill:
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
     lengths = np.sqrt(rng.chisquare(L, F))
-    # three unnormalised Hadamard transforms have stretched a vector by L^(3/2)
-    scales = (lengths / (spec.sigma * L**1.5)).astype(np.float32)
-    return lambda X, out: structured_features(X, signs, scales, out)
+    scales = lengths / L**1.5  # three unnormalised Hadamard transforms have stretched a vector by L^(3/2)
+
+    def fill(X: F32, sigmas: Sequence[float], outs: Sequence[F32]) -> None:
+        for sigma, out in zip(sigmas, outs, strict=True):
+            structured_features(X, signs, (scales / sigma).astype(np.float32), out)
+
+    return fill
 
 
 _FILLS: dict[str, Callable[[FourierSpec, np.random.Generator], Fill]] = {

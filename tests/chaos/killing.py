@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from distributed import Client, LocalCluster
+from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 
@@ -39,8 +40,12 @@ class Killer:
     def _run(self) -> None:
         while not self._stop.wait(self._every):
             cluster = self._client.cluster
-            if len(cluster.scheduler.workers) == len(cluster.workers):  # the last one killed was replaced
-                pids = sorted(nanny.pid for nanny in cluster.workers.values())
+            nannies = list(cluster.workers.values())
+            up = [
+                nanny for nanny in nannies if nanny.status is Status.running
+            ]  # one that starts a worker gives up
+            if len(cluster.scheduler.workers) == len(up) == len(nannies):  # the last one killed was replaced
+                pids = sorted(nanny.pid for nanny in nannies)
                 os.kill(int(self._rng.choice(pids)), signal.SIGKILL)
                 self.killed += 1
 

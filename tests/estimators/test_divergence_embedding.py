@@ -323,6 +323,11 @@ def test_flat_dimensions_change_nothing():
         ({"bandwidth": -1.0}, r"bandwidth must be a positive number or 2 of them"),
         ({"bandwidth": [0.1, 0.1, 0.1]}, r"bandwidth must be a positive number or 2 of them"),
         ({"bandwidth": None}, r"bandwidth must be a positive number or 2 of them"),
+        ({"bandwidth": [[0.1], [0.0]]}, r"bandwidth must be a positive number or 2 of them"),
+        (
+            {"bandwidth": [[0.1], [0.1, 0.2]]},
+            r"nested sequence of these for several scales \(\[\[0\.05\], \[0\.1\]\]\)",
+        ),
         ({"domain": "sphere"}, r"domain must be one of 'data', 'unit'"),
         ({"domain": (1, 0)}, r"domain must have finite low < high"),
         ({"domain": ([0, 0, 0], 1)}, r"domain must be 'data', 'unit' or \(low, high\)"),
@@ -353,6 +358,27 @@ def test_sets_of_another_dimension_are_refused():
 def test_what_is_no_collection_is_refused(X):
     with pytest.raises(dk.SampleSetError):
         dk.DivergenceEmbedding().fit(X)
+
+
+@pytest.mark.parametrize("settings", [{}, {"structure": "marginal"}, {"divergence": "total-variation"}])
+def test_squared_distances_of_several_scales_are_the_mean_over_them(problems, settings):
+    sets, *_, (i, j) = problems[2]
+    scales = [[0.1, 0.15], [0.2, 0.2], [0.4, 0.3]]
+    embedding = dk.DivergenceEmbedding(bandwidth=scales, **settings).fit(sets)
+    np.testing.assert_array_equal(embedding.bandwidth_, scales)
+    each = [dk.DivergenceEmbedding(bandwidth=h, **settings).fit_transform(sets) for h in scales]
+    rows = embedding.transform(sets)
+    assert rows.shape[1] == 3 * each[0].shape[1] == len(embedding.get_feature_names_out())
+    mean = np.mean([squared_distances(one, i, j) for one in each], axis=0)
+    np.testing.assert_allclose(squared_distances(rows, i, j), mean, rtol=1e-4)
+
+
+def test_one_scale_may_be_nested_and_leaves_no_trace(problems):
+    sets = problems[2][0]
+    plain = dk.DivergenceEmbedding(bandwidth=0.2).fit(sets)
+    nested = dk.DivergenceEmbedding(bandwidth=[[0.2]]).fit(sets)
+    assert nested.spec_ == plain.spec_
+    assert nested.bandwidth_.shape == (2,)
 
 
 def test_bandwidth_finer_than_the_nodes_warns_and_says_what_helps():

@@ -9,12 +9,12 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client
+from oracles import reflected_density
 from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.execution import pairs
 from dkdist.parameters.pairwise import HalvedEntropies, Place
-from tests.oracles import reflected_density
 
 MATRICES: list[dict[str, Any]] = [
     {"divergence": "jensen-shannon"},

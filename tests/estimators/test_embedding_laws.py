@@ -36,7 +36,33 @@ EMBEDDINGS = {
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
     "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
     "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
+    "mean-fourier-1": (1, dk.MeanEmbedding(10, sigma=0.3)),
+    "mean-fourier-2": (2, dk.MeanEmbedding(100, sigma=0.2, method="fourier")),
+    "mean-fourier-3": (3, dk.MeanEmbedding(301, sigma=[0.3, 0.9], method="fourier")),
+    "mean-orthogonal-8": (8, dk.MeanEmbedding(64, method="orthogonal", random_state=0)),
+    "mean-orthogonal-3": (3, dk.MeanEmbedding(160, sigma=0.1, method="orthogonal", random_state=0)),
+    "mean-sobol-2": (2, dk.MeanEmbedding(64, method="sobol", random_state=1)),
+    "mean-sobol-8": (8, dk.MeanEmbedding(60, sigma=[0.3, 0.6, 2.0], method="sobol", random_state=1)),
+    "mean-iid-1": (1, dk.MeanEmbedding(300, method="iid", random_state=2)),
     "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
+    "scales-2": (2, dk.DivergenceEmbedding(n_basis=6, bandwidth=[[0.1], [0.2]], n_frequencies=1)),
+    "l2-1": (1, dk.L2Embedding(bandwidth=0)),
+    "l2-3": (3, dk.L2Embedding(n_basis=5, index_set="total-degree", bandwidth=[[0.1, 0.2, 0.3], [0.2] * 3])),
+    "l2-joint-4": (4, dk.L2Embedding(n_basis=5, structure="joint", index_set=("sobolev", 2))),
+    "l2-marginal-5": (5, dk.L2Embedding()),
+    "histogram-2": (2, dk.HistogramEmbedding(n_bins=7)),
+    "histogram-marginal-4": (4, dk.HistogramEmbedding(divergence="intersection")),
+    "mean-3": (3, dk.MomentEmbedding()),
+    "covariance-5": (5, dk.MomentEmbedding(degree=2)),
+}
+
+
+# the parameter that sets the length of a row, and another value of it
+RESOLUTION = {
+    "n_basis": lambda n: n + 1,
+    "n_bins": lambda n: n + 1,
+    "degree": lambda n: 3 - n,
+    "n_components": lambda n: 2 * n,
 }
 
 
@@ -238,5 +264,27 @@ def test_graph_keys_name_what_is_computed(case, path):
     fitted = clone(embedding).fit(sets)
     assert fitted.transform(store).name == fitted.transform(dk.open_sets(path, block_sets=20)).name
     assert fitted.transform(store).name != fitted.transform(store[1:]).name
-    other = clone(embedding).set_params(n_basis=embedding.n_basis + 1).fit(sets)
+    name = next(name for name in RESOLUTION if name in embedding.get_params())
+    other = clone(embedding).set_params(**{name: RESOLUTION[name](getattr(embedding, name))}).fit(sets)
     assert fitted.transform(store).name != other.transform(store).name
+
+
+def test_a_bad_set_costs_itself_alone(case):
+    embedding, sets = case
+    weights = np.ones(sets.n_points, np.float32)
+    clean = dk.SampleSets(sets.points, sets.offsets, weights)
+    weights = weights.copy()
+    weights[sets.offsets[3]] = -1
+    spoilt = dk.SampleSets(sets.points, sets.offsets, weights)
+    with pytest.raises(dk.SampleSetError, match="set 3"):
+        clone(embedding).fit(spoilt)
+    with pytest.raises(dk.SampleSetError, match="set 3"):
+        clone(embedding).fit(clean).transform(spoilt)
+    fitted = clone(embedding).set_params(on_error="skip").fit(clean)
+    with pytest.warns(UserWarning, match=r"1 bad set\(s\) cannot be embedded and have rows of NaN: 3"):
+        rows = fitted.transform(spoilt)
+    others = np.arange(N_SETS) != 3
+    assert np.isnan(rows[3]).all()
+    np.testing.assert_array_equal(rows[others], fitted.transform(clean)[others])
+    with pytest.warns(UserWarning, match="left out of fit"):
+        assert clone(fitted).fit(spoilt).skipped_.tolist() == [3]

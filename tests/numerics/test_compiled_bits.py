@@ -20,7 +20,9 @@ for d, n in ((1, 300), (2, 200), (3, 300)):
     A = DivergenceSpec(domain, (0.08,) * d, "tensor", 6, (0.19, 0.63), (0.28, 0.05)).draw().embed(sets)
     for method in ("structured", "iid"):
         Z = FourierSpec(A.shape[1], 500, 0.5, method, 0).draw().transform(A)
-        print(hashlib.md5(A.tobytes() + Z.tobytes()).hexdigest())
+        frequencies = {"iid": "fourier", "structured": "sobol"}[method]
+        mean = dk.MeanEmbedding(60, 0.3, frequencies, random_state=0).fit_transform(sets)
+        print(hashlib.md5(A.tobytes() + Z.tobytes() + mean.tobytes()).hexdigest())
 objective = Objective("log_loss", 1e-4, 1.0, 2)
 for writeable in (True, False):
     Z.flags.writeable = writeable

@@ -21,7 +21,8 @@ def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.
     K, D = Y.shape[1], X.shape[1]
     W, b = np.zeros((K, D), X.dtype), np.zeros(K)
     M, B = W.copy(), b.copy()
-    n = descend(X, np.arange(len(X)), Y, LOSSES.index(loss), epsilon, eta, alpha, W, b, M, B, 0, every)
+    steps = np.full(K, eta), np.full(K, alpha)
+    n = descend(X, np.arange(len(X)), Y, LOSSES.index(loss), epsilon, *steps, W, b, M, B, 0, every)
     return W, b, M, B, n
 
 
@@ -75,3 +76,16 @@ def test_functions_that_share_rows_are_fitted_as_if_alone() -> None:
         alone = run(X, np.ascontiguousarray(Y[:, k : k + 1]), "log_loss", 1e-3, 2.0)
         for a, b in zip(together[:4], alone[:4], strict=True):
             np.testing.assert_array_equal(a[k], b[0])
+
+
+def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
+    X, y = problem(300, 8)
+    etas, alphas = np.array([0.5, 0.1, 0.5]), np.array([0.0, 1e-3, 1.9])
+    W, b = np.zeros((3, 8)), np.zeros(3)
+    M, B = W.copy(), b.copy()
+    Y = np.tile(y[:, None], 3)
+    descend(X, np.arange(300), Y, LOSSES.index("squared_error"), 0.1, etas, alphas, W, b, M, B, 0, 64)
+    for k in range(3):
+        alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
+        for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
+            np.testing.assert_array_equal(found, np.squeeze(expected))

@@ -37,6 +37,12 @@ def sincos(x):
     return sine, cosine
 
 
+@njit
+def _sincospi(v, sine, cosine):
+    for i in range(len(v)):
+        sine[i], cosine[i] = elementary.sincospi(v[i])
+
+
 def units_in_the_last_place(found, exact):
     return np.abs(found - exact) / np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
 
@@ -93,3 +99,18 @@ def test_cospi_on_the_unit_interval(rng):
     u = np.concatenate([rng.random(300_000), [0.0, 0.25, 0.5, 1.0]]).astype(np.float32)
     assert np.abs(cospi(u) - np.cos(np.pi * u.astype(np.float64))).max() < 1.8e-7
     assert cospi([0.5])[0] == 0.0
+
+
+@pytest.mark.parametrize("largest", [1.0, 1e3, 1e6, 2e9])
+def test_sine_and_cosine_of_half_turns(rng, largest):
+    v = np.concatenate([rng.uniform(-largest, largest, 300_000), np.arange(-8, 9) / 4, [largest, -largest]])
+    v = v.astype(np.float32)
+    sine, cosine = np.empty_like(v), np.empty_like(v)
+    _sincospi(v, sine, cosine)
+    turn = np.pi * (v.astype(np.float64) % 2)
+    assert np.abs(sine - np.sin(turn)).max() < 1.8e-7
+    assert np.abs(cosine - np.cos(turn)).max() < 1.8e-7
+    whole = np.arange(-8, 9, dtype=np.float32)
+    _sincospi(whole, sine[:17], cosine[:17])
+    np.testing.assert_array_equal(sine[:17], 0)
+    np.testing.assert_array_equal(cosine[:17], 1 - 2 * (whole % 2))

@@ -10,7 +10,7 @@ from dkdist.numerics.fourier import TILE, dense_features, orthogonal_frequencies
 
 def features(X, Wt):
     out = np.full((len(X), 2 * Wt.shape[1]), np.nan, np.float32)
-    dense_features(X, Wt, out)
+    dense_features(X, Wt, [1.0], [out])
     return out
 
 

@@ -1,0 +1,104 @@
+"""Candidates of a search: which steps they have in common, each such step fitted once, and which features result.
+
+Two candidates share a step if it and all steps before it have the same parameters. What follows an embedding is
+fitted on the rows of at most 512 sets, the ones that `RandomFourierFeatures` would look at among all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import joblib
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+
+from dkdist.estimators._embedding import SetEmbedding
+from dkdist.estimators._inputs import spread_runs
+from dkdist.estimators.fourier import RUN_ROWS, RUNS, RandomFourierFeatures
+from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
+from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
+from dkdist.execution.arrays import take_rows
+from dkdist.execution.blocks import is_lazy
+from dkdist.parameters.forest import Forest, Node
+
+LEARNERS = (IncrementalSGDClassifier, IncrementalSGDRegressor, IncrementalRidge, IncrementalRidgeClassifier)
+
+
+@dataclass
+class Candidate:
+    """One set of parameters: its learner, and the leaf of the forest that the learner's features are."""
+
+    params: Mapping[str, Any]
+    learner: Any
+    leaf: int
+
+
+@dataclass
+class _Branch:
+    """A fitted step and what grows on it, while the forest is planted."""
+
+    transformer: Any
+    sample: Any
+    children: dict[str, _Branch] = field(default_factory=dict)
+    leaf: int = -1
+
+    def node(self) -> Node:
+        spec = None if self.transformer is None else self.transformer.spec_
+        return Node(spec, tuple(child.node() for child in self.children.values()), self.leaf)
+
+
+def plant(
+    model: BaseEstimator, grid: Sequence[Mapping[str, Any]], X: Any, y: Any
+) -> tuple[Forest, list[int], list[Candidate]]:
+    """The forest of all features, the width of each leaf, and the candidates; transformers are fitted on X."""
+    ground = _Branch(None, _sample(X))
+    widths: list[int] = []
+    candidates = []
+    for params in grid:
+        *transformers, learner = _steps(clone(model).set_params(**params))
+        branch = ground
+        for transformer in transformers:
+            key = joblib.hash([type(transformer).__name__, transformer.get_params()])
+            if key not in branch.children:
+                branch.children[key] = _fitted(
+                    transformer, X if branch is ground else branch.sample, branch.sample, y
+                )
+            branch = branch.children[key]
+        if branch.leaf < 0:
+            branch.leaf = len(widths)
+            widths.append(int(branch.sample.shape[1]))
+        candidates.append(Candidate(params, learner, branch.leaf))
+    if ground.leaf >= 0:
+        roots = (replace(ground.node(), children=()), *(child.node() for child in ground.children.values()))
+    else:
+        roots = tuple(child.node() for child in ground.children.values())
+    return Forest(roots), widths, candidates
+
+
+def _fitted(transformer: Any, X: Any, sample: Any, y: Any) -> _Branch:
+    transformer.fit(X, y)
+    return _Branch(transformer, transformer.transform(sample))
+
+
+def _steps(model: Any) -> list[Any]:
+    """The steps of a candidate, the learner last; `TypeError` for those that cannot share a pass."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    steps = [step for step in steps[:-1] if step not in (None, "passthrough")] + steps[-1:]
+    allowed = [(SetEmbedding, RandomFourierFeatures)] * (len(steps) - 1) + [LEARNERS]
+    for i, (step, kinds) in enumerate(zip(steps, allowed, strict=True)):
+        if not isinstance(step, kinds) or (isinstance(step, SetEmbedding) and i > 0):
+            raise TypeError(
+                f"step {i} is {step!r}: a search in one pass takes an embedding of sets first, then "
+                "RandomFourierFeatures, and last an Incremental... learner. For other steps use scikit-learn's "
+                "GridSearchCV"
+            )
+    return steps
+
+
+def _sample(X: Any) -> Any:
+    """Up to 512 sets or rows, in 8 runs of neighbours: those that a median distance is taken from."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    chosen = spread_runs(n, RUNS, RUN_ROWS)
+    return take_rows(X, chosen) if is_lazy(X) else X[chosen]

@@ -1,0 +1,123 @@
+"""Sums of the products of a Fourier grid over weighted points: mean embeddings, and what kernel distances are made of.
+
+    S_abc = f sum_i w_i g_a(t_i1) g_b(t_i2) g_c(t_i3),   t = 2 pi (x - c) / L,   g = 1, cos t, sin t, cos 2t, ..
+
+Columns of g_a come first: phases are fixed-point fractions of a turn, whose multiples are exact, so that every eighth
+harmonic is a sine and cosine of its own, off by rounding alone, and those between are one rotation away. Then each
+product takes one multiply-add a point, over tiles of 256 points in float32, and float64 from tile to tile. A span's
+sums depend on that span alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dkdist.numerics.cosine import TILE, _add_products, _total, _weights
+from dkdist.numerics.elementary import LOOP, f32, i32, sincospi
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+ANCHOR = 8  # harmonics from one computed directly to the next
+
+
+def grid_sums(
+    points: F32, spans: I64, weights: F32, factors: F64, box: tuple[F32, F32], periods: F64, lengths: I64
+) -> F64:
+    """(n_spans, n_channels, n_features) sums of the products that ``lengths`` lists (see `fourier_grid.Layout`).
+
+    ``spans`` (n_spans, 2) are the first row of each set of points and the row after its last. ``weights`` are
+    (n_points, n_channels), signed if you like, or (0, 1) for ones; ``factors`` (n_spans,) multiply the sums. Points
+    outside the ``box`` (low, high) count at its wall.
+    """
+    out = np.zeros((len(spans), weights.shape[1], int(lengths.sum())))
+    low, high = box
+    d = points.shape[1]
+    harmonics = tuple(int(n) // 2 for n in (*lengths.shape, lengths.max()))
+    _sums(points, spans, weights, factors, low, high, periods, lengths, harmonics, d, out)
+    return out
+
+
+def shares(weights: F32 | None, spans: I64) -> tuple[F32, F64]:
+    """(weights, factors) of `grid_sums` for means: the factors are one over the total weight of each span."""
+    w, weighted = _weights(weights)
+    return w.reshape(-1, 1), 1 / _totals(w, weighted, spans)
+
+
+@njit(nogil=True, cache=True)
+def _totals(weights, weighted, spans):  # type: ignore[no-untyped-def]
+    totals = np.empty(len(spans))
+    for s in range(len(spans)):
+        totals[s] = _total(weights, weighted, spans[s, 0], spans[s, 1])
+    return totals
+
+
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
+def _harmonic(phase, k, cosine, sine):  # type: ignore[no-untyped-def]
+    """Cosine and sine of k times the phases, which are in units of 2^-32 turns and wrap."""
+    for i in range(TILE):
+        s, c = sincospi(f32(i32(phase[i] * i32(k))) * f32(2.0**-31))
+        cosine[i] = c
+        sine[i] = s
+
+
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
+def _rotate(c1, s1, c2, s2, cosine, sine):  # type: ignore[no-untyped-def]
+    for i in range(TILE):
+        cosine[i] = c1[i] * c2[i] - s1[i] * s2[i]
+        sine[i] = s1[i] * c2[i] + c1[i] * s2[i]
+
+
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
+def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[no-untyped-def]
+    """T[2k - 1], T[2k] = cosine and sine of the k-th harmonic of dimension j, for the m points from ``first`` on."""
+    centre = (np.float64(low[j]) + np.float64(high[j])) / 2
+    turn = 2.0**32 / period[j] if period[j] > 0 else 0.0
+    for i in range(m):
+        x = min(max(f32(points[first + i, j]), low[j]), high[j])
+        phase[i] = i32(np.int64(np.floor((np.float64(x) - centre) * turn + 0.5)))
+    for k in range(1, T.shape[0] // 2 + 1):
+        near = k % ANCHOR
+        far = k - near
+        if near == 0 or far == 0:
+            _harmonic(phase, k, T[2 * k - 1], T[2 * k])
+        else:
+            _rotate(T[2 * far - 1], T[2 * far], T[2 * near - 1], T[2 * near], T[2 * k - 1], T[2 * k])
+
+
+@njit(nogil=True, cache=True, fastmath=LOOP)
+def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonics, d, out):  # type: ignore[no-untyped-def]
+    """Three columns of harmonics; of d < 3 dimensions the first 3 - d are constant."""
+    A, B, C = harmonics
+    T, U, V = (
+        np.ones((2 * A + 1, TILE), f32),
+        np.ones((2 * B + 1, TILE), f32),
+        np.ones((2 * C + 1, TILE), f32),
+    )
+    share, TU, phase = np.zeros(TILE, f32), np.empty(TILE, f32), np.zeros(TILE, i32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        unit = factors[s] * (stop - start)  # shares of means are near one, and add up with least rounding
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            if d == 3:
+                _columns(points, first, m, 0, low, high, periods, phase, T)
+            if d >= 2:
+                _columns(points, first, m, d - 2, low, high, periods, phase, U)
+            _columns(points, first, m, d - 1, low, high, periods, phase, V)
+            for channel in range(out.shape[1]):
+                share[m:] = f32(0.0)
+                for i in range(m):
+                    w = weights[first + i, channel] if len(weights) else f32(1.0)
+                    share[i] = f32(w * unit)
+                end = 0
+                for a in range(len(T)):
+                    for b in range(len(U)):
+                        for i in range(TILE):
+                            TU[i] = share[i] * T[a, i] * U[b, i]
+                        begin, end = end, end + lengths[a, b]
+                        _add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
+        out[s] /= stop - start

@@ -1,0 +1,133 @@
+"""What a mean embedding chooses, tells, skips, keeps and refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+from .test_mean_embedding import N_SETS, mean_kernels, products, sets_of
+
+
+@pytest.mark.parametrize(("d", "sigma", "chosen"), [
+    (1, 0.3, "GridMeanSpec"), (3, 0.3, "GridMeanSpec"), (3, 0.05, "sobol"), (8, 0.3, "sobol"), (17, 0.3, "orthogonal"),
+])  # fmt: skip
+def test_auto_takes_the_grid_where_it_is_good(d, sigma, chosen):
+    embedding = dk.MeanEmbedding(1000, sigma).fit(sets_of(d))
+    if chosen == "GridMeanSpec":
+        assert type(embedding.spec_).__name__ == chosen
+        assert embedding.error_bound_ < 0.011
+    else:
+        assert embedding.spec_.method == chosen
+        assert embedding.error_bound_ is None
+
+
+def test_median_of_stores_and_weights(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((n, 3)).astype(np.float32) for n in rng.integers(1, 50, 700)]
+    in_memory = dk.MeanEmbedding().fit(arrays)
+    exact = np.median(np.sqrt(2) * np.linalg.norm(rng.standard_normal((100_000, 3)), axis=1))
+    assert in_memory.sigma_ == pytest.approx(exact, rel=0.05)
+    dk.write_sets(tmp_path / "sets.zarr", dk.SampleSets.from_arrays(arrays))
+    assert (
+        dk.MeanEmbedding().fit(dk.open_sets(tmp_path / "sets.zarr", block_sets=50)).sigma_ == in_memory.sigma_
+    )
+    padded = [np.concatenate([x, np.full((50, 3), -4, np.float32)]) for x in arrays]
+    weights = [np.r_[np.ones(len(x)), np.zeros(50)] for x in arrays]
+    assert dk.MeanEmbedding().fit(dk.SampleSets.from_arrays(padded, weights)).sigma_ == in_memory.sigma_
+    one = dk.MeanEmbedding().fit([arrays[0]])  # of one set
+    assert one.sigma_ == pytest.approx(
+        np.median([np.linalg.norm(x - y) for i, x in enumerate(arrays[0]) for y in arrays[0][:i]]), rel=1e-6
+    )
+
+
+def test_points_outside_the_box_count_at_its_wall_and_are_told():
+    sets = sets_of(2)
+    grid = dk.MeanEmbedding(sigma=0.3, method="fourier").fit(sets)
+    low, high = sets.bounds
+    margin = np.float32(0.049) * (high - low)
+    inside = [np.stack([low - margin, high + margin])]
+    np.testing.assert_allclose(
+        products(grid.transform(inside)), mean_kernels(dk.SampleSets.from_arrays(inside), 0.3), atol=2e-6
+    )
+    with pytest.warns(UserWarning, match=r"2 points of 1 sets \(the first is set 1\) lie outside"):
+        rows = grid.transform([*inside, [[-5, 0.5], [0.5, 9.0]]])
+    walls = grid.spec_.domain.arrays
+    at_walls = np.array([[[walls[0][0], 0.5], [0.5, walls[1][1]]]], np.float32)
+    np.testing.assert_array_equal(rows[1], grid.transform(at_walls)[0])
+    anywhere = dk.MeanEmbedding(sigma=0.3, method="sobol", random_state=0).fit(sets)
+    far = anywhere.transform([[[90.0, 7.0]], [[90.3, 7.0]]])  # no box, no warning
+    assert products(far)[0, 1] == pytest.approx(np.exp(-0.5), abs=0.02)
+
+
+def test_flat_and_single_data():
+    rng = np.random.default_rng(0)
+    flat = [np.c_[rng.random(30), np.full(30, 7.0)] for _ in range(N_SETS)]
+    grid = dk.MeanEmbedding(sigma=0.3).fit(flat)
+    assert grid.n_features_in_ == 2
+    np.testing.assert_allclose(
+        products(grid.transform(flat)), mean_kernels(dk.SampleSets.from_arrays(flat), 0.3), atol=2e-6
+    )
+    one = dk.MeanEmbedding(sigma=1.0).fit_transform([[[5.0]], [[5.0]]])
+    np.testing.assert_allclose(one, 1)
+    with pytest.raises(ValueError, match="sampled ones are equal: give sigma a number"):
+        dk.MeanEmbedding().fit([[[5.0]], [[5.0]]])
+
+
+@pytest.mark.parametrize("method", ["fourier", "sobol"])
+def test_bad_sets_are_skipped(method):
+    sets = sets_of(2)
+    weights = np.ones(sets.n_points, np.float32)
+    weights[sets.offsets[4]] = -1
+    bad = dk.SampleSets(sets.points, sets.offsets, weights)
+    with pytest.raises(dk.SampleSetError, match="set 4"):
+        dk.MeanEmbedding(method=method).fit(bad)
+    embedding = dk.MeanEmbedding(100, method=method, random_state=0, on_error="skip")
+    with pytest.warns(UserWarning, match=r"1 bad set\(s\)"):
+        embedding.fit(bad)
+    with pytest.warns(UserWarning, match="rows of NaN"):
+        rows = embedding.transform(bad)
+    assert embedding.skipped_.tolist() == [4]
+    assert np.isnan(rows[4]).all()
+    good = np.arange(N_SETS) != 4
+    np.testing.assert_array_equal(rows[good], clone_without(embedding, sets[good]))
+
+
+def clone_without(embedding, sets):
+    return dk.MeanEmbedding(100, method=embedding.method, random_state=0).fit_transform(sets)
+
+
+@pytest.mark.parametrize("method", ["fourier", "orthogonal"])
+@pytest.mark.parametrize("sigma", [0.4, [0.3, 0.9]])
+def test_model_files(tmp_path, method, sigma):
+    sets = sets_of(2)
+    embedding = dk.MeanEmbedding(200, sigma, method, random_state=0).fit(sets)
+    dk.save_model(embedding, tmp_path / "model")
+    loaded = dk.load_model(tmp_path / "model")
+    assert (loaded.spec_, loaded.error_bound_) == (embedding.spec_, embedding.error_bound_)
+    np.testing.assert_array_equal(loaded.sigma_, embedding.sigma_)
+    np.testing.assert_array_equal(loaded.transform(sets), embedding.transform(sets))
+
+
+@pytest.mark.parametrize(("parameters", "message"), [
+    ({"method": "taylor"}, "method must be one of 'auto', 'fourier', 'orthogonal', 'sobol', 'iid'; found 'taylor'"),
+    ({"method": "iid", "n_components": 11}, "n_components must be even, half sines and half cosines; found 11: use 12"),
+    ({"n_components": 100, "sigma": [1, 2, 3]}, "for each of 3 bandwidths; found 100: use 102"),
+    ({"method": "fourier", "n_components": 2, "sigma": [1, 2, 3]}, "at least one for each of 3 bandwidths; found 2"),
+    ({"n_components": 1}, "n_components must be a whole number >= 2"),
+    ({"sigma": 0.0}, "sigma must be a positive number; found"),
+    ({"sigma": [1.0, -1.0]}, "sigma must be a positive number; found"),
+    ({"sigma": []}, "sigma is an empty sequence"),
+    ({"sigma": "scott"}, "sigma must be one of 'median'; found 'scott'"),
+    ({"random_state": "x"}, "random_state must be"),
+    ({"on_error": "ignore"}, "on_error must be one of"),
+])  # fmt: skip
+def test_refused_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        dk.MeanEmbedding(**parameters).fit(sets_of(2))
+
+
+def test_the_grid_is_refused_beyond_three_dimensions():
+    with pytest.raises(ValueError, match="up to 3 dimensions, and these have 4: use 'orthogonal' or 'sobol'"):
+        dk.MeanEmbedding(method="fourier").fit(sets_of(4))
