@@ -38,6 +38,7 @@ EMBEDDINGS = {
     "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
     "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
     "scales-2": (2, dk.DivergenceEmbedding(n_basis=6, bandwidth=[[0.1], [0.2]], n_frequencies=1)),
+    "projected-3": (3, dk.DivergenceEmbedding("jensen-shannon", n_basis=5, index_set="total-degree")),
     "l2-1": (1, dk.L2Embedding(bandwidth=0)),
     "l2-3": (3, dk.L2Embedding(n_basis=5, index_set="total-degree", bandwidth=[[0.1, 0.2, 0.3], [0.2] * 3])),
     "l2-joint-4": (4, dk.L2Embedding(n_basis=5, structure="joint", index_set=("sobolev", 2))),
