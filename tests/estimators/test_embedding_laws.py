@@ -221,6 +221,16 @@ def test_pickle(case, rows):
     np.testing.assert_array_equal(pickle.loads(sent).transform(sets), rows)
 
 
+def test_a_model_file_keeps_it(case, rows, tmp_path):
+    embedding, sets = case
+    if "divergence" in embedding.get_params() and callable(embedding.divergence):
+        pytest.skip("code is not kept in a model file")
+    dk.save_model(clone(embedding).fit(sets), tmp_path / "model.npz")
+    again = dk.load_model(tmp_path / "model.npz")
+    assert hash(again.spec_) == hash(clone(embedding).fit(sets).spec_)
+    np.testing.assert_array_equal(again.transform(sets), rows)
+
+
 def test_feature_names(case, rows):
     embedding, sets = case
     names = clone(embedding).fit(sets).get_feature_names_out()
