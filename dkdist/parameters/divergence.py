@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dkdist.numerics.cosine import ball_terms
 from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_density, term_table
 from dkdist.numerics.homogeneous_features import FLOOR, homogeneous_features, n_parts
+from dkdist.numerics.index_set import projection
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.numerics.products import steady_product
 from dkdist.parameters.coefficients import SETS_AT_ONCE, CoefficientSpec, tiles, widest
@@ -37,7 +38,8 @@ class DivergenceSpec:
     """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
 
     ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone). ``bandwidth`` holds
-    one number for each dimension, or k times as many: of one scale after the other.
+    one number for each dimension, or k times as many: of one scale after the other. A row holds values at the nodes,
+    or with an ``order`` > 0 their projections on the cosines of that index set (see `dkdist.numerics.index_set`).
     """
 
     domain: Domain
@@ -46,6 +48,7 @@ class DivergenceSpec:
     n_basis: int
     frequencies: tuple[float, ...]
     masses: tuple[float, ...]
+    order: float = 0.0
 
     @property
     def n_dims(self) -> int:
@@ -67,7 +70,18 @@ class DivergenceSpec:
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return self.parts * self.n_nodes * len(self.scales)
+        return self.parts * len(self.scales) * (len(self.projection[1]) if self.projects else self.n_nodes)
+
+    @property
+    def projects(self) -> bool:
+        """Whether rows are shorter than the values at the nodes: in one dimension V holds as many functions."""
+        return self.order > 0 and self.structure == "tensor"
+
+    @property
+    def projection(self) -> tuple[F32, I64]:
+        """What projects values at a tensor grid of nodes (of one dimension, if taken alone) on V."""
+        d = 1 if self.structure == "marginal" else self.n_dims
+        return projection(d, self.n_basis, self.order)
 
     @property
     def scales(self) -> tuple[tuple[float, ...], ...]:
@@ -101,6 +115,7 @@ class DivergenceParameters:
     def __init__(self, spec: DivergenceSpec) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
+        self._projection = spec.projection if spec.order else None
         self._coefficients = spec.coefficients.draw()
         self._scales = [
             (_coefficients(spec, bandwidth), _DENSITIES[spec.structure](spec, bandwidth))
@@ -158,8 +173,21 @@ class DivergenceParameters:
         for needed, densities in self._scales:
             for density, weights in densities(needed.cut(C, of)):
                 share = weights / len(self._scales)
-                homogeneous_features(density, share, self._frequencies, self._masses, rows, column)
-                column += self.spec.parts * len(weights)
+                column += self._write(density, share, rows, column)
+
+    def _write(self, density: F32, weights: NDArray[np.float64], rows: F32, column: int) -> int:
+        """Fill columns of ``rows`` from ``column`` on; returns how many."""
+        if self._projection is None:
+            homogeneous_features(density, weights, self._frequencies, self._masses, rows, column)
+            return self.spec.parts * len(weights)
+        table, index = self._projection
+        n, dims = len(table), 1 if self.spec.structure == "marginal" else self.spec.n_dims
+        values = np.empty((len(rows), self.spec.parts * n**dims), np.float32)
+        homogeneous_features(density, weights, self._frequencies, self._masses, values)
+        products = tensor_density(values.reshape(-1, n**dims), [table] * dims)
+        made = np.take(products, index, axis=1).reshape(len(rows), -1)
+        rows[:, column : column + made.shape[1]] = made
+        return int(made.shape[1])
 
 
 def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:

@@ -48,6 +48,7 @@ EMBEDDINGS = {
     "mean-iid-1": (1, dk.MeanEmbedding(300, method="iid", random_state=2)),
     "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
     "scales-2": (2, dk.DivergenceEmbedding(n_basis=6, bandwidth=[[0.1], [0.2]], n_frequencies=1)),
+    "projected-3": (3, dk.DivergenceEmbedding("jensen-shannon", n_basis=5, index_set="total-degree")),
     "l2-1": (1, dk.L2Embedding(bandwidth=0)),
     "l2-3": (3, dk.L2Embedding(n_basis=5, index_set="total-degree", bandwidth=[[0.1, 0.2, 0.3], [0.2] * 3])),
     "l2-joint-4": (4, dk.L2Embedding(n_basis=5, structure="joint", index_set=("sobolev", 2))),
@@ -239,6 +240,16 @@ def test_pickle(case, rows):
     sent = pickle.dumps(clone(embedding).fit(sets))
     assert len(sent) < 5000  # plain numbers, no tables
     np.testing.assert_array_equal(pickle.loads(sent).transform(sets), rows)
+
+
+def test_a_model_file_keeps_it(case, rows, tmp_path):
+    embedding, sets = case
+    if "divergence" in embedding.get_params() and callable(embedding.divergence):
+        pytest.skip("code is not kept in a model file")
+    dk.save_model(clone(embedding).fit(sets), tmp_path / "model.npz")
+    again = dk.load_model(tmp_path / "model.npz")
+    assert hash(again.spec_) == hash(clone(embedding).fit(sets).spec_)
+    np.testing.assert_array_equal(again.transform(sets), rows)
 
 
 def test_feature_names(case, rows):
