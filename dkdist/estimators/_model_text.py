@@ -54,6 +54,13 @@ RECORDS = {
 }
 
 
+def require_fitted(model: Any) -> None:
+    """Raise NotFittedError unless the model, or every step of a pipeline, was fitted."""
+    for step in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
+        if isinstance(step, BaseEstimator):
+            check_is_fitted(step)
+
+
 @singledispatch
 def describe(value: Any, where: str, arrays: Arrays) -> Any:
     """The JSON value that stands for ``value``; its arrays go to ``arrays``, ``where`` goes into messages."""
@@ -90,8 +97,6 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
             f"{where} is a {module}.{name}, which a model file cannot hold: "
             f"it knows {', '.join(sorted(ESTIMATORS))}"
         )
-    if not isinstance(value, Pipeline):  # whose steps are asked one by one
-        check_is_fitted(value)
     params = value.get_params(deep=False)
     fitted = {key: item for key, item in vars(value).items() if key not in params}
     return {
