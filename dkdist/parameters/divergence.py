@@ -172,8 +172,7 @@ class DivergenceParameters:
         column = 0
         for needed, densities in self._scales:
             for density, weights in densities(needed.cut(C, of)):
-                share = weights / len(self._scales)
-                column += self._write(density, share, rows, column)
+                column += self._write(density, weights, rows, column)
 
     def _write(self, density: F32, weights: NDArray[np.float64], rows: F32, column: int) -> int:
         """Fill columns of ``rows`` from ``column`` on; returns how many."""
@@ -198,6 +197,7 @@ def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Coeffic
     return CoefficientSpec(spec.domain, spec.structure, tuple(map(degree_for, bandwidth)))
 
 
+# densities at the nodes, with the nodes' weights over the number of scales
 Densities = Callable[[F32], Iterator[tuple[F32, NDArray[np.float64]]]]
 
 
@@ -205,7 +205,7 @@ def _tensor(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """Joint densities on the tensor grid of midpoints."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
-    weights = tensor_weights([rule] * spec.n_dims)
+    weights = tensor_weights([rule] * spec.n_dims) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         yield tensor_density(C, tables), weights
@@ -217,13 +217,14 @@ def _marginal(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """The density of each dimension alone."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
+    weights = rule[1] / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         first = 0
         for table in tables:
             own = np.ascontiguousarray(C[:, first : first + table.shape[1]])
             first += table.shape[1]
-            yield tensor_density(own, [table]), rule[1]
+            yield tensor_density(own, [table]), weights
 
     return densities
 
@@ -233,7 +234,7 @@ def _ball(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     table = term_table(nodes, exponents, np.array(bandwidth))
-    weights = np.full(len(nodes), 1 / len(nodes))
+    weights = np.full(len(nodes), 1 / len(nodes)) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         # a product over a tile of fixed size, so that a row's bits depend on no other row
