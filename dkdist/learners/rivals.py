@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dkdist.learners.ridge import Statistics, add_rows, merge
 from dkdist.learners.rows import Rows, checked, without
 from dkdist.learners.sgd import Batch, Objective, State, learn
+from dkdist.learners.values import decision_values
 
 Leaves = Iterator[tuple[int, Any]]
 Features = Callable[[Any, int, NDArray[np.bool_] | None], Leaves]
@@ -136,5 +137,5 @@ def held_out_values(
         for i, model in enumerate(models):
             if model.leaf == leaf:
                 with np.errstate(invalid="ignore", over="ignore"):
-                    found[i] = np.asarray(X @ model.W.T + model.b, np.float64)
+                    found[i] = decision_values(X, model.W, model.b).astype(np.float64)
     return found
