@@ -19,8 +19,9 @@ from sklearn.utils.validation import (
 from dkdist.estimators._skipping import skips
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
-from dkdist.learners.rows import checked, no_rows, not_finite
+from dkdist.learners.rows import checked, no_rows
 from dkdist.learners.values import decision_values as linear_values
+from dkdist.numerics.finite import not_finite
 
 _FLOATS = [np.float64, np.float32]
 
