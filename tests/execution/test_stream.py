@@ -100,7 +100,9 @@ def test_at_most_window_items_are_alive_before_a_slow_step(client, window):
     jobs = [Job((i % 12,)) for i in range(40)]
     assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
     workers = 2
-    assert window <= Item.most <= window + workers
+    assert (
+        window - window % 2 <= Item.most <= window + workers
+    )  # a task makes two where there is room for two
 
 
 @pytest.mark.network
