@@ -12,10 +12,11 @@ from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import check_sets, data_domain, remembered_surveys, spread_runs
 from dkdist.estimators._params import one_of
 from dkdist.estimators.fourier import RUN_ROWS, RUNS, RandomFourierFeatures
-from dkdist.numerics.symmetry import GROUPS, group
+from dkdist.numerics.symmetry import GROUPS, generated, group
 from dkdist.parameters.invariant import InvariantSpec
 
 MOST_ELEMENTS = 1024
+MOST_AXES = {"reflections": 10, "permutations": 6, "all": 4}  # so that a group has no more elements
 
 
 class InvariantFeatures(SetEmbedding):
@@ -31,12 +32,13 @@ class InvariantFeatures(SetEmbedding):
     features : RandomFourierFeatures or None, default=None
         Features of the embedding's rows; None averages the rows themselves, which for `MeanEmbedding` and
         `L2Embedding` is the embedding of the symmetrised distribution, and for others loses more than it should.
-    symmetries : {"reflections", "permutations", "all"}, default="reflections"
-        Reflections of axes at the centre of the domain, permutations of the axes (of the domain scaled to the unit
-        cube), or both together.
+    symmetries : {"reflections", "permutations", "all"} or list of tuples, default="reflections"
+        Reflections of each axis at the centre of the domain, permutations of the axes (of the domain scaled to the
+        unit cube), or both together; or the group that signed permutations generate, axes counted from 1:
+        ``[(-1, 2, -3)]`` is the mirror image of points (x, y, slope along x), ``[(2, -1)]`` a quarter turn.
     axes : sequence of int or None, default=None
-        The axes that take part, all by default: ``axes=[0]`` with reflections is the mirror image of points
-        (x, y, value).
+        For a word, the axes (from 0) that take part, all by default: ``axes=[0]`` with reflections is the mirror image
+        of points (x, y, value).
     on_error : {"raise", "skip"}, default="raise"
         As in `DivergenceEmbedding`.
 
@@ -85,7 +87,7 @@ class InvariantFeatures(SetEmbedding):
         self,
         embedding: Any,
         features: Any = None,
-        symmetries: str = "reflections",
+        symmetries: str | Sequence[Sequence[int]] = "reflections",
         axes: Sequence[int] | None = None,
         on_error: str = "raise",
     ) -> None:
@@ -97,15 +99,9 @@ class InvariantFeatures(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> InvariantFeatures:
         """Fit embedding and features on the sets X; one pass over the data. ``y`` is not used."""
-        word = one_of("symmetries", self.symmetries, GROUPS)
         _require_kinds(self.embedding, self.features)
         sets = check_sets(X)
-        axes = _checked_axes(self.axes, sets.n_dims)
-        elements = group(word, sets.n_dims, axes) if len(axes) <= 6 else ()
-        if not 0 < len(elements) <= MOST_ELEMENTS:
-            raise ValueError(
-                f"symmetries={word!r} of {len(axes)} axes are more than {MOST_ELEMENTS}: name fewer axes, as axes="
-            )
+        elements = self._elements(sets.n_dims)
         with remembered_surveys():
             embedding = clone(self.embedding).set_params(on_error=self.on_error).fit(sets)
             found = self._look(sets, embedding.spec_.domain if _fixed(embedding) else None)
@@ -119,6 +115,33 @@ class InvariantFeatures(SetEmbedding):
         self.spec_ = InvariantSpec(embedding.spec_, features, elements, box)
         self.n_symmetries_ = len(elements)
         return self
+
+    def _elements(self, d: int) -> tuple[tuple[int, ...], ...]:
+        """The group, the identity first."""
+        if isinstance(self.symmetries, str):
+            word = one_of("symmetries", self.symmetries, GROUPS)
+            axes = _checked_axes(self.axes, d)
+            elements = group(word, d, axes) if len(axes) <= MOST_AXES[word] else ()
+        else:
+            if self.axes is not None:
+                raise ValueError("axes belong to symmetries named by a word; a list of them says all itself")
+            elements = generated(_checked_elements(self.symmetries, d), MOST_ELEMENTS)
+        if not elements:
+            raise ValueError(
+                f"symmetries={self.symmetries!r} of {d} axes are more than {MOST_ELEMENTS}: name fewer axes, as axes="
+            )
+        return elements
+
+
+def _checked_elements(given: Any, d: int) -> list[tuple[int, ...]]:
+    elements = [tuple(int(signed) for signed in element) for element in given]
+    expected = list(range(1, d + 1))
+    if not elements or any(sorted(map(abs, element)) != expected for element in elements):
+        raise ValueError(
+            f"symmetries must be one of {', '.join(map(repr, GROUPS))}, or a list of signed permutations of "
+            f"{expected}; found {given!r}"
+        )
+    return elements
 
 
 def _fixed(embedding: Any) -> bool:

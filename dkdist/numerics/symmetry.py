@@ -37,6 +37,25 @@ def group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
     return tuple(elements)
 
 
+def generated(elements: Sequence[Element], most: int) -> tuple[Element, ...]:
+    """The group that some elements generate, the identity first; () if it has more than ``most``."""
+    identity = tuple(range(1, len(elements[0]) + 1))
+    found = {identity: None}
+    fresh = [identity]
+    while fresh:
+        products = [_after(g, h) for g in fresh for h in elements]
+        fresh = [element for element in dict.fromkeys(products) if element not in found]
+        found |= dict.fromkeys(fresh)
+        if len(found) > most:
+            return ()
+    return tuple(found)
+
+
+def _after(first: Element, second: Element) -> Element:
+    """The symmetry that is ``first`` and then ``second``."""
+    return tuple((1 if s > 0 else -1) * first[abs(s) - 1] for s in second)
+
+
 def moved(points: F32, element: Element, low: F32, high: F32) -> F32:
     """The points (n, d) under a symmetry of the box [low, high]: (n, d) float32."""
     out = np.empty_like(points)
