@@ -227,9 +227,7 @@ def _sums(
     plan = plan_fold(blocks, what="search, ridge", passes=1, waiting=1, state_bytes=state_bytes)
     work = partial(accumulate_leaves, features, np.dtype(np.float32), wanted)
     with plan.announced(problem.verbose) as progress:
-        return tree_sum(
-            blocks, jobs, work, merge_leaves, window=WAITING, label="search_gram", progress=progress
-        )
+        return tree_sum(blocks, jobs, work, merge_leaves, window=WAITING, label="grams", progress=progress)
 
 
 def measure(field: Field, models: Sequence[Linear], problem: Problem) -> list[NDArray[np.float64]]:

@@ -157,7 +157,7 @@ def divergence_matrix(
             CompareTile(measure),
             Cutter(rows, columns),
             pairs,
-            label="divergence_matrix",
+            label="pairs",
             progress=progress,
             local=local,
         )

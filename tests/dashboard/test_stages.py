@@ -20,6 +20,8 @@ STAGES = {
     "lanes": {*FEATURES, "sgd_step_size", "sgd_lanes_block", "sgd_lanes_step"},
     "ridge": {*FEATURES, "ridge_gram_leaf", "ridge_gram_merge", "ridge_loo_block", "ridge_loo_step"},
     "write": {"write"},
+    "search": {*FEATURES, "sgd_step_size", "search_block", "search_step", "grams_leaf", "search_score"},
+    "pairs": {"pairs"},
 }
 
 
@@ -49,8 +51,16 @@ def runs(sets, folder):
         "sgd": lambda: sgd(n_epochs=2).fit(sets, y).predict(sets),
         "lanes": lambda: sgd(n_epochs=2, n_lanes=2).fit(sets, y),
         "ridge": lambda: ridge(selection="leave-one-out").fit(sets, y),
+        "search": lambda: searched(sets, y),
+        "pairs": lambda: dk.divergence_matrix(sets[:20], k=2),
         "write": lambda: dk.write_features(folder, features.transform(sets)),
     }
+
+
+def searched(sets, y):
+    model = sgd(n_epochs=1)
+    grid = {model.steps[-1][0]: [model[-1], ridge()[-1]]}
+    dk.OnePassSearch(model, grid, random_state=0, refit=False).fit(sets, y)
 
 
 @pytest.mark.parametrize("what", STAGES)
@@ -84,9 +94,7 @@ def test_a_fit_is_one_span_and_each_stage_before_it_another(client, sets):
     names, spans = zip(*spans_below(client, study), strict=True)
     assert names == ("survey", "sampled_rows", "sgd_step_size", "fit IncrementalSGDClassifier", "predict")
     steps = [group for group in spans[3].groups if key_split(group.name) == "sgd_step"]
-    assert (
-        sum(len(group) for group in steps) == 75 + 19
-    )  # two batches a step, and the states that came to the client and back
+    assert sum(len(group) for group in steps) == 75 + 19  # two batches each; states to the client and back
 
 
 def test_every_fit_of_a_client_is_a_span_below_one(client, sets):
