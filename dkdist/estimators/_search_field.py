@@ -67,7 +67,8 @@ def _blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
     if isinstance(X, SetStore):
-        bounds = cut(X.sizes, 4 * X.n_dims, 0, None if len(X) <= rows else rows)
+        own = None if X.block_sets is None else min(rows, X.block_sets)
+        bounds = cut(X.sizes, 4 * X.n_dims, BLOCK_BYTES // rows, own)  # large sets: fewer of them
         views = [Unread(X[a:b]) for a, b in itertools.pairwise(bounds.tolist())]
         return source_blocks(views, bounds, X.n_points * 4 * X.n_dims)
     return local_blocks(X, rows)

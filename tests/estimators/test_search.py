@@ -134,6 +134,22 @@ def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) ->
     )  # look and two epochs; sample for two sigmas; step; score
 
 
+def test_large_sets_are_not_held_by_the_hundred(tmp_path: Path, monkeypatch: Any) -> None:
+    """A block holds at most 32 MiB of points, here made small."""
+    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**18)
+    rng = np.random.default_rng(0)
+    sets = dk.write_sets(tmp_path / "large.zarr", [rng.random((9000, 2)) for _ in range(40)])
+    most, load = [0], SetStore.load
+
+    def loading(self: SetStore) -> Any:
+        most[0] = max(most[0], self.n_points)
+        return load(self)
+
+    monkeypatch.setattr(SetStore, "load", loading)
+    search(refit=False, grid={"randomfourierfeatures__sigma": [0.3]}).fit(sets, rng.random(40))
+    assert most[0] == 3 * 9000
+
+
 def test_results_have_the_form_of_grid_search(data: Any) -> None:
     sets, y = data
     found = search().fit(sets, y)
