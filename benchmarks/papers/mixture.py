@@ -62,9 +62,13 @@ def rmse(y: np.ndarray, found: np.ndarray) -> float:
 
 
 def one_seed(
-    seed: int, n_points: int, train: tuple[int, ...], n_test: int, rivals: list[Rival], D: int, tuning_D: int
-) -> dict[str, Any]:
-    """Errors and times of all rivals at every number of training sets, for one seed of the data."""
+    seed: int, n_points: int, train: tuple[int, ...], n_test: int, rivals: list[Rival], D: int, tuning_D: int,
+    few: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Errors and times of all rivals at every number of training sets, for one seed of the data.
+
+    "few" are the errors on the first ``few`` test sets, after training on the most.
+    """
     sets, y = mixtures(seed, n_test + max(train), n_points)
     test, truth, sets, y = sets[:n_test], y[:n_test], sets[n_test:], y[n_test:]
     some, record = min(TUNED_ON, min(train)), {"constant": {"rmse": [float(np.std(truth))] * len(train)}}
@@ -77,17 +81,25 @@ def one_seed(
         for n in train:
             start = time.perf_counter()
             model = chosen(rival, choice, learner, D, seed).fit(sets[:n], y[:n])
-            errors.append(rmse(truth, model.predict(test)))
+            found = model.predict(test)
+            errors.append(rmse(truth, found))
             seconds.append(time.perf_counter() - start)
-        record[rival.name] = {"rmse": errors, "seconds": seconds, "chosen": choice.record}
-        print(f"  n={n_points} seed={seed} {rival.name:<28}", *(f"{e:.4f}" for e in errors), choice.record, flush=True)
+        last = rmse(truth[:few], found[:few]) if few else None
+        record[rival.name] = {"rmse": errors, "seconds": seconds, "few": last, "chosen": choice.record}
+        print(
+            f"  n={n_points} seed={seed} {rival.name:<28}",
+            *(f"{e:.4f}" for e in errors),
+            choice.record,
+            flush=True,
+        )
+    if few and seed == 0:
+        record["criteria"] = criteria(test[:few], truth[:few], seed)
     return record
 
 
-def criteria(seed: int, n_points: int, n_sets: int) -> dict[str, float]:
+def criteria(sets: dk.SampleSets, y: np.ndarray, seed: int) -> dict[str, float]:
     """AIC and BIC: the number of components whose fit by maximum likelihood has the least."""
-    sets, y = mixtures(seed, n_sets, n_points)
-    values = np.empty((2, n_sets, 10))
+    values = np.empty((2, len(sets), 10))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for i, x in enumerate(sets):
@@ -111,7 +123,10 @@ def pairwise(seed: int, n_points: int, n_train: int, n_test: int) -> dict[str, A
         ("Jensen-Shannon, entropies", {"divergence": "jensen-shannon", "estimator": "entropy"}),
     ):  # fmt: skip
         start = time.perf_counter()
-        D = [np.maximum(dk.divergence_matrix(s, other=o, **choices), 0) for s, o in ((train, None), (test, train))]
+        D = [
+            np.maximum(dk.divergence_matrix(s, other=o, **choices), 0)
+            for s, o in ((train, None), (test, train))
+        ]
         seconds = time.perf_counter() - start
         found[name] = {"rmse": kernel_ridge(*D, y[n_test:], y[:n_test]), "seconds": seconds}
     return found
@@ -147,11 +162,15 @@ def summary(runs: list[dict[str, Any]], train: tuple[int, ...]) -> dict[str, Any
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="300 sets of 100 points, D = 200, one seed")
     parser.add_argument("--points", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--only", nargs="+", choices=[r.name for r in RIVALS], help="these rivals alone")
-    parser.add_argument("--pairwise", type=int, default=1000, help="training sets of all-pairs kernels; 0: none")
+    parser.add_argument(
+        "--pairwise", type=int, default=1000, help="training sets of all-pairs kernels; 0: none"
+    )
     parser.add_argument("--criteria", type=int, default=100, help="test sets for AIC and BIC; 0: none")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
@@ -164,16 +183,22 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     rivals = [r for r in RIVALS if not args.only or r.name in args.only]
     report: dict[str, Any] = {"experiment": "mixture", "train": train, "test": n_test, "D": D, "points": {}}
     for n in args.points:
-        runs = [one_seed(s, n, train, n_test, rivals, D, tuning_D) for s in range(seeds)]
+        runs = [one_seed(s, n, train, n_test, rivals, D, tuning_D, args.criteria) for s in range(seeds)]
+        limited = runs[0].pop("criteria", {})
         table = summary(runs, train)
-        show(f"RMSE of the number of components, {n} points a set, {seeds} seed(s)", [f"N = {N:,}" for N in train], table)
+        show(
+            f"RMSE of the number of components, {n} points a set, {seeds} seed(s)",
+            [f"N = {N:,}" for N in train],
+            table,
+        )
         behind = {k: [f"{c['behind']['mean']:+.4f} +- {c['behind']['sem']:.4f}" for c in v]
                   for k, v in table.items() if v[0]["behind"]}  # fmt: skip
         show(f"behind {RIVALS[0].name}: mean difference and its standard error", [""] * len(train), behind)
         report["points"][n] = {"table": table, "runs": runs}
         if args.criteria:
-            report["points"][n]["criteria"] = criteria(0, n, args.criteria)
-            print(f"  first {args.criteria} test sets of seed 0:", report["points"][n]["criteria"])
+            limited |= {r.name: runs[0][r.name]["few"] for r in rivals}
+            report["points"][n]["criteria"] = limited
+            show(f"first {args.criteria} test sets of seed 0", ["RMSE"], {k: [v] for k, v in limited.items()})
         write(args.output, report)
     if args.pairwise:
         report["pairwise"] = pairwise(0, args.points[0], args.pairwise, args.pairwise // 2)

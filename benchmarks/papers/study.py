@@ -90,7 +90,9 @@ def data_file(name: str, sha256: str, source: str) -> Path:
     """The file of that name in the folder DKDIST_DATA; an error that says where it comes from, or that it is another."""
     file = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / name
     if not file.exists():
-        raise FileNotFoundError(f"no {file}: set DKDIST_DATA to the folder that holds {name}, made from {source}")
+        raise FileNotFoundError(
+            f"no {file}: set DKDIST_DATA to the folder that holds {name}, made from {source}"
+        )
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != sha256:
