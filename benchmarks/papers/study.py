@@ -51,9 +51,13 @@ class Choice:
     record: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.record = {
-            **self.embedding, "features_sigma": self.sigma, "alpha": self.alpha, "held_out": self.score, "tried": self.tried
-        }  # fmt: skip
+        own = {
+            "features_sigma": self.sigma,
+            "alpha": self.alpha,
+            "held_out_score": self.score,
+            "tried": self.tried,
+        }
+        self.record = self.embedding | own
 
 
 def tune(rival: Rival, sets: Any, y: Any, learner: Any, n_features: int, seed: int, **search: Any) -> Choice:
@@ -87,7 +91,7 @@ def pipeline(embedding: Any, n_features: int, sigma: float, learner: Any, seed: 
 
 
 def data_file(name: str, sha256: str, source: str) -> Path:
-    """The file of that name in the folder DKDIST_DATA; an error that says where it comes from, or that it is another."""
+    """The file of that name in the folder DKDIST_DATA; an error that says where it is from, or that it is another."""
     file = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / name
     if not file.exists():
         raise FileNotFoundError(
