@@ -163,10 +163,10 @@ def run_gradients(
     x_test, y_test = x_test[:n_test], y_test[:n_test]
     tried = []
     for power in (1.0, 1.5):
-        for h in (0.06, 0.08, 0.1):
+        for h in (0.06, 0.08):
             rows = Mirrored(x, h, power).rows(x[:tuned_on])
             median = dk.RandomFourierFeatures(2, random_state=0).fit(rows[0]).sigma_
-            for sigma in (0.35 * median, 0.5 * median, 0.7 * median):
+            for sigma in (0.5 * median, median, 2 * median):
                 features = dk.RandomFourierFeatures(tuning_D, sigma=sigma, random_state=0).fit(rows[0])
                 learner = dk.IncrementalRidgeClassifier(ALPHAS)
                 search = dk.OnePassSearch(learner, {}, 0.25, refit=False, random_state=0)
@@ -261,7 +261,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         report["triples"] = run_triples(sizes, tuned_on, n_test, args.seeds, D)
         write(args.output, report)
     if "gradients" in parts:
-        report["gradients"] = run_gradients(tuned_on, n_test, args.seeds, widths, min(D, 4000))
+        report["gradients"] = run_gradients(tuned_on, n_test, args.seeds, widths, min(D, 3000))
         write(args.output, report)
     if "width" in parts:
         report["width"] = run_width(
