@@ -18,11 +18,11 @@ check: $(VENV)/.dev-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not chaos and not slow and not network"
+	$(BIN)/pytest -n 2 -m "not chaos and not slow and not network"
 
 # Object stores, clusters of several hosts, a batch queue, a browser: what of them this machine lacks is named and skipped.
 network: $(VENV)/.dev-ready
-	$(BIN)/pytest -m "network and not chaos and not slow"
+	$(BIN)/pytest -n 3 --dist loadfile -m "network and not chaos and not slow"
 
 # Kills and corruptions at full length.
 chaos: $(VENV)/.dev-ready

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.fourier import RandomFourierFeatures
     from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
+    from dkdist.estimators.invariant import InvariantFeatures
     from dkdist.estimators.l2 import L2Embedding
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
@@ -43,6 +44,7 @@ _HOMES = {
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "OnePassSearch": "dkdist.estimators.search",
     "HistogramEmbedding": "dkdist.estimators.histogram",
+    "InvariantFeatures": "dkdist.estimators.invariant",
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
@@ -79,6 +81,7 @@ __all__ = [
     "IncrementalRidgeClassifier",
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
+    "InvariantFeatures",
     "L2Embedding",
     "MeanEmbedding",
     "MomentEmbedding",

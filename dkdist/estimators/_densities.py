@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._inputs import Sets, sample_spreads
-from dkdist.estimators._params import draw_seed, one_of, settled, whole
+from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
 from dkdist.numerics.bandwidth import scott_bandwidth
 from dkdist.numerics.divergences import Divergence
 from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
@@ -75,6 +75,20 @@ def shown(bandwidths: F64) -> F64:
     """Bandwidths as ``bandwidth_`` shows them: (d,) for one scale, (k, d) for several."""
     settled_ = np.array(flat(bandwidths)).reshape(bandwidths.shape)
     return settled_[0] if len(settled_) == 1 else settled_
+
+
+def index_order(index_set: Any, more: dict[str, float]) -> float:
+    """The order r of an index set {a: |a|_r < n_basis}; ``more`` are words of the embedding's own."""
+    known = more | {"tensor": np.inf, "total-degree": 1.0}
+    match index_set:
+        case str() if index_set in known:
+            return known[index_set]
+        case ("sobolev", s) if positive("s of index_set=('sobolev', s)", s) >= 0.5:
+            return 2 * float(s)
+    raise ValueError(
+        f"index_set must be one of {', '.join(map(repr, known))}, or ('sobolev', s) with s >= 1/2; "
+        f"found {index_set!r}"
+    )
 
 
 def chosen_frequencies(

@@ -19,7 +19,9 @@ from sklearn.utils.validation import (
 from dkdist.estimators._skipping import skips
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
-from dkdist.learners.rows import checked, no_rows, not_finite
+from dkdist.learners.rows import checked, no_rows
+from dkdist.learners.values import decision_values as linear_values
+from dkdist.numerics.finite import not_finite
 
 _FLOATS = [np.float64, np.float32]
 
@@ -124,9 +126,7 @@ def values_and_bad(
 def _values(
     X: NDArray[Any], bad: NDArray[np.int64], coef: NDArray[Any], intercept: NDArray[Any]
 ) -> NDArray[Any]:
-    if not len(bad):
-        return np.asarray(X @ coef.T + intercept)
     with np.errstate(invalid="ignore"):
-        values = np.asarray(X @ coef.T + intercept)
+        values = linear_values(X, coef, intercept)
     values[bad] = np.nan
     return values

@@ -30,6 +30,7 @@ ESTIMATORS = {
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
     "MeanEmbedding": "dkdist.estimators.mean",
+    "InvariantFeatures": "dkdist.estimators.invariant",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -41,6 +42,7 @@ ESTIMATORS = {
 RECORDS = {
     "DivergenceSpec": "dkdist.parameters.divergence",
     "Domain": "dkdist.parameters.domain",
+    "InvariantSpec": "dkdist.parameters.invariant",
     "FourierSpec": "dkdist.parameters.fourier",
     "HistogramSpec": "dkdist.parameters.histogram",
     "L2Spec": "dkdist.parameters.l2",
@@ -50,6 +52,13 @@ RECORDS = {
     "RandomMeanSpec": "dkdist.parameters.mean",
     "State": "dkdist.learners.sgd",
 }
+
+
+def require_fitted(model: Any) -> None:
+    """Raise NotFittedError unless the model, or every step of a pipeline, was fitted."""
+    for step in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
+        if isinstance(step, BaseEstimator):
+            check_is_fitted(step)
 
 
 @singledispatch
@@ -88,8 +97,6 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
             f"{where} is a {module}.{name}, which a model file cannot hold: "
             f"it knows {', '.join(sorted(ESTIMATORS))}"
         )
-    if not isinstance(value, Pipeline):  # whose steps are asked one by one
-        check_is_fitted(value)
     params = value.get_params(deep=False)
     fitted = {key: item for key, item in vars(value).items() if key not in params}
     return {

@@ -6,8 +6,9 @@ fitted on the rows of at most 512 sets, the ones that `RandomFourierFeatures` wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import joblib
@@ -40,9 +41,19 @@ class _Branch:
     """A fitted step and what grows on it, while the forest is planted."""
 
     transformer: Any
-    sample: Any
+    taken: Callable[[], Any]
     children: dict[str, _Branch] = field(default_factory=dict)
     leaf: int = -1
+
+    @cached_property
+    def sample(self) -> Any:
+        """Rows of up to 512 sets, made when a step that follows needs them."""
+        return self.taken()
+
+    @property
+    def width(self) -> int:
+        """Columns of its rows."""
+        return int(self.sample.shape[1] if self.transformer is None else self.transformer.spec_.n_features)
 
     def node(self) -> Node:
         spec = None if self.transformer is None else self.transformer.spec_
@@ -53,7 +64,7 @@ def plant(
     model: BaseEstimator, grid: Sequence[Mapping[str, Any]], X: Any, y: Any
 ) -> tuple[Forest, list[int], list[Candidate]]:
     """The forest of all features, the width of each leaf, and the candidates; transformers are fitted on X."""
-    ground = _Branch(None, _sample(X))
+    ground = _Branch(None, partial(_sample, X))
     widths: list[int] = []
     candidates = []
     for params in grid:
@@ -62,13 +73,12 @@ def plant(
         for transformer in transformers:
             key = joblib.hash([type(transformer).__name__, transformer.get_params()])
             if key not in branch.children:
-                branch.children[key] = _fitted(
-                    transformer, X if branch is ground else branch.sample, branch.sample, y
-                )
+                transformer.fit(X if branch is ground else branch.sample, y)
+                branch.children[key] = _Branch(transformer, partial(_transformed, transformer, branch))
             branch = branch.children[key]
         if branch.leaf < 0:
             branch.leaf = len(widths)
-            widths.append(int(branch.sample.shape[1]))
+            widths.append(branch.width)
         candidates.append(Candidate(params, learner, branch.leaf))
     if ground.leaf >= 0:
         roots = (replace(ground.node(), children=()), *(child.node() for child in ground.children.values()))
@@ -77,9 +87,8 @@ def plant(
     return Forest(roots), widths, candidates
 
 
-def _fitted(transformer: Any, X: Any, sample: Any, y: Any) -> _Branch:
-    transformer.fit(X, y)
-    return _Branch(transformer, transformer.transform(sample))
+def _transformed(transformer: Any, below: _Branch) -> Any:
+    return transformer.transform(below.sample)
 
 
 def _steps(model: Any) -> list[Any]:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.estimators._densities import density_structure, flat, given_bandwidths, scott, shown
+from dkdist.estimators._densities import density_structure, flat, given_bandwidths, index_order, scott, shown
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import check_sets, data_domain, given_domain
-from dkdist.estimators._params import one_of, positive, whole
+from dkdist.estimators._params import whole
 from dkdist.parameters.l2 import L2Spec, basis_size
 
-ORDERS = {"tensor": np.inf, "total-degree": 1.0}
-BALL = 2.0
+BALL = 2.0  # the order of a ball of degrees
 
 
 class L2Embedding(SetEmbedding):
@@ -118,7 +117,7 @@ class L2Embedding(SetEmbedding):
         sets = check_sets(X)
         d = sets.n_dims
         structure = density_structure(self.structure, d)
-        order = self._order(structure)
+        order = index_order(self.index_set, {"auto": BALL if structure == "ball" else np.inf})
         bandwidths = given_bandwidths(self.bandwidth, d, zero=True)
         given = given_domain(self.domain, d)
         basis_size(d, structure, n_basis, order)  # refused, if it is, before the data are read
@@ -129,19 +128,3 @@ class L2Embedding(SetEmbedding):
         self.spec_ = L2Spec(domain, flat(bandwidths), structure, n_basis, order)
         self.bandwidth_ = shown(bandwidths)
         return self
-
-    def _order(self, structure: str) -> float:
-        words = ("auto", *ORDERS)
-        if isinstance(self.index_set, str):
-            name = one_of("index_set", self.index_set, words)
-            return ORDERS.get(name, BALL if structure == "ball" else np.inf)
-        try:
-            name, s = self.index_set
-        except (TypeError, ValueError):
-            name, s = "", 0.0
-        if name != "sobolev" or positive("s of index_set=('sobolev', s)", s) < 0.5:
-            raise ValueError(
-                f"index_set must be one of {', '.join(map(repr, words))}, or ('sobolev', s) with s >= 1/2; "
-                f"found {self.index_set!r}"
-            )
-        return 2 * float(s)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.estimators._model_text import Arrays, describe, make
+from dkdist.estimators._model_text import Arrays, describe, make, require_fitted
 
 FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"
 
@@ -59,6 +59,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((dk.load_model(path).transform(X) == model.transform(X)).all())
     True
     """
+    require_fitted(model)
     arrays: Arrays = {}
     described = describe(model, "the model", arrays)
     header = {"format": FORMAT, "version": VERSION, "sha256": _sha256(described, arrays), "model": described}

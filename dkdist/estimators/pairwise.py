@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._inputs import Sets, check_sets
 from dkdist.estimators._pair_choices import about_other, pair_measure
-from dkdist.estimators._pair_tiles import CompareTile, Cutter, pair_seconds, tile_bounds_of, tile_read_bytes
+from dkdist.estimators._pair_tiles import CompareTile, Cutter, tile_bounds_of, tile_read_bytes, timed_sample
 from dkdist.execution.pairs import Pairs, fill_pairs, plan_pairs
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -103,13 +103,18 @@ def divergence_matrix(
 
     Notes
     -----
-    A pair's value depends on its two sets alone, bit for bit: on no tile, thread or scheduler. Sets in memory are
-    compared on the threads of this machine. Those of a store are read tile by tile, in tasks on the active Dask
-    cluster if there is one: never more than two blocks of sets in a thread. ``open_sets(..., block_sets=)`` sets
-    the side of a tile; each set is read, and its tree built, once for every tile in its row and column.
+    A pair's value depends, bit for bit, on its two sets and on what is stated above (the domain and bandwidth of
+    "plugin", the seed and positions for halves): on no tile, thread or scheduler. Sets in memory are compared on the
+    threads of this machine. Those of a store are read tile by tile, in tasks on the active Dask cluster if there is
+    one: never more than two blocks of sets in a thread. ``open_sets(..., block_sets=)`` sets the side of a tile; each
+    set is read, and its tree built, once for every tile in its row and column.
 
-    Cost in two dimensions at 2,500 points a set: about 4 ms a pair and core for "entropy" and 10 ms for "knn", growing
-    as n log n; trees give no speed beyond some ten dimensions (n^2 d). "plugin": some 50 us a pair in two dimensions.
+    Cost in two dimensions at 2,500 points a set: about 4 ms of one core a pair for "entropy" and "knn", growing as
+    n log n; trees give no speed beyond some ten dimensions (n^2 d). "plugin": about .1 ms a pair, growing with the
+    number of nodes n_basis^d.
+
+    The squared correlation of exp(-D / (2 sigma^2)) with the true kernel of 50 mixtures of Gaussians, at 2,500 points
+    each: .996 for "entropy" (.977 with mixture="halves"; Sutherland et al. report .981, and .973 for their embedding).
 
     References
     ----------
@@ -138,13 +143,13 @@ def divergence_matrix(
     columns = None if other is None else _check_other(other, rows)
     pairs = Pairs(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
-    plan_pairs(pairs, what="divergence matrix", read_bytes=0, pair_seconds=None, local=local).check()
+    plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
     measure = pair_measure(estimator, divergence, given, rows, columns)
     plan = plan_pairs(
         pairs,
         what="divergence matrix",
         read_bytes=tile_read_bytes(pairs, rows, columns),
-        pair_seconds=pair_seconds(measure, rows, columns) if verbose else None,
+        sample=timed_sample(measure, rows, columns) if verbose else None,
         local=local,
     )
     with plan.announced(verbose) as progress:

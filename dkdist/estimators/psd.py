@@ -38,7 +38,7 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
 
     Notes
     -----
-    Cost O(N^3) time, some 3 N^2 numbers: about 0.3 s for N = 1,000.
+    Cost O(N^3) time, some 3 N^2 numbers: about a second for N = 1,000.
 
     Rows of test sets need care. *Inductive*: fit on the projected matrix of the training sets and predict from the raw
     kernel values of test against training sets. Honest, and exact for "shift" (off the diagonal it changes nothing);

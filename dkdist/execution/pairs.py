@@ -30,8 +30,8 @@ Tile = tuple[F64, F64 | None]
 """(rows, columns) of the matrix, and (columns, rows) of what lies opposite to it, if that is wanted."""
 
 SEGMENT = 128  # tiles that this process puts in place together
-TILE_SETS = 32  # a side at most: trees are made again in every tile, a thirtieth of its pairs
-TILES_A_SIDE = 12  # at least, where there are so many sets: several tiles for every thread
+TILE_SETS = 32  # a side at most: trees are made again in every tile, a sixteenth as many as there are pairs
+TILES_A_SIDE = 8  # at least, where there are so many sets: several tiles for every thread
 
 
 def tile_bounds(sizes: I64, point_bytes: int, block_sets: int | None) -> I64:
@@ -57,6 +57,13 @@ class Pairs:
         """Pairs that are compared: N (N - 1) / 2, or N M."""
         n, m = self.shape
         return n * (n - 1) // 2 if self.columns is None else n * m
+
+    @property
+    def n_prepared(self) -> int:
+        """How often a set is read and made ready: once for each tile that it is in."""
+        (n, m), columns = self.shape, self.rows if self.columns is None else self.columns
+        once = n * (len(columns) - 1)
+        return once if self.columns is None else once + m * (len(self.rows) - 1)
 
     @property
     def tiles(self) -> list[tuple[slice, slice]]:
@@ -116,11 +123,13 @@ class PairPlan:
 
 
 def plan_pairs(
-    pairs: Pairs, *, what: str, read_bytes: int, pair_seconds: float | None, local: bool
+    pairs: Pairs, *, what: str, read_bytes: int, sample: tuple[float, float] | None, local: bool
 ) -> PairPlan:
-    """The plan of a matrix, from the time that a sample of pairs has taken in this process, if it was taken."""
+    """The plan of a matrix, from the ``sample``: the seconds that a set and a pair have taken in this process."""
     cores = CPU_COUNT if local or active_client() is None else resources().all_threads
-    seconds = None if pair_seconds is None else pair_seconds * pairs.n_pairs / cores
+    seconds = None
+    if sample is not None:
+        seconds = (sample[0] * pairs.n_prepared + sample[1] * pairs.n_pairs) / cores
     return PairPlan(what, pairs, read_bytes, seconds, resources(local=True).memory)
 
 

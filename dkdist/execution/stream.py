@@ -72,7 +72,8 @@ def stream_fold(
 
     if not len(jobs):
         return state
-    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=len(links[0].blocks), progress=progress)
+    blocks_a_task = sum(len(link.blocks) for link in links) / len(links)
+    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=blocks_a_task, progress=progress)
 
 
 def together(jobs: Sequence[Job], size: int) -> list[Job]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dkdist.learners.ridge import Statistics, add_rows, merge
 from dkdist.learners.rows import Rows, checked, without
 from dkdist.learners.sgd import Batch, Objective, State, learn
+from dkdist.learners.values import decision_values
 
 Leaves = Iterator[tuple[int, Any]]
 Features = Callable[[Any, int, NDArray[np.bool_] | None], Leaves]
@@ -133,8 +134,12 @@ def held_out_values(
     if not held.any():
         return found
     for leaf, X in features(block, start, held):
-        for i, model in enumerate(models):
-            if model.leaf == leaf:
-                with np.errstate(invalid="ignore", over="ignore"):
-                    found[i] = np.asarray(X @ model.W.T + model.b, np.float64)
+        of_leaf = [i for i, model in enumerate(models) if model.leaf == leaf]
+        W = np.concatenate([models[i].W for i in of_leaf]).astype(X.dtype, copy=False)
+        b = np.concatenate([models[i].b for i in of_leaf])
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = decision_values(X, W, b).astype(np.float64)
+        ends = np.cumsum([len(models[i].W) for i in of_leaf])
+        for i, part in zip(of_leaf, np.split(values, ends[:-1], axis=1), strict=True):
+            found[i] = part
     return found

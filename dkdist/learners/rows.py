@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.numerics.finite import not_finite
+
 F = NDArray[Any]
 """float32 or float64 features, C order."""
 
@@ -74,13 +76,6 @@ def checked(
             "Drop the row and its target, repair what makes it, or leave such rows out with on_error='skip'"
         )
     return X, bad
-
-
-def not_finite(X: F) -> NDArray[np.int64]:
-    """The rows of X (n, D) that hold NaN or infinity: where the row's sum is finite, all of it is."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspects = np.flatnonzero(~np.isfinite(X @ np.ones(X.shape[1], X.dtype)))
-    return suspects[~np.isfinite(X[suspects]).all(axis=1)]
 
 
 def no_rows() -> NDArray[np.int64]:

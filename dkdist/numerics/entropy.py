@@ -57,4 +57,7 @@ def _from_one_side(p: Cloud, q: Cloud, k: int) -> float:
     ratio = len(p) / len(q)
     k = round(k * max(1.0, ratio))
     own = p.own_counts(k)
+    # E psi is the log of a mass for the k-th neighbour's ball, and one count further for a ball that no neighbour
+    # has drawn: that of an atom, with more ties than k
+    own = own + (own > k)
     return float(np.mean(digamma(own) - digamma(own + ratio * p.counts(q, k))))

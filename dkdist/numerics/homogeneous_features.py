@@ -45,7 +45,7 @@ def homogeneous_features(
         np.sqrt(node_weights).astype(np.float32),
         frequencies[order].astype(np.float32),
         np.sqrt(masses[order]).astype(np.float32),
-        np.float32(floor),
+        float(floor),
         first,
         out,
     )
@@ -57,7 +57,7 @@ def _features(p, root_weight, frequency, amplitude, floor, first, out):  # type:
     root, logarithm = np.empty(n, f32), np.empty(n, f32)
     for s in range(len(p)):
         for k in range(n):
-            value = max(p[s, k], floor)
+            value = max(p[s, k], f32(floor))
             root[k] = np.sqrt(value) * root_weight[k]
             logarithm[k] = log(max(value, f32(LEAST)))
         column = first

@@ -60,12 +60,14 @@ class CoefficientSpec:
 
     def cut(self, C: F32, wider: CoefficientSpec) -> F32:
         """These coefficients, (n_sets, n_coefficients), out of the ones of a specification that holds them."""
-        return C if self == wider else np.take(C, _positions(self, wider), axis=1)
+        return C if self is wider or self == wider else np.take(C, _positions(self, wider), axis=1)
 
 
 def widest(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
     """The specification whose coefficients hold those of all; `ValueError` if their domains or structures differ."""
     first = specs[0]
+    if len(specs) == 1:
+        return first
     for spec in specs:
         _require_same_place(spec, first)
     degrees = tuple(max(of_dimension) for of_dimension in zip(*(s.degrees for s in specs), strict=True))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dkdist.numerics.cosine import ball_terms
 from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_density, term_table
 from dkdist.numerics.homogeneous_features import FLOOR, homogeneous_features, n_parts
+from dkdist.numerics.index_set import projection
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.numerics.products import steady_product
 from dkdist.parameters.coefficients import SETS_AT_ONCE, CoefficientSpec, tiles, widest
@@ -37,7 +38,8 @@ class DivergenceSpec:
     """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
 
     ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone). ``bandwidth`` holds
-    one number for each dimension, or k times as many: of one scale after the other.
+    one number for each dimension, or k times as many: of one scale after the other. A row holds values at the nodes,
+    or with an ``order`` > 0 their projections on the cosines of that index set (see `dkdist.numerics.index_set`).
     """
 
     domain: Domain
@@ -46,6 +48,7 @@ class DivergenceSpec:
     n_basis: int
     frequencies: tuple[float, ...]
     masses: tuple[float, ...]
+    order: float = 0.0
 
     @property
     def n_dims(self) -> int:
@@ -67,7 +70,18 @@ class DivergenceSpec:
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return self.parts * self.n_nodes * len(self.scales)
+        return self.parts * len(self.scales) * (len(self.projection[1]) if self.projects else self.n_nodes)
+
+    @property
+    def projects(self) -> bool:
+        """Whether rows are shorter than the values at the nodes: in one dimension V holds as many functions."""
+        return self.order > 0 and self.structure == "tensor"
+
+    @property
+    def projection(self) -> tuple[F32, I64]:
+        """What projects values at a tensor grid of nodes (of one dimension, if taken alone) on V."""
+        d = 1 if self.structure == "marginal" else self.n_dims
+        return projection(d, self.n_basis, self.order)
 
     @property
     def scales(self) -> tuple[tuple[float, ...], ...]:
@@ -101,6 +115,7 @@ class DivergenceParameters:
     def __init__(self, spec: DivergenceSpec) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
+        self._projection = spec.projection if spec.order else None
         self._coefficients = spec.coefficients.draw()
         self._scales = [
             (_coefficients(spec, bandwidth), _DENSITIES[spec.structure](spec, bandwidth))
@@ -157,9 +172,21 @@ class DivergenceParameters:
         column = 0
         for needed, densities in self._scales:
             for density, weights in densities(needed.cut(C, of)):
-                share = weights / len(self._scales)
-                homogeneous_features(density, share, self._frequencies, self._masses, rows, column)
-                column += self.spec.parts * len(weights)
+                column += self._write(density, weights, rows, column)
+
+    def _write(self, density: F32, weights: NDArray[np.float64], rows: F32, column: int) -> int:
+        """Fill columns of ``rows`` from ``column`` on; returns how many."""
+        if self._projection is None:
+            homogeneous_features(density, weights, self._frequencies, self._masses, rows, column)
+            return self.spec.parts * len(weights)
+        table, index = self._projection
+        n, dims = len(table), 1 if self.spec.structure == "marginal" else self.spec.n_dims
+        values = np.empty((len(rows), self.spec.parts * n**dims), np.float32)
+        homogeneous_features(density, weights, self._frequencies, self._masses, values)
+        products = tensor_density(values.reshape(-1, n**dims), [table] * dims)
+        made = np.take(products, index, axis=1).reshape(len(rows), -1)
+        rows[:, column : column + made.shape[1]] = made
+        return int(made.shape[1])
 
 
 def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
@@ -170,6 +197,7 @@ def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Coeffic
     return CoefficientSpec(spec.domain, spec.structure, tuple(map(degree_for, bandwidth)))
 
 
+# densities at the nodes, with the nodes' weights over the number of scales
 Densities = Callable[[F32], Iterator[tuple[F32, NDArray[np.float64]]]]
 
 
@@ -177,7 +205,7 @@ def _tensor(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """Joint densities on the tensor grid of midpoints."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
-    weights = tensor_weights([rule] * spec.n_dims)
+    weights = tensor_weights([rule] * spec.n_dims) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         yield tensor_density(C, tables), weights
@@ -189,13 +217,14 @@ def _marginal(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """The density of each dimension alone."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
+    weights = rule[1] / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         first = 0
         for table in tables:
             own = np.ascontiguousarray(C[:, first : first + table.shape[1]])
             first += table.shape[1]
-            yield tensor_density(own, [table]), rule[1]
+            yield tensor_density(own, [table]), weights
 
     return densities
 
@@ -205,7 +234,7 @@ def _ball(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
     table = term_table(nodes, exponents, np.array(bandwidth))
-    weights = np.full(len(nodes), 1 / len(nodes))
+    weights = np.full(len(nodes), 1 / len(nodes)) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
         # a product over a tile of fixed size, so that a row's bits depend on no other row

@@ -63,7 +63,7 @@ class FourierParameters:
 
     def transform_each(self, X: F32, sigmas: Sequence[float]) -> list[F32]:
         """The same features for several sigmas, which share what does not depend on them; the same bits."""
-        outs = [np.empty((len(X), self.spec.n_components), np.float32) for _ in sigmas]
+        outs = list(np.empty((len(sigmas), len(X), self.spec.n_components), np.float32))
         X = np.ascontiguousarray(X, np.float32)
         if not np.isnan(X.min(initial=0)):
             self._fill(X, sigmas, outs)

@@ -17,6 +17,7 @@ from math import gamma
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.numerics.index_set import EPSILON, index_set
 from dkdist.parameters.coefficients import SETS_AT_ONCE, CoefficientSpec, tiles
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSets
@@ -25,7 +26,6 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
 MOST_TERMS = 4096  # of a joint basis in four or more dimensions
-EPSILON = 1e-9  # what rounding may do to the norm of whole exponents
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,17 @@ def basis_size(d: int, structure: str, n_basis: int, order: float) -> int:
 @lru_cache(maxsize=64)
 def _basis(spec: L2Spec) -> tuple[I64, I64]:
     """Which coefficients a row holds, and their degrees."""
-    every = spec.coefficients.exponents
-    if spec.structure == "ball":
-        if len(every) > MOST_TERMS:
-            raise _too_many(spec.n_dims, spec.n_basis)
-        index = np.lexsort(every.T[::-1])  # the last dimension runs fastest, as elsewhere
-    else:
-        index = np.flatnonzero(np.linalg.norm(every, spec.order, axis=1) <= spec.n_basis - 1 + EPSILON)
+    coefficients = spec.coefficients
+    if spec.structure == "tensor":
+        a = index_set(spec.n_dims, spec.n_basis, spec.order)
+        return np.ravel_multi_index(tuple(a.T), tuple(map(int, coefficients.degrees))), a
+    every = coefficients.exponents
+    if spec.structure == "marginal":
+        index = np.flatnonzero(every.max(axis=1) < spec.n_basis)
+        return index, every[index]
+    if len(every) > MOST_TERMS:
+        raise _too_many(spec.n_dims, spec.n_basis)
+    index = np.lexsort(every.T[::-1])  # the last dimension runs fastest, as elsewhere
     return index, every[index]
 
 

@@ -20,18 +20,21 @@ def run(name: str, *arguments: str, output: Path) -> Any:
 
 
 def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
-    figures = run("speed.py", "embedding", "rivals", "road", output=tmp_path / "speed.json")
+    figures = run("speed.py", "embedding", "rivals", "mean", "road", output=tmp_path / "speed.json")
     assert [row["d"] for row in figures["embedding"]] == [1, 2, 3]
     assert all(row["rms_error"] < 0.01 and row["sets_per_s"] > 0 for row in figures["embedding"])
     assert all(row["error"] < 1e-5 and row["ratio"] > 0 for row in figures["rivals"])
-    figures = run("speed.py", "embedding", "mean", "road", output=tmp_path / "speed.json")
-    assert [row["d"] for row in figures["embedding"]] == [1, 2, 3]
-    assert all(row["rms_error"] < 0.01 and row["sets_per_s"] > 0 for row in figures["embedding"])
     assert {row["method"] for row in figures["mean"]} == {"fourier", "orthogonal", "sobol", "iid"}
     for row in figures["mean"]:
         assert row["ratio"] > 0
         assert row["rms_error"] < (1e-3 if row["method"] == "fourier" else 0.2)
     assert figures["road"]["ratio"] > 0
+
+
+def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
+    figures = run("search.py", output=tmp_path / "search.json")
+    assert figures["cost"]["search"] > 0
+    assert figures["gain"]["searched"] < 2.9  # a constant
 
 
 def test_gram_matrices(tmp_path: Path) -> None:

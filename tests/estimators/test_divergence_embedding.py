@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from oracles import gaussian_mixtures, panels, rms_errors, series_density, squared_distances
+from scipy.fft import dctn
 
 import dkdist as dk
 from dkdist.numerics.density import degree_for, term_table
@@ -323,6 +324,10 @@ def test_flat_dimensions_change_nothing():
         ({"bandwidth": -1.0}, r"bandwidth must be a positive number or 2 of them"),
         ({"bandwidth": [0.1, 0.1, 0.1]}, r"bandwidth must be a positive number or 2 of them"),
         ({"bandwidth": None}, r"bandwidth must be a positive number or 2 of them"),
+        (
+            {"index_set": "ball"},
+            r"index_set must be one of 'nodes', 'tensor', 'total-degree', or \('sobolev', s\)",
+        ),
         ({"bandwidth": [[0.1], [0.0]]}, r"bandwidth must be a positive number or 2 of them"),
         (
             {"bandwidth": [[0.1], [0.1, 0.2]]},
@@ -371,6 +376,49 @@ def test_squared_distances_of_several_scales_are_the_mean_over_them(problems, se
     assert rows.shape[1] == 3 * each[0].shape[1] == len(embedding.get_feature_names_out())
     mean = np.mean([squared_distances(one, i, j) for one in each], axis=0)
     np.testing.assert_allclose(squared_distances(rows, i, j), mean, rtol=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_projections_on_cosines_are_the_cosine_transform_of_the_nodes_values(problems, d):
+    sets = problems[d][0][:9]
+    settings = {"divergence": "chi2", "n_basis": 6, "bandwidth": 0.2}
+    nodal = dk.DivergenceEmbedding(**settings).fit_transform(sets)
+    rows = dk.DivergenceEmbedding(index_set="tensor", **settings).fit_transform(sets)
+    grids = nodal.reshape(len(nodal), -1, *(6,) * d).astype(np.float64)
+    expected = dctn(grids, axes=range(2, 2 + d), norm="ortho")
+    np.testing.assert_allclose(rows, expected.reshape(rows.shape), atol=1e-6)
+    i, j = np.triu_indices(9, 1)
+    np.testing.assert_allclose(squared_distances(rows, i, j), squared_distances(nodal, i, j), rtol=1e-5)
+    for index_set, order in (("total-degree", 1), (("sobolev", 1), 2)):
+        embedding = dk.DivergenceEmbedding(index_set=index_set, **settings).fit(sets)
+        a = np.indices((6,) * d).reshape(d, -1)
+        inside = (a**order).sum(axis=0) <= 5**order
+        kept = rows.reshape(len(rows), -1, 6**d)[:, :, inside].reshape(len(rows), -1)
+        np.testing.assert_array_equal(embedding.transform(sets), kept)
+        assert len(embedding.get_feature_names_out()) == kept.shape[1]
+
+
+def test_projections_of_dimensions_taken_alone(problems):
+    sets, *_, (i, j) = problems[2]
+    settings = {"structure": "marginal", "bandwidth": [[0.1], [0.2]]}
+    nodal = dk.DivergenceEmbedding(**settings).fit_transform(sets)
+    rows = dk.DivergenceEmbedding(index_set="total-degree", **settings).fit_transform(sets)
+    np.testing.assert_allclose(squared_distances(rows, i, j), squared_distances(nodal, i, j), rtol=1e-4)
+
+
+def test_a_small_index_set_keeps_nearly_all_of_the_distance(problems):
+    sets, *_, (i, j) = problems[2]
+    nodal = squared_distances(dk.DivergenceEmbedding().fit_transform(sets), i, j)
+    short = squared_distances(dk.DivergenceEmbedding(index_set="total-degree").fit_transform(sets), i, j)
+    assert (short <= nodal * 1.00001).all()
+    assert rms_errors(short, nodal)[0] < 0.01
+
+
+def test_projections_need_a_tensor_grid():
+    with pytest.raises(
+        ValueError, match="needs a tensor grid of nodes, which 4 joint dimensions do not have"
+    ):
+        dk.DivergenceEmbedding(structure="joint", index_set="tensor").fit(gaussian_mixtures(3, 4, 50, 0))
 
 
 def test_one_scale_may_be_nested_and_leaves_no_trace(problems):

@@ -101,7 +101,10 @@ def test_a_candidate_does_not_depend_on_what_else_is_tried(data: Any) -> None:
     together = search(refit=False).fit(sets, y).cv_results_
     for i, params in enumerate(together["params"]):
         alone = search(grid={k: [v] for k, v in params.items()}, refit=False).fit(sets, y).cv_results_
-        assert alone["mean_test_score"][0] == together["mean_test_score"][i]
+        score = together["mean_test_score"][i]
+        assert alone["mean_test_score"][0] == pytest.approx(
+            score, rel=1e-7
+        )  # products of several models round apart
 
 
 def test_a_store_memory_and_a_cluster_give_the_same_bits(data: Any, path: Path) -> None:

@@ -43,7 +43,7 @@ def test_tiles_are_put_in_place(opposite):
 
 def test_sides_of_tiles():
     small = np.full(50, 100)
-    assert np.diff(tile_bounds(small, 8, None)).max() == 5  # several tiles for each thread
+    assert np.diff(tile_bounds(small, 8, None)).max() == 7  # several tiles for each thread
     assert np.diff(tile_bounds(np.full(5000, 100), 8, None)).max() == 32
     assert np.diff(tile_bounds(np.full(50, 10**6), 8, None)).max() == 4  # 32 MiB of points
     assert np.diff(tile_bounds(small, 8, 7)).tolist() == [7] * 7 + [1]

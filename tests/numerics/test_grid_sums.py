@@ -7,6 +7,7 @@ import pytest
 
 from dkdist.numerics.fourier_grid import fourier_grid, grid_layout
 from dkdist.numerics.grid_sums import grid_sums, shares
+
 from .test_fourier_grid import features
 
 SIGMA = 0.2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import digamma, gamma
+from sklearn.feature_selection import mutual_info_classif
 
 from dkdist.numerics import alpha as ratios
 from dkdist.numerics.entropy import matched_jensen_shannon, neighbour_entropy, spacing_entropy, spacings
@@ -122,6 +123,18 @@ def test_jensen_shannon_is_the_sum_of_its_entropies():
     np.testing.assert_allclose(found, mixture - np.mean(single), rtol=1e-10)
 
 
+def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
+    """Another library's estimate (Ross 2014), which takes the labels' entropy from counts: psi(2 n) - psi(n)."""
+    rng = np.random.default_rng(11)
+    n, k = 300, 4
+    x, y = rng.normal(0, 1, (n, 1)), rng.normal(1.5, 1, (n, 1))
+    found = mutual_info_classif(
+        np.concatenate([x, y]), np.repeat([0, 1], n), discrete_features=False, n_neighbors=k, random_state=0
+    )
+    expected = found[0] - (digamma(2 * n) - digamma(n) - np.log(2))
+    np.testing.assert_allclose(matched_jensen_shannon(Cloud(x), Cloud(y), k), expected, rtol=1e-6)
+
+
 def test_jensen_shannon_between_its_limits():
     rng = np.random.default_rng(7)
     x = rng.random((100, 2))
@@ -139,6 +152,12 @@ def test_jensen_shannon_of_atoms():
     p, q = np.array([0.5, 0.5]), np.array([0.9, 0.1])
     truth = (p @ np.log(2 * p / (p + q)) + q @ np.log(2 * q / (p + q))) / 2
     assert abs(matched_jensen_shannon(Cloud(x), Cloud(y), 4) - truth) < 0.003
+    rng = np.random.default_rng(12)
+    found = [
+        matched_jensen_shannon(Cloud(rng.integers(0, 4, (60, 1))), Cloud(rng.integers(0, 4, (60, 1))), 4)
+        for _ in range(200)
+    ]
+    assert abs(np.mean(found)) < 0.008  # equal shares
 
 
 @pytest.mark.parametrize(("d", "mu", "s", "n", "m"), [(1, 0.5, 1.0, 1000, 1000), (2, 1.0, 1.5, 1500, 900)])

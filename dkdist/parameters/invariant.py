@@ -1,0 +1,86 @@
+"""Features averaged over symmetries of the domain: (1/|G|) sum over g of z(A(g P)) for each sample set P.
+
+Their inner products are the kernel averaged over the group, k(P, Q) = mean over g, h of k(gP, hQ): sets that differ
+by a symmetry are the same set. One set of features is alive beside the sum, whatever the order of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.numerics.symmetry import Element, moved
+from dkdist.parameters.domain import Domain
+from dkdist.sets import SampleSets
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class InvariantSpec:
+    """An embedding, features of its rows (None: the rows themselves), and the group that they are averaged over.
+
+    ``box`` is what the group is of: the embedding's domain, if it has one.
+    """
+
+    embedding: Any
+    features: Any
+    elements: tuple[Element, ...]
+    box: Domain
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return self.box.n_dims
+
+    @property
+    def n_features(self) -> int:
+        """Length of a set's row."""
+        return int((self.features or self.embedding).n_features)
+
+    @property
+    def domain(self) -> Domain:
+        """The box that the points must lie in."""
+        return self.box
+
+    def draw(self) -> InvariantParameters:
+        """The tables of the embedding and the features; drawn once in a process."""
+        return _draw(self)
+
+
+@lru_cache(maxsize=16)
+def _draw(spec: InvariantSpec) -> InvariantParameters:
+    return InvariantParameters(spec)
+
+
+class InvariantParameters:
+    """Drawn tables of an `InvariantSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: InvariantSpec) -> None:
+        self.spec = spec
+        self._embedding = spec.embedding.draw()
+        self._features = spec.features and spec.features.draw()
+
+    def __reduce__(self) -> tuple[Callable[[InvariantSpec], InvariantParameters], tuple[InvariantSpec]]:
+        return _draw, (self.spec,)  # plain numbers travel; whoever needs the tables makes them again
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Averaged rows: (n_sets, m) float32; summed in the order of the group, each set for itself."""
+        total = np.zeros((len(sets), self.spec.n_features), np.float32)
+        low, high = self.spec.box.arrays
+        points = np.clip(sets.points, low, high).astype(np.float32, copy=False)
+        for element in self.spec.elements:
+            total += self._row(
+                SampleSets._trusted(moved(points, element, low, high), sets.offsets, sets.weights)
+            )
+        total *= np.float32(1 / len(self.spec.elements))
+        return total
+
+    def _row(self, sets: SampleSets) -> F32:
+        A: F32 = self._embedding.embed(sets)
+        return A if self._features is None else self._features.transform(A)

@@ -1,0 +1,147 @@
+"""Pairs that cannot be compared: refused by name, before any long work, or made comparable by a named policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+from .test_divergence_matrix import KNOWN, collection
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_duplicates(d: int) -> None:
+    sets = list(collection(4, d))
+    sets[2] = np.repeat(sets[2], 5, axis=0)
+    assert np.isfinite(dk.divergence_matrix(sets)).all()
+    for choices in ({"divergence": "hellinger", "estimator": "knn"}, {"mixture": "halves"}):
+        with pytest.raises(
+            dk.SampleSetError, match=r"of 180 points .* distance 0 in .*set 2: .*duplicates='floor'"
+        ):
+            dk.divergence_matrix(sets, **choices)
+        assert np.isfinite(dk.divergence_matrix(sets, **choices, duplicates="floor")).all()
+    sets[1] = np.zeros((20, d))
+    with pytest.raises(dk.SampleSetError, match=r"in set 1: .* leave out sets whose points all coincide"):
+        dk.divergence_matrix(sets, "hellinger", estimator="knn", duplicates="floor")
+    one = collection(1, d)[0]
+    with pytest.raises(dk.SampleSetError, match="distance 0 in set 0 and set 0 of other"):
+        dk.divergence_matrix([one], "hellinger", [np.concatenate([one[:1]] * 4 + [one + 1])], estimator="knn")
+
+
+def test_test_rows_are_measured_as_the_training_sets_were() -> None:
+    train, test = collection(9), list(collection(3, seed=1))
+    test[1] = test[1].copy()
+    test[1][4] = 1.7
+    with pytest.warns(UserWarning, match=r"points of \d sets \(the first is set 1\) lie outside"):
+        dk.divergence_matrix(test, other=train, estimator="plugin")
+    with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7"):
+        dk.divergence_matrix(test, other=train, estimator="plugin", domain="unit")
+    with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7") as raised:
+        dk.divergence_matrix(train, other=test, estimator="plugin", domain="unit")
+    assert raised.value.__notes__ == ["The set is one of other."]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin'; found 'kde'"),
+        (
+            {"divergence": "hellinger"},
+            "knows the divergences 'jensen-shannon'; found 'hellinger', which is known to estimator 'knn' and 'plugin'",
+        ),
+        ({"divergence": "jeffreys", "estimator": "plugin"}, "'chi2', 'kullback-leibler', 'renyi'; found 'jeffreys'$"),
+        ({"divergence": abs, "estimator": "knn"}, "'hellinger'; found .*, which is known to estimator 'plugin'"),
+        ({"k": 0}, "k must be a whole number >= 1; found 0"),
+        ({"k": 12}, r"set 1 has 12 point\(s\); k=12 neighbours of a point need at least 13"),
+        ({"mixture": "third"}, "mixture must be one of 'all', 'halves'; found 'third'"),
+        ({"k": 4, "estimator": "plugin"}, "k=4 would change nothing for estimator='plugin'"),
+        ({"alpha": 0.5}, "alpha=0.5 would change nothing"),
+        ({"random_state": 0}, "random_state=0 would change nothing.*Options there are: symmetric, k, mixture"),
+        ({"duplicates": "floor"}, "duplicates='floor' would change nothing"),
+        ({"symmetric": False}, "symmetric=False with 'jensen-shannon', which is symmetric"),
+        ({"divergence": "renyi", "estimator": "plugin", "alpha": 1}, "alpha must not be 1: .* 'kullback-leibler'"),
+        ({"divergence": "renyi", "estimator": "knn", "alpha": -1}, "alpha must be a positive number; found -1"),
+        ({"divergence": "renyi", "estimator": "knn", "alpha": 5.5}, r"5\.5 needs more than 4\.5 neighbours: found k=4"),
+        ({"mixture": "halves", "duplicates": "jitter"}, "duplicates must be one of 'raise', 'floor'; found 'jitter'"),
+        ({"estimator": "plugin", "divergence": lambda p, q: p.sum()}, "kappa.* must give one finite float for each"),
+        ({"estimator": "plugin", "divergence": lambda p, q: p / (q - 1)}, "must give one finite float"),
+        ({"estimator": "plugin", "bandwidth": -1}, "bandwidth must be a positive number"),
+        ({"other": [np.zeros((30, 3))]}, r"sets of other .* have 3 dimension\(s\), but those of sets have 2"),
+        ({"other": [np.zeros((3, 2))]}, r"set 0 of other has 3 point\(s\)"),
+        ({"other": []}, "empty list"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_bad_choices(choices: dict[str, Any], message: str) -> None:
+    sets = [x[:12] if i == 1 else x for i, x in enumerate(collection(4))]
+    with pytest.raises(ValueError, match=message):
+        dk.divergence_matrix(sets, **choices)
+
+
+def test_spacings_need_twice_as_many_points() -> None:
+    sets = [x[: 12 + (i != 1)] for i, x in enumerate(collection(4, d=1))]
+    with pytest.raises(
+        dk.SampleSetError, match=r"set 1 has 12 point\(s\); spacings of 2 x 6 points need at least 13"
+    ):
+        dk.divergence_matrix(sets, k=6, mixture="halves")
+    assert np.isfinite(dk.divergence_matrix([sets[0], *sets[2:]], k=6, mixture="halves")).all()
+
+
+@pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])
+def test_bad_sets(estimator: str) -> None:
+    good = list(collection(3))
+    for bad, message in (
+        (np.full((9, 2), np.nan), "point 0 of set 3 is nan"),
+        (np.zeros((0, 2)), "set 3 is empty"),
+        (np.zeros((9, 3)), "set 3 has 3 dimensions"),
+    ):
+        with pytest.raises(dk.SampleSetError, match=message):
+            dk.divergence_matrix([*good, bad], KNOWN[estimator], estimator=estimator)
+        with pytest.raises(dk.SampleSetError, match=message) as raised:
+            dk.divergence_matrix(good, KNOWN[estimator], [*good, bad], estimator=estimator)
+        assert raised.value.__notes__ == ["The set is one of other."]
+
+
+def test_a_damaged_set_is_named(tmp_path: Any) -> None:
+    sets = collection(20)
+    dk.write_sets(tmp_path / "s.zarr", sets, chunk_rows=64)
+    chunk = tmp_path / "s.zarr/points/c/5/0"
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(bytes(content))
+    first = int(np.searchsorted(sets.offsets, 5 * 64, side="right")) - 1
+    store = dk.open_sets(tmp_path / "s.zarr", block_sets=4)
+    with pytest.raises(dk.StoreFormatError, match=f"set {first} cannot be read"):
+        dk.divergence_matrix(store)
+
+
+def test_the_plan_and_the_refusal(capsys: Any) -> None:
+    sets = collection()
+    dk.divergence_matrix(sets, "kullback-leibler", estimator="knn", verbose=True)
+    told = capsys.readouterr().err
+    assert "divergence matrix: 78 pairs of sets, a matrix of 13 x 13 float64 (1.32 kiB; limit" in told
+    assert "from a sample of pairs" in told
+    assert "28 blocks in" in told  # seven a side
+    dk.divergence_matrix(sets[:2], other=sets, verbose=True)
+    assert "26 pairs of sets, a matrix of 2 x 13" in capsys.readouterr().err
+    dk.divergence_matrix(sets[:1], verbose=True)
+    assert "0 pairs" in capsys.readouterr().err
+    with (
+        dask.config.set({"dkdist.memory-limit": "1kiB"}),
+        pytest.raises(
+            MemoryError,
+            match=r"1\.32 kiB; limit 1\.00 kiB.* does not fit\. To fix: learn from DivergenceEmbedding",
+        ),
+    ):
+        dk.divergence_matrix(sets)
+
+
+def test_a_million_sets_are_refused_before_anything_is_read() -> None:
+    points = np.zeros((1_000_000, 1), np.float32)
+    sets = dk.SampleSets(points, np.arange(1_000_001))
+    with pytest.raises(MemoryError, match="499,999,500,000 pairs"):
+        dk.divergence_matrix(sets, estimator="plugin")

@@ -1,0 +1,141 @@
+"""Features averaged over symmetries: the mean over the group by hand, rows that do not change, kernels, refusals."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+HELLINGER = dk.DivergenceEmbedding("hellinger", n_basis=6, domain=([0, -1], [2, 1]))
+FEATURES = dk.RandomFourierFeatures(128, sigma=0.5, random_state=0)
+
+
+def in_a_box(n_sets: int = 30, d: int = 2, seed: int = 0) -> dk.SampleSets:
+    rng = np.random.default_rng(seed)
+    low, width = (np.array([0, -1]), 2.0) if d == 2 else (0.0, 1.0)
+    arrays = [low + width * rng.beta(*rng.uniform(1, 4, 2), (rng.integers(5, 300), d)) for _ in range(n_sets)]
+    return dk.SampleSets.from_arrays(arrays, [rng.random(len(x)) + 0.1 for x in arrays])
+
+
+def under(sets: dk.SampleSets, order: Any, flips: Any) -> dk.SampleSets:
+    """Sets in [0, 2] x [-1, 1] with axes permuted and reflected, in float64."""
+    low = np.array([0.0, -1.0])
+    u = (sets.points.astype(np.float64) - low) / 2
+    u = np.where(flips, 1 - u[:, order], u[:, order])
+    return dk.SampleSets(low + 2 * u, sets.offsets, sets.weights)
+
+
+ELEMENTS = {
+    "reflections": [([0, 1], f) for f in itertools.product([0, 1], repeat=2)],
+    "permutations": [(o, (0, 0)) for o in ([0, 1], [1, 0])],
+    "all": [(o, f) for o in ([0, 1], [1, 0]) for f in itertools.product([0, 1], repeat=2)],
+}
+
+
+@pytest.mark.parametrize("symmetries", ELEMENTS)
+@pytest.mark.parametrize("embedding", [HELLINGER, dk.MomentEmbedding(degree=2)], ids=["hellinger", "moments"])
+def test_rows_are_the_mean_over_the_group(symmetries: str, embedding: Any) -> None:
+    sets = in_a_box()
+    corners = dk.SampleSets.from_arrays([np.array([[0, -1], [2, 1]], np.float32), *list(sets)])
+    model = dk.InvariantFeatures(embedding, FEATURES, symmetries).fit(corners)
+    elements = ELEMENTS[symmetries]
+    assert model.n_symmetries_ == len(elements)
+    A = [model.embedding_.transform(under(sets, *element)) for element in elements]
+    expected = np.mean([model.features_.transform(rows).astype(np.float64) for rows in A], axis=0)
+    found = model.transform(sets)
+    np.testing.assert_allclose(found, expected, atol=2e-4 * np.abs(expected).max())
+    for element in elements:
+        np.testing.assert_allclose(model.transform(under(sets, *element)), found, atol=2e-4)
+    assert np.abs(FEATURES.fit(A[0]).transform(A[0]) - found).max() > 0.01  # it does something
+
+
+def test_axes_that_take_no_part_stay() -> None:
+    sets = in_a_box(d=3)
+    embedding = dk.DivergenceEmbedding(domain="unit", n_basis=4)
+    model = dk.InvariantFeatures(embedding, symmetries="reflections", axes=[0]).fit(sets)
+    mirror = dk.SampleSets(sets.points * [-1, 1, 1] + [1, 0, 0], sets.offsets, sets.weights)
+    other = dk.SampleSets(sets.points * [1, -1, 1] + [0, 1, 0], sets.offsets, sets.weights)
+    rows = model.transform(sets)
+    np.testing.assert_allclose(model.transform(mirror), rows, atol=1e-4)
+    assert np.abs(model.transform(other) - rows).max() > 0.05
+    plain = embedding.fit(sets)
+    np.testing.assert_allclose(rows, (plain.transform(sets) + plain.transform(mirror)) / 2, atol=1e-4)
+
+
+def test_a_group_of_three_axes_has_48_elements() -> None:
+    sets = in_a_box(4, d=3)
+    model = dk.InvariantFeatures(dk.DivergenceEmbedding(domain="unit", n_basis=4), symmetries="all").fit(sets)
+    assert model.n_symmetries_ == len(set(model.spec_.elements)) == 48
+    assert model.spec_.elements[0] == (1, 2, 3)
+
+
+def test_without_a_domain_points_outside_the_data_count_at_the_wall_and_are_counted() -> None:
+    sets = in_a_box()
+    model = dk.InvariantFeatures(dk.MeanEmbedding(40, sigma=1.0, method="iid", random_state=0)).fit(sets)
+    with pytest.warns(UserWarning, match="lie outside the bounds seen in fit"):
+        model.transform([np.full((3, 2), 9.0)])
+
+
+def test_labels_that_do_not_change_are_learned_better() -> None:
+    """How far from the middle of the square a blob is."""
+    rng = np.random.default_rng(0)
+    centres = rng.uniform(0.1, 0.9, (400, 2))
+    y = np.abs(centres - 0.5).max(axis=1)
+    points = [np.clip(c + 0.08 * rng.standard_normal((60, 2)), 0, 1) for c in centres]
+    sets = dk.SampleSets.from_arrays(points)
+    embedding = dk.DivergenceEmbedding(domain="unit", bandwidth=0.1)
+    features = dk.RandomFourierFeatures(400, sigma=0.5, random_state=0)
+    ridge = dk.IncrementalRidge(alphas=1e-3)
+    plain = make_pipeline(embedding, features, ridge)
+    invariant = make_pipeline(dk.InvariantFeatures(embedding, features, "all"), clone(ridge))
+    lost, lost_invariant = (
+        1 - model.fit(sets[:40], y[:40]).score(sets[40:], y[40:]) for model in (plain, invariant)
+    )
+    twice = 1 - plain.fit(sets[:80], y[:80]).score(sets[80:], y[80:])
+    assert lost_invariant < 0.5 * lost
+    assert lost_invariant < twice  # worth more than twice the data
+
+
+def test_a_search_reaches_its_parameters() -> None:
+    sets = in_a_box(120)
+    y = np.array([x[:, 0].std() for x in sets])
+    model = make_pipeline(dk.InvariantFeatures(HELLINGER, FEATURES), dk.IncrementalRidge(alphas=1e-3))
+    grid = {
+        "invariantfeatures__embedding__bandwidth": [0.15, 0.3],
+        "invariantfeatures__features__sigma": [0.3, 1.0],
+        "incrementalridge__alphas": [1e-3, 1.0],
+    }
+    search = dk.OnePassSearch(model, grid, 0.2, random_state=0).fit(sets, y)
+    assert len(search.cv_results_["params"]) == 8
+    assert (
+        search.best_estimator_[0].features_.sigma_
+        == search.best_params_["invariantfeatures__features__sigma"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("choices", "error", "message"),
+    [
+        ({"symmetries": "rotations"}, ValueError, "'reflections', 'permutations', 'all'; found 'rotations'"),
+        ({"axes": [0, 2]}, ValueError, r"numbers from 0 to 1; found \[0, 2\]"),
+        ({"axes": []}, ValueError, "one or more different numbers"),
+        ({"features": HELLINGER}, TypeError, "features must be RandomFourierFeatures or None"),
+        ({"embedding": FEATURES}, TypeError, "embedding must be an embedding of sample sets"),
+    ],
+)
+def test_bad_choices_are_refused(choices: Any, error: Any, message: str) -> None:
+    model = dk.InvariantFeatures(HELLINGER, FEATURES).set_params(**choices)
+    with pytest.raises(error, match=message):
+        model.fit(in_a_box())
+
+
+def test_too_many_symmetries_are_refused() -> None:
+    sets = [np.random.default_rng(0).random((20, 12))]
+    with pytest.raises(ValueError, match="of 12 axes are more than 1024: name fewer axes"):
+        dk.InvariantFeatures(dk.MomentEmbedding(), symmetries="all").fit(sets)
