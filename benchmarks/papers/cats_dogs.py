@@ -73,6 +73,7 @@ def images(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     with np.load(file, allow_pickle=False) as data:
         x, y, test = data["images"] / np.float32(255), data["labels"].astype(int), data["is_test"]
     train = np.random.default_rng(seed).permutation(np.flatnonzero(~test))
+    test = np.random.default_rng(0).permutation(np.flatnonzero(test))
     return x[train], y[train], x[test], y[test]
 
 
@@ -157,9 +158,10 @@ def averaged(features: Any, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def run_gradients(
-    tuned_on: int, n_test: int, seeds: int, widths: tuple[int, ...], tuning_D: int
+    n_train: int, tuned_on: int, n_test: int, seeds: int, widths: tuple[int, ...], tuning_D: int
 ) -> dict[str, Any]:
     x, y, x_test, y_test = images(0)
+    x, y = x[:n_train], y[:n_train]
     x_test, y_test = x_test[:n_test], y_test[:n_test]
     tried = []
     for power in (1.0, 1.5):
@@ -254,14 +256,14 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     sizes, tuned_on, n_test, D, widths = (2500, 5000, 10_000), TUNED_ON, 2000, args.features, (5000, 14_000)
     exact_n, exact_widths = 3000, (1000, 2000, 4000, 8000, 16_000, 32_000)
     if args.quick:
-        sizes, tuned_on, n_test, D, widths, args.seeds = (200,), 200, 200, 200, (200,), 1
+        sizes, tuned_on, n_test, D, widths, args.seeds = (1000,), 500, 300, 200, (200,), 1
         exact_n, exact_widths = 200, (200, 400)
     report: dict[str, Any] = {"experiment": "cats_dogs", "sizes": sizes, "D": D}
     if "triples" in parts:
         report["triples"] = run_triples(sizes, tuned_on, n_test, args.seeds, D)
         write(args.output, report)
     if "gradients" in parts:
-        report["gradients"] = run_gradients(tuned_on, n_test, args.seeds, widths, min(D, 3000))
+        report["gradients"] = run_gradients(sizes[-1], tuned_on, n_test, args.seeds, widths, min(D, 3000))
         write(args.output, report)
     if "width" in parts:
         report["width"] = run_width(
