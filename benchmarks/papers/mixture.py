@@ -43,13 +43,19 @@ TUNED_ON = 4000
 SCORING = "neg_root_mean_squared_error"
 AVERAGED = ("Jensen-Shannon", "Hellinger")  # also with features that no symmetry of the square changes
 MANY = tuple(2.0 ** (k / 3 - 2) for k in range(16))  # sigmas of a rival that has no parameter
+LOW = (0.25, 0.5, 1.0, 2.0)  # sigmas, times the median distance: for rivals that are best at narrow ones
 RIVALS = (
     Rival("Jensen-Shannon", partial(dk.DivergenceEmbedding, "jensen-shannon"), "bandwidth", BANDWIDTHS),
     Rival("Hellinger", partial(dk.DivergenceEmbedding, "hellinger"), "bandwidth", BANDWIDTHS),
-    Rival("total variation", partial(dk.DivergenceEmbedding, "total-variation"), "bandwidth", BANDWIDTHS),
-    Rival("L2", dk.L2Embedding, "bandwidth", BANDWIDTHS),
-    Rival("MMD", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", (0.6, 1.2, 2.4, 4.8)),
-    Rival("histogram, Jensen-Shannon", dk.HistogramEmbedding, "n_bins", (6, 8, 10, 13)),
+    Rival(
+        "total variation",
+        partial(dk.DivergenceEmbedding, "total-variation"),
+        "bandwidth",
+        (0.02, 0.03, 0.045, 0.06),
+    ),
+    Rival("L2", partial(dk.L2Embedding, 14), "bandwidth", (0.01, 0.02, 0.03, 0.045), LOW),
+    Rival("MMD", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", (0.6, 1.2, 2.4, 4.8), LOW),
+    Rival("histogram, Jensen-Shannon", dk.HistogramEmbedding, "n_bins", (8, 10, 13, 17)),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
     Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY),
 )
