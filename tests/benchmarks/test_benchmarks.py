@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,49 @@ def test_gram_matrices(tmp_path: Path) -> None:
     assert corr2["z of A, structured"]["mean"] > 0.99
     assert corr2["entropy"]["mean"] > 0.99
     assert corr2["entropy"]["mean"] > corr2["entropy, halves"]["mean"] + 0.01
+
+
+def test_components_of_mixtures(tmp_path: Path) -> None:
+    report = run("papers/mixture.py", "--only", "Jensen-Shannon", "mean", output=tmp_path / "mixture.json")
+    table = {name: row[0]["mean"] for name, row in report["points"]["100"]["table"].items()}
+    assert table["Jensen-Shannon, invariant"] < table["Jensen-Shannon"] < table["mean"] < table["constant"]
+    tried = {row["chosen"]["tried"] for row in report["points"]["100"]["runs"][0].values() if "chosen" in row}
+    assert tried == {144}  # every rival had the same budget
+    assert set(report["pairwise"]) > {"Jensen-Shannon, entropies"}
+
+
+def data_file(name: str) -> None:
+    file = Path(os.environ.get("DKDIST_DATA", "../shared/data")) / name
+    if not file.exists():
+        pytest.skip(f"no {file}: set DKDIST_DATA to a folder with it (its source is named by the script)")
+
+
+def test_cats_and_dogs(tmp_path: Path) -> None:
+    data_file("cifar10_cats_dogs.npz")
+    report = run("papers/cats_dogs.py", "gradients", "width", output=tmp_path / "cats.json")
+    assert report["gradients"]["D = 200"]["mean"] < 0.45  # of two classes
+    assert report["width"]["triples"].keys() == {"exact", "D = 200", "D = 400"}
+
+
+def test_scenes(tmp_path: Path) -> None:
+    data_file("scene15.tar")
+    pytest.importorskip("PIL", reason="reads JPEG files with Pillow: pip install 'dkdist[papers]'")
+    report = run("papers/scenes.py", "--only", "Hellinger", output=tmp_path / "scenes.json")
+    assert (
+        report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"] > 0.25
+    )  # chance is 1/15
+
+
+def test_a_missing_data_file_is_named_with_its_source(tmp_path: Path) -> None:
+    environment = {**os.environ, "DKDIST_DATA": str(tmp_path)}
+    command = [sys.executable, str(FOLDER / "papers/cats_dogs.py"), "--quick"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    assert found.returncode != 0
+    assert "cifar10_cats_dogs.npz" in found.stderr
+    assert "www.cs.toronto.edu" in found.stderr
+    (tmp_path / "cifar10_cats_dogs.npz").write_bytes(b"something else")
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    assert "SHA-256" in found.stderr
 
 
 @pytest.mark.slow
