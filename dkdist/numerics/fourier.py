@@ -2,9 +2,8 @@
 
     z(x) = sqrt(2/D) (sin Wx / sigma, cos Wx / sigma),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
 
-The product Wx, with W (D/2, m), is taken over tiles of 128 rows, the last one padded, so that a row's bits depend on
-no other row; several sigmas share it. Cost of a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi &
-Recht 2007; Yu et al. 2016.)
+The product Wx, with W (D/2, m), is steady: a row's bits depend on no other row. Several sigmas share it. Cost of a
+row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al. 2016.)
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dkdist.numerics.elementary import LOOP, f32, sincos
-from dkdist.numerics.products import steady_product
-
-TILE = 128
+from dkdist.numerics.products import TILE, Factor
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -37,18 +34,16 @@ def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
     return np.concatenate(blocks)[: len(norms)] * norms[:, None]
 
 
-def dense_features(X: F32, Wt: F32, sigmas: Sequence[float], outs: Sequence[F32]) -> None:
+def dense_features(X: F32, Wt: Factor, sigmas: Sequence[float], outs: Sequence[F32]) -> None:
     """Fill each of ``outs`` (n, 2F) with the features of rows ``X`` (n, m) for its sigma.
 
     ``Wt`` (m, F) are the transposed frequencies of sigma = 1.
     """
-    F = Wt.shape[1]
-    tile = np.zeros((TILE, X.shape[1]), np.float32)
+    F = outs[0].shape[1] // 2
     phases = np.empty((TILE, F), np.float32)
     for start in range(0, len(X), TILE):
         rows = X[start : start + TILE]
-        tile[: len(rows)] = rows
-        steady_product(tile, Wt, phases)
+        Wt.product(rows, phases[: len(rows)])
         for sigma, out in zip(sigmas, outs, strict=True):
             _sine_cosine(phases, f32(1 / sigma), f32(1 / np.sqrt(F)), out[start : start + TILE])
 

@@ -22,7 +22,7 @@ from dkdist.numerics.density import TAIL, basis_table, degree_for, tensor_densit
 from dkdist.numerics.homogeneous_features import FLOOR, homogeneous_features, n_parts
 from dkdist.numerics.index_set import projection
 from dkdist.numerics.nodes import folded_lattice, midpoints, tensor_weights
-from dkdist.numerics.products import steady_product
+from dkdist.numerics.products import steady_factor
 from dkdist.parameters.coefficients import SETS_AT_ONCE, CoefficientSpec, tiles, widest
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSets
@@ -233,16 +233,13 @@ def _ball(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """Joint densities in four and more dimensions: a ball of degrees, evaluated on a folded lattice."""
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
-    table = term_table(nodes, exponents, np.array(bandwidth))
+    factor = steady_factor(term_table(nodes, exponents, np.array(bandwidth)))
     weights = np.full(len(nodes), 1 / len(nodes)) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, NDArray[np.float64]]]:
-        # a product over a tile of fixed size, so that a row's bits depend on no other row
-        tile = np.zeros((SETS_AT_ONCE, len(exponents)), np.float32)
-        tile[: len(C)] = C
-        p = np.empty((len(tile), table.shape[1]), np.float32)
-        steady_product(tile, table, p)
-        yield p[: len(C)], weights
+        p = np.empty((len(C), len(nodes)), np.float32)
+        factor.product(C, p)
+        yield p, weights
 
     return densities
 

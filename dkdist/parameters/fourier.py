@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dkdist.numerics.fourier import dense_features, orthogonal_frequencies
 from dkdist.numerics.hadamard import padded_length, structured_features
+from dkdist.numerics.products import steady_factor
 
 F32 = NDArray[np.float32]
 
@@ -91,7 +92,7 @@ def _orthogonal(spec: FourierSpec, rng: np.random.Generator) -> Fill:
 
 
 def _dense(W: NDArray[np.float64]) -> Fill:
-    Wt = np.ascontiguousarray(W.T, np.float32)
+    Wt = steady_factor(np.ascontiguousarray(W.T, np.float32))
     return lambda X, sigmas, outs: dense_features(X, Wt, sigmas, outs)
 
 
