@@ -20,7 +20,15 @@ STAGES = {
     "lanes": {*FEATURES, "sgd_step_size", "sgd_lanes_block", "sgd_lanes_step"},
     "ridge": {*FEATURES, "ridge_gram_leaf", "ridge_gram_merge", "ridge_loo_block", "ridge_loo_step"},
     "write": {"write"},
-    "search": {*FEATURES, "sgd_step_size", "search_block", "search_step", "grams_leaf", "search_score"},
+    "search": {
+        *FEATURES,
+        "sgd_step_size",
+        "search_block",
+        "search_step",
+        "grams_leaf",
+        "grams_merge",
+        "search_score",
+    },
     "pairs": {"pairs"},
 }
 
