@@ -132,6 +132,18 @@ def as_weights(weights: ArrayLike, edges: I64) -> F32:
     return values
 
 
+def require_codes(points: Points, edges: I64, alphabet: str) -> None:
+    """Refuse points that are not codes of the symbols of an alphabet."""
+    if points.dtype not in CODE_DTYPES:
+        raise SampleSetError(f"an alphabet needs uint8 or uint16 codes with d = 1, found {points.dtype}")
+    if points.max(initial=0) >= len(alphabet):
+        row = int(np.argmax(points[:, 0] >= len(alphabet)))
+        i, r = locate(edges, row)
+        raise SampleSetError(
+            f"symbol {r} of set {i} is the code {points[row, 0]}, beyond the alphabet of {len(alphabet)} symbols"
+        )
+
+
 def as_set(i: int, values: ArrayLike) -> NDArray[Any]:
     array = _as_array(values, f"set {i}")
     if array.ndim != 2:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist._indexing import as_position, positions, resolve_key
+from dkdist._strings import are_strings, as_alphabet, decode, encode
 from dkdist._validation import (
     F32,
     I64,
@@ -33,6 +34,7 @@ from dkdist._validation import (
     joined,
     joined_weights,
     locate,
+    require_codes,
     require_finite,
 )
 
@@ -52,12 +54,14 @@ class SampleSets:
     weights : (T,) or (T, k) array, optional
         One weight (or k signed channels) for each point, float32. Any finite value is allowed here; who needs
         more calls `require_nonnegative_weights`.
+    alphabet : str, optional
+        What the codes of strings stand for: code k is ``alphabet[k]``.
 
     Raises
     ------
     SampleSetError
         For an empty set, NaN or infinite points or weights (or values that overflow float32), offsets that
-        are not monotone or do not cover the points, and weights of the wrong length.
+        are not monotone or do not cover the points, weights of the wrong length, and codes beyond the alphabet.
 
     Notes
     -----
@@ -75,16 +79,25 @@ class SampleSets:
     ((3, 2), [2, 3], 3)
     """
 
-    __slots__ = ("_offsets", "_points", "_weights")
+    __slots__ = ("_alphabet", "_offsets", "_points", "_weights")
     _offsets: I64
     _points: Points
     _weights: F32 | None
+    _alphabet: str | None
 
-    def __init__(self, points: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        points: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None = None,
+        alphabet: str | None = None,
+    ) -> None:
         rows = as_points(points)
         edges = as_offsets(offsets, len(rows))
         require_finite(rows, edges)
-        self._set(rows, edges, None if weights is None else as_weights(weights, edges))
+        if alphabet is not None:
+            require_codes(rows, edges, as_alphabet(alphabet))
+        self._set(rows, edges, None if weights is None else as_weights(weights, edges), alphabet)
 
     @classmethod
     def from_arrays(
@@ -112,19 +125,43 @@ class SampleSets:
         return cls._trusted(rows, edges, None if columns is None else as_weights(columns, edges))
 
     @classmethod
-    def _trusted(cls, points: Points, offsets: I64, weights: F32 | None = None) -> SampleSets:
+    def from_strings(cls, strings: Sequence[Any], alphabet: str | None = None) -> SampleSets:
+        """Make a collection of strings from a list of str, of bytes, or of flat sequences of whole numbers.
+
+        The points are codes, uint8 or uint16, with d = 1, in the order of the text. For str the codes count the
+        characters of the ``alphabet``: those given, then those that the strings have beside them, sorted. Bytes and
+        whole numbers below 65,536 are codes as they are. Raises `SampleSetError` for an empty string, for strings of
+        different kinds, for other numbers, and for more than 65,536 different characters.
+
+        Examples
+        --------
+        >>> sets = SampleSets.from_strings(["GATTACA", "CAT"])
+        >>> sets, sets.alphabet, sets.strings()
+        (SampleSets(n_sets=2, n_points=10, n_dims=1, codes=uint8, alphabet=4), 'ACGT', ['GATTACA', 'CAT'])
+        """
+        if len(strings) == 0:
+            raise SampleSetError("an empty list has no strings: give at least one")
+        given = None if alphabet is None else as_alphabet(alphabet)
+        codes, edges, found = encode(strings, given)
+        return cls._trusted(codes, edges, None, found)
+
+    @classmethod
+    def _trusted(
+        cls, points: Points, offsets: I64, weights: F32 | None = None, alphabet: str | None = None
+    ) -> SampleSets:
         """Wrap arrays that are known to be valid, without looking at them."""
         self = object.__new__(cls)
-        self._set(points, offsets, weights)
+        self._set(points, offsets, weights, alphabet)
         return self
 
-    def _set(self, points: Points, offsets: I64, weights: F32 | None) -> None:
+    def _set(self, points: Points, offsets: I64, weights: F32 | None, alphabet: str | None) -> None:
         self._points = _read_only(points)
         self._offsets = _read_only(offsets)
         self._weights = None if weights is None else _read_only(weights)
+        self._alphabet = alphabet
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SampleSets._trusted, (self._points, self._offsets, self._weights)
+        return SampleSets._trusted, (self._points, self._offsets, self._weights, self._alphabet)
 
     @property
     def points(self) -> Points:
@@ -140,6 +177,17 @@ class SampleSets:
     def weights(self) -> F32 | None:
         """(T,) or (T, k) float32 weights of the points, or None; read-only."""
         return self._weights
+
+    @property
+    def alphabet(self) -> str | None:
+        """What the codes of strings stand for: code k is ``alphabet[k]``; None if the points are no text."""
+        return self._alphabet
+
+    def strings(self) -> list[str]:
+        """The sets as text. Raises `SampleSetError` if they have no alphabet."""
+        if self._alphabet is None:
+            raise SampleSetError("these sets have no alphabet: they were not made from str")
+        return decode(self._points, self._offsets, self._alphabet)
 
     @property
     def shape(self) -> tuple[int]:
@@ -205,23 +253,25 @@ class SampleSets:
         edges = self._offsets[start : stop + 1]
         rows = slice(edges[0], edges[-1])
         weights = None if self._weights is None else self._weights[rows]
-        return SampleSets._trusted(self._points[rows], edges - edges[0], weights)
+        return SampleSets._trusted(self._points[rows], edges - edges[0], weights, self._alphabet)
 
     def _gather(self, index: I64) -> SampleSets:
         sizes = self.sizes[index]
         edges = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])
         weights = None if self._weights is None else self._weights[rows]
-        return SampleSets._trusted(self._points[rows], edges, weights)
+        return SampleSets._trusted(self._points[rows], edges, weights, self._alphabet)
 
     def __repr__(self) -> str:
         extra = "" if self._weights is None else f", weights={self._weights.shape}"
         codes = "" if self._points.dtype == np.float32 else f", codes={self._points.dtype}"
+        if self._alphabet is not None:
+            codes += f", alphabet={len(self._alphabet)}"
         return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
 
 
 def as_sample_sets(X: Any) -> SampleSets:
-    """Return X as `SampleSets`: a collection itself, a list of (n_i, d) arrays, or an (N, n, d) array.
+    """Return X as `SampleSets`: a collection itself, a list of (n_i, d) arrays or of strings, or an (N, n, d) array.
 
     Raises
     ------
@@ -236,7 +286,7 @@ def as_sample_sets(X: Any) -> SampleSets:
     if isinstance(X, SampleSets):
         return X
     if isinstance(X, (list, tuple)):
-        return SampleSets.from_arrays(X)
+        return SampleSets.from_strings(X) if are_strings(X) else SampleSets.from_arrays(X)
     if isinstance(X, np.ndarray) and X.ndim == 3:
         n_sets, n, d = X.shape
         return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n)

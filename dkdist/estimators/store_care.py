@@ -142,7 +142,9 @@ def compact(
     )
     copy = Copy.of(view)
     sealed = view._commit.sealed
-    with planned.begun(copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, sealed=sealed):
+    with planned.begun(
+        copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, sealed=sealed, alphabet=copy.alphabet
+    ):
         grains = np.arange(0, int(copy.edges[-1]), planned.grain)
         bounds = planned.bounds(part_bytes(planned), grains)
         write_parts(planned, bounds, copy.part, view_batches, "compact", verbose)

@@ -89,7 +89,17 @@ class Committed:
         """Read the sets start .. stop - 1."""
         edges = self.offsets(start, stop)
         points, weights = self.rows(int(edges[0]), int(edges[-1]))
-        return SampleSets._trusted(points, edges - edges[0], weights)
+        return self.sets_of(points, edges - edges[0], weights)
+
+    def sets_of(self, points: NDArray[Any], offsets: I64, weights: NDArray[np.float32] | None) -> SampleSets:
+        """Points that were read here as sample sets; refuses codes that the alphabet does not have."""
+        alphabet = self.commit.alphabet
+        if alphabet is not None and points.max(initial=0) >= len(alphabet):
+            raise StoreFormatError(
+                f"{self.address.label} holds the code {points.max()}, beyond its alphabet of {len(alphabet)} symbols. "
+                f"{RESTORE}"
+            )
+        return SampleSets._trusted(points, offsets, weights, alphabet)
 
     def rows(self, start: int, stop: int) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
         """Read the points start .. stop - 1 and their weights."""

@@ -51,6 +51,11 @@ class Copy:
         arrays = self.view._committed.arrays
         return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in arrays.items() if name != "offsets"}
 
+    @property
+    def alphabet(self) -> str | None:
+        """What the codes of strings stand for."""
+        return self.view.alphabet
+
     def part(self, start: int, stop: int) -> ViewPart:
         """The sets that rows start .. stop - 1 come from."""
         first = int(np.searchsorted(self.edges, start, side="right")) - 1

@@ -40,7 +40,7 @@ def read_scattered(committed: Committed, index: I64) -> SampleSets:
         points[target] = block[source]
         if weights is not None and block_weights is not None:
             weights[target] = block_weights[source]
-    return SampleSets._trusted(points, edges, weights)
+    return committed.sets_of(points, edges, weights)
 
 
 def _reads(starts: I64, stops: I64, chunk_rows: int) -> Iterator[tuple[int, int]]:

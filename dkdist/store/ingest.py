@@ -27,8 +27,9 @@ def write_sets(
     Parameters
     ----------
     store : path, URL or Zarr store object
-    sets : SampleSets, SetStore, list of (n_i, d) arrays, or (N, n, d) array
-        A `SetStore` is copied block by block.
+    sets : SampleSets, SetStore, list of (n_i, d) arrays, list of strings, or (N, n, d) array
+        A `SetStore` is copied block by block. Time series are arrays whose rows are moments in order; strings are str,
+        bytes or flat sequences of whole numbers (`SampleSets.from_strings`), and the alphabet of str is kept.
     targets : (N,) or (N, k) array, or mapping of names to such arrays, optional
         Numbers, booleans or str; a single array is stored as "y".
     ids : (N,) array of int or str, optional
@@ -54,6 +55,9 @@ def write_sets(
     >>> sets = [np.zeros((3, 2)), np.ones((5, 2))]
     >>> write_sets(zarr.storage.MemoryStore(), sets, ids=["a", "b"]).ids.tolist()
     ['a', 'b']
+    >>> words = write_sets(zarr.storage.MemoryStore(), ["GATTACA", "CAT"]).append(["TAU"])
+    >>> words.alphabet, words.load().strings()
+    ('ACGTU', ['GATTACA', 'CAT', 'TAU'])
     """
     source = sets if isinstance(sets, SetStore) else as_sample_sets(sets)
     columns = as_columns(targets, ids, len(source))

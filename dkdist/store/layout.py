@@ -1,11 +1,11 @@
 """The format "dkdist.sets", version 1: which arrays there are, how they are cut and coded, and the commit
 record.
 
-    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, checksum, arrays}
+    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, checksum, arrays}
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
 
-The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
+`alphabet` is there for strings. The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
 append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
 crc32c of the commit and of every array's metadata but the growing lengths. Stores without these two are read
 all the same.
@@ -26,6 +26,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import MemoryStore, StorePath
 
+from dkdist._strings import as_alphabet
 from dkdist.store.address import get_bytes
 from dkdist.store.bounded import bounded
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
@@ -47,7 +48,7 @@ class Commit:
     """What a store holds: its sizes, and the generation that names this content among all it ever had.
 
     `created` is the generation of the first commit. It is kept with the points, and tells an append from a
-    replacement.
+    replacement. `alphabet` says what the codes of strings stand for; an append may add to its end.
     """
 
     n_sets: int
@@ -56,6 +57,7 @@ class Commit:
     generation: int
     sealed: bool = False
     created: int | None = None
+    alphabet: str | None = None
 
     def attrs(self) -> dict[str, Any]:
         """The attributes that are written last and make the commit, without the checksum."""
@@ -67,6 +69,7 @@ class Commit:
             "n_dims": self.n_dims,
             "generation": self.generation,
             "sealed": self.sealed,
+            **({} if self.alphabet is None else {"alphabet": self.alphabet}),
         }
 
     def grew_into(self, later: Commit) -> bool:
@@ -79,6 +82,7 @@ class Commit:
             and later.n_dims == self.n_dims
             and later.n_sets >= self.n_sets
             and later.n_points >= self.n_points
+            and (later.alphabet or "").startswith(self.alphabet or "")
         )
 
 
@@ -123,9 +127,12 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
         raise StoreFormatError(
             f"'sealed' of {label} is {attrs['sealed']!r}, expected true or false. {RESTORE}"
         )
-    return Commit(
-        **{k: int(v) for k, v in numbers.items() if v is not None}, sealed=attrs.get("sealed", False)
-    )
+    alphabet = attrs.get("alphabet")
+    if alphabet is not None:
+        with decoding(f"the alphabet of {label}"):
+            as_alphabet(alphabet)
+    sizes = {k: int(v) for k, v in numbers.items() if v is not None}
+    return Commit(**sizes, sealed=attrs.get("sealed", False), alphabet=alphabet)
 
 
 def checksum(commit: Commit, arrays: dict[str, Metadata]) -> int:

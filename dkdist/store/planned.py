@@ -103,7 +103,14 @@ class PlannedStore:
 
     @contextlib.contextmanager
     def begun(
-        self, form: Form, edges: I64, *, chunk_rows: int | None, shards: Shards, sealed: bool = False
+        self,
+        form: Form,
+        edges: I64,
+        *,
+        chunk_rows: int | None,
+        shards: Shards,
+        sealed: bool = False,
+        alphabet: str | None = None,
     ) -> Iterator[None]:
         """Fix the arrays and take the place over; commit at the end."""
         n_points = int(edges[-1])
@@ -111,7 +118,9 @@ class PlannedStore:
         check_chunks(chunk_rows, rows)
         created = new_generation(self._replaced)
         self._metadata = new_arrays(form, created, chunk_rows, rows)
-        self._commit = Commit(len(edges) - 1, n_points, form["points"][1][0], created, sealed)
+        self._commit = Commit(
+            len(edges) - 1, n_points, form["points"][1][0], created, sealed, alphabet=alphabet
+        )
         self._row_bytes = row_bytes(form)
         try:
             self._place.begin(clear=True)

@@ -127,6 +127,11 @@ def _as_batch(given: Any) -> Batch:
         raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
     sets, targets, ids = (*parts, None, None)[:3]
     collection = as_sample_sets(sets)
+    if collection.alphabet is not None:
+        raise ValueError(
+            "it gives strings, whose alphabet would be its own: write them with write_sets or SetWriter, or number the "
+            "symbols alike in all sources and give integers"
+        )
     return Batch(collection, as_columns(targets, ids, len(collection)))
 
 

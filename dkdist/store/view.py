@@ -100,6 +100,11 @@ class SetStore:
         return np.dtype(self._committed.arrays["points"].dtype)
 
     @property
+    def alphabet(self) -> str | None:
+        """What the codes of strings stand for: code k is ``alphabet[k]``; None if the points are no text."""
+        return self._commit.alphabet
+
+    @property
     def weights_shape(self) -> tuple[int, ...] | None:
         """The shape of one point's weight: () or (k,); None if the points have no weights."""
         return self._committed.arrays["weights"].shape[1:] if self._committed.weighted else None

@@ -23,6 +23,7 @@ from dkdist.store.growing import GrowingArray
 from dkdist.store.layout import DOCUMENT, ROW_ARRAYS, Commit, Metadata, checksum, group_document
 from dkdist.store.new_arrays import check_chunks, closing_order, form_of, new_arrays
 from dkdist.store.place import WritingPlace, new_place
+from dkdist.store.recoding import recoded
 
 
 class SetWriter:
@@ -94,18 +95,19 @@ class SetWriter:
         self._replaced = 0
         self._old: Committed | None = None
         self._form: Form = {}
+        self._alphabet: str | None = None
         if mode == "a":
             self._old = self._open_to_append()
             self._form = {
                 n: (dtype_name(a.dtype), a.shape[1:]) for n, a in self._old.arrays.items() if n != "offsets"
             }
+            self._alphabet = self._old.commit.alphabet
             self._place = WritingPlace(self.address, self._old.commit.generation)
         else:
             self._place, self._replaced = new_place(self.address, overwrite=overwrite)
 
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
-        """Add sets (`SampleSets`, a list of (n_i, d) arrays or an (N, n, d) array) with their targets and
-        ids.
+        """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
 
         Everything is checked before anything is written; every batch needs the same columns.
         """
@@ -115,12 +117,17 @@ class SetWriter:
         columns = as_columns(targets, ids, len(batch))
         if len(batch) == 0:
             return
+        stored = self._form["points"][0] if self._form else None
+        points, alphabet = recoded(batch, self._alphabet, stored, self.address.label)
         form = form_of(batch, columns)
         self._form = self._form or {**form, "points": (form["points"][0], (self.n_dims,))}
+        if alphabet is not None:
+            form["points"] = (dtype_name(points.dtype), (1,))
         require_same_form(form, self._form, self.address.label)
         if not self._begun:
             self._begin()
-        self._arrays["points"].append(batch.points)
+        self._alphabet = alphabet
+        self._arrays["points"].append(points)
         if batch.weights is not None:
             self._arrays["weights"].append(batch.weights)
         for name, values in columns.items():
@@ -205,9 +212,9 @@ class SetWriter:
     def _commit(self) -> Commit:
         n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
         if self._old is None:
-            return Commit(n_sets, n_points, self.n_dims, self._created)
-        old = self._old.commit
-        return replace(old, n_sets=n_sets, n_points=n_points, generation=old.generation + 1)
+            return Commit(n_sets, n_points, self.n_dims, self._created, alphabet=self._alphabet)
+        old, grown = self._old.commit, self._old.commit.generation + 1
+        return replace(old, n_sets=n_sets, n_points=n_points, generation=grown, alphabet=self._alphabet)
 
 
 def commit_arrays(place: WritingPlace, commit: Commit, arrays: dict[str, Metadata]) -> None:
