@@ -143,7 +143,7 @@ def _fill_means(
 
 @njit(nogil=True, fastmath=CONTRACT, forceinline=True)
 def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
-    """near = squared distances of n points to their nearest in each lane; ``nearest`` the other way is lowered by them."""
+    """near = squared distances of n points to their nearest in each lane; ``nearest``, the other way, is lowered."""
     d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
     near[:n] = FAR
     for t in range(len(Y)):
