@@ -4,8 +4,8 @@
 
 In one dimension D^2 = 2 int (F - G)^2, F and G the distribution functions, from sorted points. Distances are float32,
 the same for a pair of points wherever it occurs, and their sums float64, so that equal sets are at distance zero but
-for rounding of the sums; what rounding makes negative is zero. Cost: n m d multiply-adds and n m roots a pair and n^2 an
-object; in one dimension n + m steps a pair and n log n an object.
+for rounding of the sums; what rounding makes negative is zero. Cost: n m d multiply-adds and n m roots a pair, and n^2
+an object; in one dimension n + m steps a pair and n log n an object.
 """
 
 from __future__ import annotations

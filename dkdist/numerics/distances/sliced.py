@@ -28,7 +28,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sorted(Frozen):
-    """Projections (T, L), sorted within each set and direction, and levels F from each on, (T, L) or (0, L) for i / n."""
+    """Projections (T, L), sorted in each set and direction, and levels F from each on, (T, L) or (0, L) for i / n."""
 
     projections: F64
     levels: F64
