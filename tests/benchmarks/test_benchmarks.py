@@ -38,6 +38,12 @@ def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
     assert figures["gain"]["searched"] < 2.9  # a constant
 
 
+def test_distances_of_sets_agree_with_their_peers(tmp_path: Path) -> None:
+    rows = run("set_distances.py", output=tmp_path / "sets.json")["distances"]
+    assert {("modified Hausdorff", d) for d in (2, 3, 128)} < {(row["name"], row["d"]) for row in rows}
+    assert all(row["error"] < 1e-6 and row["ratio"] > 0 and row["threads_ratio"] > 0 for row in rows)
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99

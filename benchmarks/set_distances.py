@@ -1,0 +1,156 @@
+"""Distances of sets to random sets beside what a skilled user would write for one pair at a time.
+
+    python benchmarks/set_distances.py [--quick] [--output set_distances.json]
+
+Pairs a second of the compiled distances on one thread and on two (blocks in a pool of threads), and of the pair by
+pair forms of SciPy and POT on one, taken alternately in one run; medians, and the largest difference of the distances
+relative to the largest. Objects have 3 to 64 points, omegas 1 to 20: normal in 1, 2 and 3 dimensions, unit vectors
+in 128, as SIFT descriptors are. Peers get float64 arrays, one a set, made beforehand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import describe_machine
+from scipy.spatial.distance import cdist
+from scipy.stats import energy_distance, wasserstein_distance
+from threadpoolctl import threadpool_limits
+
+from dkdist.numerics.distances.energy import Energy
+from dkdist.numerics.distances.hausdorff import ModifiedHausdorff
+from dkdist.numerics.distances.sliced import SlicedWasserstein
+
+N_DIRECTIONS = 50
+Sets = tuple[np.ndarray, np.ndarray, None]
+Pair = Callable[[np.ndarray, np.ndarray], float]
+
+
+def make_sets(rng: np.random.Generator, n_sets: int, least: int, most: int, d: int) -> Sets:
+    """(points, offsets, no weights)."""
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(least, most + 1, n_sets))]).astype(np.int64)
+    points = rng.standard_normal((offsets[-1], d))
+    if d > 3:
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points.astype(np.float32), offsets, None
+
+
+def as_list(sets: Sets) -> list[np.ndarray]:
+    return np.split(sets[0].astype(np.float64), sets[1][1:-1])
+
+
+def modified_hausdorff(x: np.ndarray, y: np.ndarray) -> float:
+    D = cdist(x, y)
+    return max(D.min(axis=1).mean(), D.min(axis=0).mean())
+
+
+def energy(x: np.ndarray, y: np.ndarray) -> float:
+    """Without the means within sets, which a user computes once a set: the comparison favours this form."""
+    return cdist(x, y).mean()
+
+
+def sliced(U: np.ndarray) -> Pair:
+    import ot
+
+    return lambda x, y: ot.sliced_wasserstein_distance(x, y, projections=U.T, p=2)
+
+
+def cases(rng: np.random.Generator) -> list[tuple[str, int, Any, str, Pair]]:
+    """(name, d, distance, the peer's name, its form)."""
+    found: list[tuple[str, int, Any, str, Pair]] = [
+        ("modified Hausdorff", d, ModifiedHausdorff(), "SciPy", modified_hausdorff) for d in (2, 3, 128)
+    ]
+    found += [("energy", 1, Energy(), "SciPy", lambda x, y: energy_distance(x[:, 0], y[:, 0]))]
+    found += [("energy", d, Energy(), "SciPy", energy) for d in (2, 128)]
+    line = SlicedWasserstein(np.ones((1, 1)), 1)
+    found += [("Wasserstein, p = 1", 1, line, "SciPy", lambda x, y: wasserstein_distance(x[:, 0], y[:, 0]))]
+    if find_spec("ot"):
+        for d in (3, 128):
+            U = rng.standard_normal((N_DIRECTIONS, d))
+            U /= np.linalg.norm(U, axis=1, keepdims=True)
+            found.append(("sliced, p = 2", d, SlicedWasserstein(U, 2), "POT", sliced(U)))
+    return found
+
+
+def finish(name: str, d: int, found: np.ndarray, objects: Sets, omegas: Sets) -> np.ndarray:
+    """Distances of what the peer's form gives: of energy in space, with the means within sets."""
+    if name != "energy" or d == 1:
+        return found
+    own = [np.array([cdist(x, x).mean() for x in as_list(sets)]) for sets in (objects, omegas)]
+    return np.sqrt(2 * found - own[0][:, None] - own[1])
+
+
+def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any]:
+    name, d, distance, peer, pair = case
+    rng = np.random.default_rng(0)
+    n, R, n_few, repeats = (64, 128, 2, 3) if quick else (1024, 512, 8, 9)
+    objects, omegas = make_sets(rng, n, 3, 64, d), make_sets(rng, R, 1, 20, d)
+    packed, out = distance.prepare(*omegas), np.empty((n, R), np.float32)
+    points, offsets, _ = objects
+
+    def block(a: int) -> None:
+        b = min(n, a + 64)
+        cut = offsets[a : b + 1]
+        distance.fill(packed, points[cut[0] : cut[-1]], cut - cut[0], None, out[a:b])
+
+    few = (points[: offsets[n_few]], offsets[: n_few + 1], None)
+    X, Y = as_list(few), as_list(omegas)
+    starts, times = range(0, n, 64), []
+    with threadpool_limits(1), ThreadPoolExecutor(2) as pool:
+        block(0)
+        list(pool.map(block, [0, 0]))
+        for _ in range(repeats):
+            clock = [time.perf_counter()]
+            for a in starts:
+                block(a)
+            clock.append(time.perf_counter())
+            list(pool.map(block, starts))
+            clock.append(time.perf_counter())
+            values = np.array([[pair(x, y) for y in Y] for x in X])
+            clock.append(time.perf_counter())
+            times.append(np.diff(clock) / [n * R, n * R, n_few * R])
+    right = finish(name, d, values, few, omegas)
+    one, two, other = np.median(times, axis=0)
+    ratios = np.median(np.array(times)[:, [2, 0]] / np.array(times)[:, [0, 1]], axis=0)
+    return {
+        "name": name, "d": d, "peer": peer, "pairs_per_s": 1 / one, "pairs_per_s_two_threads": 1 / two,
+        "peer_pairs_per_s": 1 / other, "ratio": ratios[0], "threads_ratio": ratios[1],
+        "error": float(np.abs(out[:n_few] - right).max() / right.max()),
+    }  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    args = parser.parse_args(argv)
+    peers = f"SciPy {version('scipy')}, " + (f"POT {version('POT')}" if find_spec("ot") else "no POT")
+    print(f"{describe_machine()}\nagainst {peers}; {N_DIRECTIONS} directions")
+    print("  distance              d     pairs/s  peer      its pairs/s  ratio  two threads  difference")
+    rows = []
+    for case in cases(np.random.default_rng(1)):
+        r = measure(case, args.quick)
+        rows.append(r)
+        print(
+            f"  {r['name']:<18} {r['d']:>4} {r['pairs_per_s']:>11,.0f}  {r['peer']:<6} {r['peer_pairs_per_s']:>14,.0f}"
+            f" {r['ratio']:>6.0f} {r['threads_ratio']:>11.2f}x {r['error']:>11.1e}"
+        )
+    figures = {"machine": describe_machine(), "peers": peers, "distances": rows}
+    if args.output:
+        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    main()
