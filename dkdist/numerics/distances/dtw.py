@@ -153,11 +153,9 @@ def _roots(c):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _close(c, low, high, shift):  # type: ignore[no-untyped-def]
-    """Make the costs outside the band infinite; ``shift`` is j - i of the first row."""
-    for row in range(ROWS):
-        for r in range(LANES):
-            is_open = (low[r] <= shift - row) & (shift - row <= high[r])
-            c[row * LANES + r] = c[row * LANES + r] if is_open else INF
+    """Make the costs of one row infinite outside the band; ``shift`` is its j - i."""
+    for r in range(LANES):
+        c[r] = c[r] if (low[r] <= shift) & (shift <= high[r]) else INF
 
 
 @njit(nogil=True, cache=True)
@@ -187,8 +185,9 @@ def _columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # type: ig
             _add_costs(y[k * LANES : (k + 1) * LANES], x[k * ROWS : (k + 1) * ROWS], c, k == 0)
         if euclidean:
             _roots(c)
-        if len(bands):
-            _close(c, bands[:LANES], bands[LANES:], np.int32(j - i))
+        for row in range(ROWS if len(bands) else 0):
+            shift = np.int32(j - i - row)
+            _close(c[row * LANES : (row + 1) * LANES], bands[:LANES], bands[LANES:], shift)
         _relax(c, left, corner, above[j * LANES : (j + 1) * LANES])
 
 
@@ -206,7 +205,7 @@ def _bands(n, lengths, band):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _corner_rows(x, n_dims, n):  # type: ignore[no-untyped-def]
+def _rows_of_four(x, n_dims, n):  # type: ignore[no-untyped-def]
     """An object (n, d) as (blocks, d, ROWS), flat, with points at infinity before the first."""
     blocks = -(-n // ROWS)
     rows = np.full(blocks * ROWS * n_dims, INF, np.float32)
@@ -227,7 +226,7 @@ def _fill(values, starts, lengths, columns, points, offsets, euclidean, root, no
         above = np.empty(M * LANES, np.float32)
         for s in range(len(offsets) - 1):
             n = offsets[s + 1] - offsets[s]
-            x, pad = _corner_rows(points[offsets[s] : offsets[s + 1]], d, n)
+            x, pad = _rows_of_four(points[offsets[s] : offsets[s + 1]], d, n)
             bands = _bands(n, lengths[p], band)
             lowest, highest = (bands[:LANES].min(), bands[LANES:].max()) if len(bands) else (-n, M)
             above[:] = INF
