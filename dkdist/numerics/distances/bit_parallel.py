@@ -35,11 +35,13 @@ def _next(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _short(eq, state):  # type: ignore[no-untyped-def]
-    """One symbol: eq (SHORT,), state (3 * SHORT,) of VP, VN and the rows."""
-    for r in range(SHORT):
-        vp, vn = _next(eq[r], state[r], state[r + SHORT], state[r + 2 * SHORT])
-        state[r], state[r + SHORT] = vp, vn
+def _short(table, bases, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * SHORT,) of VP, VN and the rows."""
+    for base in bases:
+        for r in range(SHORT):
+            eq = table[base + u64(r)]
+            vp, vn = _next(eq, state[r], state[r + SHORT], state[r + 2 * SHORT])
+            state[r], state[r + SHORT] = vp, vn
 
 
 @njit(nogil=True, forceinline=True)
@@ -55,23 +57,39 @@ def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore
 
 
 @njit(nogil=True, cache=True)
-def _long_one(eq, state):  # type: ignore[no-untyped-def]
-    """One symbol: eq (LONG,), state (6 * LONG,) of HP and HN from below, VP, VN, HP and HN from here."""
+def _long_one(table, base, state):  # type: ignore[no-untyped-def]
+    """One symbol: state (6 * LONG,) of HP and HN from below, VP, VN, HP and HN from here."""
     for r in range(LONG):
         hp, hn, vp, vn = state[r], state[r + LONG], state[r + 2 * LONG], state[r + 3 * LONG]
-        vp, vn, up, un = _next_in_chain(eq[r], vp, vn, hp, hn, ZERO, ZERO, ZERO)
+        vp, vn, up, un = _next_in_chain(table[base + u64(r)], vp, vn, hp, hn, ZERO, ZERO, ZERO)
         state[r + 2 * LONG], state[r + 3 * LONG], state[r + 4 * LONG], state[r + 5 * LONG] = vp, vn, up, un
 
 
 @njit(nogil=True, cache=True)
-def _long_four(eq0, eq1, eq2, eq3, state):  # type: ignore[no-untyped-def]
+def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
+    """Four symbols: their carries are bits 0 to 3."""
     for r in range(LONG):
+        k = u64(r)
         hp, hn, vp, vn = state[r], state[r + LONG], state[r + 2 * LONG], state[r + 3 * LONG]
-        vp, vn, up, un = _next_in_chain(eq0[r], vp, vn, hp, hn, ZERO, ZERO, ZERO)
-        vp, vn, up, un = _next_in_chain(eq1[r], vp, vn, hp, hn, up, un, ONE)
-        vp, vn, up, un = _next_in_chain(eq2[r], vp, vn, hp, hn, up, un, TWO)
-        vp, vn, up, un = _next_in_chain(eq3[r], vp, vn, hp, hn, up, un, THREE)
+        vp, vn, up, un = _next_in_chain(table[base0 + k], vp, vn, hp, hn, ZERO, ZERO, ZERO)
+        vp, vn, up, un = _next_in_chain(table[base1 + k], vp, vn, hp, hn, up, un, ONE)
+        vp, vn, up, un = _next_in_chain(table[base2 + k], vp, vn, hp, hn, up, un, TWO)
+        vp, vn, up, un = _next_in_chain(table[base3 + k], vp, vn, hp, hn, up, un, THREE)
         state[r + 2 * LONG], state[r + 3 * LONG], state[r + 4 * LONG], state[r + 5 * LONG] = vp, vn, up, un
+
+
+@njit(nogil=True, cache=True)
+def _long(table, bases, words, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string through chains of so many words: state of HP, HN, VP, VN, HP, HN, .. VP, VN, HP, HN."""
+    tail = len(bases) - len(bases) % 4
+    for i in range(0, tail, 4):
+        a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
+        for w in range(words):
+            word, at = state[4 * w * LONG : (4 * w + 6) * LONG], u64(w * LONG)
+            _long_four(table, a + at, b + at, c + at, d + at, word)
+    for base in bases[tail:]:
+        for w in range(words):
+            _long_one(table, base + u64(w * LONG), state[4 * w * LONG : (4 * w + 6) * LONG])
 
 
 @njit(nogil=True, forceinline=True)
@@ -87,65 +105,74 @@ def _ones(x):  # type: ignore[no-untyped-def]
 def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
     """heights += |VP| - |VN| of these rows, for each lane."""
     for r in range(len(heights)):
-        heights[r] += np.int64(_ones(vp[r] & rows[r])) - np.int64(_ones(vn[r] & rows[r]))
+        heights[r] += np.float32(np.int64(_ones(vp[r] & rows[r])) - np.int64(_ones(vn[r] & rows[r])))
 
 
 @njit(nogil=True, cache=True)
-def _write(heights, columns, lengths, n, normalize, out):  # type: ignore[no-untyped-def]
-    for r in range(len(columns)):
-        if columns[r] >= 0:
-            distance = np.float32(heights[r])
-            out[columns[r]] = distance / np.float32(max(n, lengths[r], 1)) if normalize else distance
+def _write(heights, places, columns, lengths, n, normalize, out):  # type: ignore[no-untyped-def]
+    """Heights to their columns, each over the longer of the two lengths if wanted."""
+    for k in range(len(places)):
+        height = heights[places[k]]
+        out[columns[k]] = height / np.float32(max(n, lengths[k], 1)) if normalize else height
 
 
 @njit(nogil=True, cache=True)
-def fill_short(tables, starts, symbols, fields, rows, columns, lengths, points, offsets, normalize, out):  # type: ignore[no-untyped-def]
+def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
+    """Where the rows of a string's symbols start in the table."""
+    last = len(rows_of_symbols) - 1
+    for i in range(len(bases)):
+        bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * width)
+
+
+@njit(nogil=True, cache=True)
+def _longest(offsets):  # type: ignore[no-untyped-def]
+    longest = 0
+    for s in range(len(offsets) - 1):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    return longest
+
+
+@njit(nogil=True, cache=True)
+def fill_short(tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of strings of at most 63 symbols; arguments are those of `levenshtein.Tiles`."""
-    state, heights = np.empty(3 * SHORT, u64), np.empty(SHORT, np.int64)
-    last = symbols.shape[1] - 1
+    state, bases = np.empty(3 * SHORT, u64), np.empty(_longest(offsets), u64)
     for tile in range(len(symbols)):
-        table, place = tables[starts[tile] : starts[tile + 1]].reshape(-1, SHORT), symbols[tile]
-        used = np.zeros(SHORT, u64)
-        for field in range(fields[tile], fields[tile + 1]):
-            used |= rows[field]
+        table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
+        heights = np.empty(tile_rows.shape, np.float32)
+        mine = slice(ends[tile], ends[tile + 1])
+        for field in range(len(tile_rows)):
+            state[2 * SHORT :] = tile_rows[field] if field == 0 else state[2 * SHORT :] | tile_rows[field]
         for s in range(len(offsets) - 1):
-            start, stop = offsets[s], offsets[s + 1]
-            state[:SHORT] = used
+            start, n = offsets[s], offsets[s + 1] - offsets[s]
+            _bases(codes[start : start + n], symbols[tile], SHORT, bases[:n])
+            state[:SHORT] = state[2 * SHORT :]
             state[SHORT : 2 * SHORT] = ZERO
-            state[2 * SHORT :] = used
-            for i in range(start, stop):
-                _short(table[place[min(points[i, 0], last)]], state)
-            for field in range(fields[tile], fields[tile + 1]):
-                heights[:] = stop - start
-                _add_heights(state[:SHORT], state[SHORT : 2 * SHORT], rows[field], heights)
-                _write(heights, columns[field], lengths[field], stop - start, normalize, out[s])
+            _short(table, bases[:n], state)
+            heights[:] = np.float32(n)
+            for field in range(len(tile_rows)):
+                _add_heights(state[:SHORT], state[SHORT : 2 * SHORT], tile_rows[field], heights[field])
+            _write(heights.ravel(), places[mine], columns[mine], lengths[mine], n, normalize, out[s])
 
 
 @njit(nogil=True, cache=True)
-def fill_long(tables, starts, symbols, fields, rows, columns, lengths, points, offsets, normalize, out):  # type: ignore[no-untyped-def]
+def fill_long(tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on."""
-    heights, last = np.empty(LONG, np.int64), symbols.shape[1] - 1
+    heights, bases = np.empty(LONG, np.float32), np.empty(_longest(offsets), u64)
     for tile in range(len(symbols)):
-        first, words = fields[tile], fields[tile + 1] - fields[tile]
-        table, place = tables[starts[tile] : starts[tile + 1]].reshape(-1, words, LONG), symbols[tile]
-        state = np.zeros((4 * words + 2) * LONG, u64)  # HP, HN, VP, VN, HP, HN, VP, VN ... HP, HN
+        table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
+        words = len(tile_rows)
+        state = np.zeros((4 * words + 2) * LONG, u64)
+        mine = slice(ends[tile], ends[tile + 1])
         for s in range(len(offsets) - 1):
-            start, stop = offsets[s], offsets[s + 1]
-            state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol
+            start, n = offsets[s], offsets[s + 1] - offsets[s]
+            _bases(codes[start : start + n], symbols[tile], words * LONG, bases[:n])
+            state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
             for w in range(words):
                 state[(4 * w + 2) * LONG : (4 * w + 3) * LONG] = ~ONE
                 state[(4 * w + 3) * LONG : (4 * w + 4) * LONG] = ZERO
-            for i in range(start, stop - 3, 4):
-                a, b = table[place[min(points[i, 0], last)]], table[place[min(points[i + 1, 0], last)]]
-                c, d = table[place[min(points[i + 2, 0], last)]], table[place[min(points[i + 3, 0], last)]]
-                for w in range(words):
-                    _long_four(a[w], b[w], c[w], d[w], state[4 * w * LONG : (4 * w + 6) * LONG])
-            for i in range(stop - (stop - start) % 4, stop):
-                a = table[place[min(points[i, 0], last)]]
-                for w in range(words):
-                    _long_one(a[w], state[4 * w * LONG : (4 * w + 6) * LONG])
-            heights[:] = stop - start
+            _long(table, bases[:n], words, state)
+            heights[:] = np.float32(n)
             for w in range(words):
                 at = (4 * w + 2) * LONG
-                _add_heights(state[at : at + LONG], state[at + LONG : at + 2 * LONG], rows[first + w], heights)
-            _write(heights, columns[first], lengths[first], stop - start, normalize, out[s])
+                _add_heights(state[at : at + LONG], state[at + LONG : at + 2 * LONG], tile_rows[w], heights)
+            _write(heights, places[mine], columns[mine], lengths[mine], n, normalize, out[s])

@@ -31,8 +31,9 @@ class Tiles:
 
     ``tables`` holds, tile after tile from ``starts`` on, the rows of Eq: one of zeros for symbols that no string of
     the tile has, then one for each that some has. ``symbols`` (n_tiles, S + 1) are the numbers of these rows, the last
-    for all symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]``, and ``rows``, ``columns``
-    (-1: none) and ``lengths`` (n_fields, lanes) say where a string stands in its word, and in the result.
+    for all symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]``, with their ``rows``
+    (n_fields, lanes) in the words. Its strings are ``ends[t]`` to ``ends[t + 1]``: their ``places`` (field * lanes +
+    lane of the first symbol, from the tile's first field on), ``columns`` in the result, and ``lengths``.
     """
 
     tables: U64
@@ -40,6 +41,8 @@ class Tiles:
     symbols: NDArray[np.int32]
     fields: I64
     rows: U64
+    ends: I64
+    places: I64
     columns: I64
     lengths: I64
 
@@ -80,8 +83,8 @@ class Levenshtein:
         n_long = int(np.count_nonzero(sizes > BITS))
         return PackedStrings(
             len(sizes),
-            _tiles(codes, offsets, _words(sizes, order[n_long:]), SHORT),
-            _tiles(codes, offsets, _chains(sizes, order[:n_long]), LONG),
+            _tiles(codes, offsets, _words(sizes, order[n_long:]), SHORT, False),
+            _tiles(codes, offsets, _chains(sizes, order[:n_long]), LONG, True),
         )
 
     def fill(self, packed: PackedStrings, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
@@ -89,8 +92,8 @@ class Levenshtein:
         refuse_weights(weights)
         codes = _codes(points)
         for fill, t in ((fill_short, packed.short), (fill_long, packed.long)):
-            tiles = (t.tables, t.starts, t.symbols, t.fields, t.rows, t.columns, t.lengths)
-            fill(*tiles, codes, offsets, self.normalize, out)
+            tiles = (t.tables, t.starts, t.symbols, t.fields, t.rows, t.ends, t.places, t.columns, t.lengths)
+            fill(*tiles, codes[:, 0], offsets, self.normalize, out)
 
 
 def _codes(points: Codes) -> Codes:
@@ -132,27 +135,36 @@ def _chains(sizes: I64, order: I64) -> list[list[Part]]:
     ]
 
 
-def _tiles(codes: Codes, offsets: I64, words: list[list[Part]], lanes: int) -> Tiles:
+def _tiles(codes: Codes, offsets: I64, words: list[list[Part]], lanes: int, chained: bool) -> Tiles:
     """Tiles of so many words or chains."""
     n_symbols = int(codes.max()) + 1 if codes.size else 0
     groups = [words[k : k + lanes] for k in range(0, len(words), lanes)]
     depths = [max(len(word) for word in group) for group in groups]
     fields = np.cumsum([0, *depths])
-    shape = (int(fields[-1]), lanes)
-    rows, columns, lengths = np.zeros(shape, np.uint64), np.full(shape, -1), np.zeros(shape, np.int64)
+    rows = np.zeros((int(fields[-1]), lanes), np.uint64)
     symbols, tables = np.zeros((len(groups), n_symbols + 1), np.int32), [np.zeros(0, np.uint64)]
+    heads = [[part for word in group for part in word if part[1] == 0] for group in groups]
     for tile, group in enumerate(groups):
-        chained = lanes == LONG
         parts = [part for word in group for part in word]
         own = [codes[offsets[j] + first : offsets[j + 1]][:BITS, 0] for j, first, *_ in parts]
         found = np.unique(np.concatenate(own))
         symbols[tile, found] = np.arange(1, len(found) + 1)
         table = np.zeros((len(found) + 1, depths[tile] if chained else 1, lanes), np.uint64)
-        for (j, _, w, field, bit), string in zip(parts, own, strict=True):
-            at = (int(fields[tile]) + field, w % lanes)
+        for (_, _, w, field, bit), string in zip(parts, own, strict=True):
             marks = np.uint64(1) << np.arange(bit, bit + len(string), dtype=np.uint64)
-            rows[at], columns[at], lengths[at] = marks.sum(dtype=np.uint64), j, offsets[j + 1] - offsets[j]
+            rows[fields[tile] + field, w % lanes] = marks.sum(dtype=np.uint64)
             np.bitwise_or.at(table, (symbols[tile, string], field if chained else 0, w % lanes), marks)
         tables.append(table.ravel())
-    starts = np.cumsum([table.size for table in tables])
-    return Tiles(np.concatenate(tables), starts, symbols, fields, rows, columns, lengths)
+    all_heads = np.array([part for tile_heads in heads for part in tile_heads], np.int64).reshape(-1, 5)
+    columns, _, word, field, _ = all_heads.T
+    return Tiles(
+        tables=np.concatenate(tables),
+        starts=np.cumsum([table.size for table in tables]),
+        symbols=symbols,
+        fields=fields,
+        rows=rows,
+        ends=np.cumsum([0, *(len(tile_heads) for tile_heads in heads)]),
+        places=field * lanes + word % lanes,
+        columns=columns.copy(),
+        lengths=np.diff(offsets)[columns],
+    )
