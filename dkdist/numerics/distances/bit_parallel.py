@@ -133,7 +133,9 @@ def _longest(offsets):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def fill_short(tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
+def fill_short(
+    tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out
+):  # type: ignore[no-untyped-def]
     """Fill the columns of strings of at most 63 symbols; arguments are those of `levenshtein.Tiles`."""
     state, bases = np.empty(3 * SHORT, u64), np.empty(_longest(offsets), u64)
     for tile in range(len(symbols)):
@@ -155,7 +157,9 @@ def fill_short(tables, starts, symbols, fields, rows, ends, places, columns, len
 
 
 @njit(nogil=True, cache=True)
-def fill_long(tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
+def fill_long(
+    tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out
+):  # type: ignore[no-untyped-def]
     """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on."""
     heights, bases = np.empty(LONG, np.float32), np.empty(_longest(offsets), u64)
     for tile in range(len(symbols)):

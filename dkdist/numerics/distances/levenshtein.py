@@ -96,15 +96,17 @@ class Levenshtein:
             fill(*tiles, codes[:, 0], offsets, self.normalize, out)
 
 
-def _codes(points: Codes) -> Codes:
+def _codes(points: Codes) -> NDArray[np.uint16]:
     if points.dtype not in (np.uint8, np.uint16) or points.shape[1:] != (1,):
         raise ValueError(
             f"expected codes of symbols, (T, 1) uint8 or uint16, found {points.shape} {points.dtype}"
         )
-    return np.ascontiguousarray(points)
+    return np.ascontiguousarray(points, np.uint16)
 
 
-Part = tuple[int, int, int, int, int]  # omega, its first symbol here, word (or chain), field, bit of the first symbol
+Part = tuple[
+    int, int, int, int, int
+]  # omega, its first symbol here, word (or chain), field, bit of the first symbol
 
 
 def _words(sizes: I64, order: I64) -> list[list[Part]]:
@@ -122,9 +124,7 @@ def _words(sizes: I64, order: I64) -> list[list[Part]]:
         words[word].append((j, BITS + 1 - room + 1))
         with_room[room - bits].append(word)
     words.sort(key=len, reverse=True)
-    return [
-        [(j, 0, w, field, bit) for field, (j, bit) in enumerate(word)] for w, word in enumerate(words)
-    ]
+    return [[(j, 0, w, field, bit) for field, (j, bit) in enumerate(word)] for w, word in enumerate(words)]
 
 
 def _chains(sizes: I64, order: I64) -> list[list[Part]]:
@@ -135,7 +135,9 @@ def _chains(sizes: I64, order: I64) -> list[list[Part]]:
     ]
 
 
-def _tiles(codes: Codes, offsets: I64, words: list[list[Part]], lanes: int, chained: bool) -> Tiles:
+def _tiles(
+    codes: NDArray[np.uint16], offsets: I64, words: list[list[Part]], lanes: int, chained: bool
+) -> Tiles:
     """Tiles of so many words or chains."""
     n_symbols = int(codes.max()) + 1 if codes.size else 0
     groups = [words[k : k + lanes] for k in range(0, len(words), lanes)]
