@@ -46,7 +46,7 @@ def _short(table, bases, state):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, forceinline=True)
 def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore[no-untyped-def]
-    """The next column of one word of a chain; bit k of ``hp_in`` and ``hn_in`` comes from below, of the others goes up."""
+    """The next column of a word in a chain; bit k of ``hp_in``, ``hn_in`` comes from below, of the others goes up."""
     eq = eq | (((hp_in >> k) & ONE) ^ ONE)
     vp = vp | ((hn_in >> k) & ONE)
     d0 = ((((eq & vp) + vp) ^ vp) | eq) | vn
@@ -133,10 +133,9 @@ def _longest(offsets):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def fill_short(
-    tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out
-):  # type: ignore[no-untyped-def]
-    """Fill the columns of strings of at most 63 symbols; arguments are those of `levenshtein.Tiles`."""
+def fill_short(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `levenshtein.Tiles`, in order."""
+    tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
     state, bases = np.empty(3 * SHORT, u64), np.empty(_longest(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
@@ -157,10 +156,9 @@ def fill_short(
 
 
 @njit(nogil=True, cache=True)
-def fill_long(
-    tables, starts, symbols, fields, rows, ends, places, columns, lengths, codes, offsets, normalize, out
-):  # type: ignore[no-untyped-def]
+def fill_long(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on."""
+    tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
     heights, bases = np.empty(LONG, np.float32), np.empty(_longest(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]

@@ -1,13 +1,13 @@
 """Dynamic time warping between series of any lengths, a block of them against many short series at once.
 
-    D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0, others outside infinite;   d = D_(n-1)(m-1)
+    D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
-Omegas of similar length stand side by side in packs of 128 lanes, padded to the longest: what is behind the end of a
-lane never enters its result, which is read at the lane's own corner. Four points of the object go through a pack
-together, so that a point of the omegas is loaded once for four; an object starts with points at infinity if its length
-is no multiple of four. Costs are differences, not products, so that an offset common to all series changes nothing
-beyond the rounding of the points. Everything is elementwise in float32: the relative error is about
-sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops, in vector registers.
+and infinity elsewhere outside the table. Omegas of similar length stand side by side in packs of 128 lanes, padded to
+the longest: what is behind the end of a lane never enters its result, which is read at the lane's own corner. Four
+points of the object go through a pack together, so that a point of the omegas is loaded once for four; an object
+starts with points at infinity if its length is no multiple of four. Costs are differences, not products, so that an
+offset common to all series changes nothing beyond the rounding of the points. All is elementwise in float32: the
+relative error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops, in vector registers.
 """
 
 from __future__ import annotations

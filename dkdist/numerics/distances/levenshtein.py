@@ -92,8 +92,8 @@ class Levenshtein:
         refuse_weights(weights)
         codes = _codes(points)
         for fill, t in ((fill_short, packed.short), (fill_long, packed.long)):
-            tiles = (t.tables, t.starts, t.symbols, t.fields, t.rows, t.ends, t.places, t.columns, t.lengths)
-            fill(*tiles, codes[:, 0], offsets, self.normalize, out)
+            arrays = (t.tables, t.starts, t.symbols, t.fields, t.rows, t.ends, t.places, t.columns, t.lengths)
+            fill(arrays, codes[:, 0], offsets, self.normalize, out)
 
 
 def _codes(points: Codes) -> NDArray[np.uint16]:
@@ -158,7 +158,7 @@ def _tiles(
             np.bitwise_or.at(table, (symbols[tile, string], field if chained else 0, w % lanes), marks)
         tables.append(table.ravel())
     all_heads = np.array([part for tile_heads in heads for part in tile_heads], np.int64).reshape(-1, 5)
-    columns, _, word, field, _ = all_heads.T
+    columns, _, lane, slot, _ = all_heads.T
     return Tiles(
         tables=np.concatenate(tables),
         starts=np.cumsum([table.size for table in tables]),
@@ -166,7 +166,7 @@ def _tiles(
         fields=fields,
         rows=rows,
         ends=np.cumsum([0, *(len(tile_heads) for tile_heads in heads)]),
-        places=field * lanes + word % lanes,
+        places=slot * lanes + lane % lanes,
         columns=columns.copy(),
         lengths=np.diff(offsets)[columns],
     )
