@@ -5,10 +5,10 @@ record.
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
 
-`alphabet` is there for strings. The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
+The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
 append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
 crc32c of the commit and of every array's metadata but the growing lengths. Stores without these two are read
-all the same.
+all the same. `alphabet` is there for strings.
 """
 
 from __future__ import annotations

@@ -44,6 +44,17 @@ def test_distances_of_sets_agree_with_their_peers(tmp_path: Path) -> None:
     assert all(row["error"] < 1e-6 and row["ratio"] > 0 and row["threads_ratio"] > 0 for row in rows)
 
 
+def test_distances_of_sequences_agree_with_other_libraries(tmp_path: Path) -> None:
+    figures = run("sequence_distances.py", output=tmp_path / "distances.json")
+    rows = figures["dtw"] + figures["levenshtein"]
+    assert all(row["pairs_per_s"] > 0 for row in rows)
+    beside = [row for row in rows if row["rival"]]  # those that are installed
+    assert all(row["error"] <= (0 if "Levenshtein" in row["case"] else 1e-5) for row in beside)
+    for name in ("dtw", "levenshtein"):
+        assert figures["growth"][name].keys() == {"N", "R", "L"}
+        assert figures["threads"][name] > 0
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99

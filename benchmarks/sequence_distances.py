@@ -1,0 +1,235 @@
+"""Distances of series and strings to random ones: pairs a second beside other libraries, and how they grow.
+
+    python benchmarks/sequence_distances.py [dtw] [levenshtein] [growth] [threads] [--quick] [--output FILE]
+
+dtw          dynamic time warping of series of 45 to 136 points in 22 variables to omegas of 5 to 25, and of 1 variable,
+             against dtaidistance (C) and aeon (numba), pair by pair on one thread
+levenshtein  the edit distance of strings of 60 symbols, 4 of them, to omegas of several lengths, against rapidfuzz
+             (`process.cdist`, one worker) in the better order of its two arguments
+growth       the time of a pair over that at the largest number of objects N, omegas R and length of omegas L: what is
+             linear stays at one (small R leaves lanes idle, small L leaves the ends of the tables)
+threads      two threads over blocks against one
+
+Rivals that are not installed are skipped by name. Times are medians of interleaved runs on one thread; compare ratios
+within a run. Beside each ratio is the largest relative difference of the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import describe_machine
+
+from dkdist.numerics.distances.dtw import DynamicTimeWarping
+from dkdist.numerics.distances.levenshtein import Levenshtein
+
+Collection = tuple[np.ndarray, np.ndarray]  # points, offsets
+SETTINGS = {
+    "dtw": (DynamicTimeWarping(), (45, 136), (5, 25)),
+    "levenshtein": (Levenshtein(), (60, 60), (2, 63)),
+}
+
+
+def series(n: int, lengths: tuple[int, int], d: int, seed: int) -> Collection:
+    rng = np.random.default_rng(seed)
+    offsets = np.cumsum([0, *rng.integers(lengths[0], lengths[1] + 1, n)])
+    return rng.standard_normal((offsets[-1], d)).astype(np.float32), offsets
+
+
+def strings(n: int, lengths: tuple[int, int], seed: int) -> Collection:
+    rng = np.random.default_rng(seed)
+    offsets = np.cumsum([0, *rng.integers(lengths[0], lengths[1] + 1, n)])
+    return rng.integers(97, 101, (offsets[-1], 1)).astype(np.uint8), offsets
+
+
+def draw(name: str, n: int, lengths: tuple[int, int], seed: int) -> Collection:
+    return series(n, lengths, 22, seed) if name == "dtw" else strings(n, lengths, seed)
+
+
+def parts(collection: Collection) -> list[np.ndarray]:
+    points, offsets = collection
+    return np.split(points, offsets[1:-1])
+
+
+def installed(name: str) -> str | None:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        print(f"  {name} is not installed: skipped")
+        return None
+
+
+def median_times(works: list[Callable[[], Any]], repeats: int) -> np.ndarray:
+    times: list[list[float]] = []
+    for _ in range(repeats + 1):  # the first compiles
+        times.append([])
+        for work in works:
+            start = time.perf_counter()
+            work()
+            times[-1].append(time.perf_counter() - start)
+    return np.median(times[1:], axis=0)
+
+
+def filler(distance: Any, objects: Collection, omegas: Collection) -> Callable[[], np.ndarray]:
+    packed = distance.prepare(*omegas, None)
+    out = np.empty((len(objects[1]) - 1, packed.n_omegas), np.float32)
+
+    def fill() -> np.ndarray:
+        distance.fill(packed, *objects, None, out)
+        return out
+
+    return fill
+
+
+def compare(
+    ours: Callable[[], np.ndarray], rivals: dict[str, Callable[[], np.ndarray]], repeats: int, label: str
+) -> list[dict[str, Any]]:
+    """Pairs a second of ours and of each rival, which may do the first objects and omegas alone."""
+    seconds = median_times([ours, *rivals.values()], repeats)
+    result = ours()
+    rate = result.size / seconds[0]
+    print(f"{label}: {rate:.3g} pairs/s")
+    rows = []
+    for (name, rival), taken in zip(rivals.items(), seconds[1:], strict=True):
+        theirs = np.asarray(rival(), np.float64)
+        mine = result[: theirs.shape[0], : theirs.shape[1]]
+        error = float(np.max(np.abs(mine - theirs) / np.maximum(theirs, 1e-9)))
+        row = {"case": label, "rival": name, "pairs_per_s": rate, "rival_pairs_per_s": theirs.size / taken}
+        rows.append(row | {"ratio": rate * taken / theirs.size, "error": error})
+        print(
+            "  {rival}: {rival_pairs_per_s:.3g} pairs/s, ratio {ratio:.1f}, error {error:.1e}".format(
+                **rows[-1]
+            )
+        )
+    return rows or [{"case": label, "rival": None, "pairs_per_s": rate}]
+
+
+def bench_dtw(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
+    rows = []
+    for d in (22, 1):
+        objects, omegas = series(n, (45, 136), d, 0), series(R, (5, 25), d, 1)
+        xs, ys = ([part.astype(np.float64) for part in parts(c)] for c in (objects, omegas))
+        xs, ys = xs[: max(2, n // 8)], ys[: max(2, R // 8)]
+        rivals: dict[str, Callable[[], np.ndarray]] = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if name := installed("dtaidistance"):
+                from dtaidistance import dtw_ndim
+
+                rivals[name] = lambda xs=xs, ys=ys, f=dtw_ndim.distance_fast: (
+                    np.array([[f(x, y) for y in ys] for x in xs]) ** 2
+                )
+            if name := installed("aeon"):
+                from aeon.distances import dtw_pairwise_distance
+
+                Xs, Ys = ([np.ascontiguousarray(x.T) for x in part] for part in (xs, ys))
+                rivals[name] = lambda X=Xs, Y=Ys, f=dtw_pairwise_distance: f(X, Y, n_jobs=1)
+        ours = filler(DynamicTimeWarping(), objects, omegas)
+        rows += compare(ours, rivals, repeats, f"DTW, {d} variables")
+    return rows
+
+
+def bench_levenshtein(n: int, R: int, repeats: int) -> list[dict[str, Any]]:
+    rows = []
+    for lengths in ((2, 63), (2, 8), (2, 20), (31, 31), (63, 63), (64, 200)):
+        objects, omegas = strings(n, (60, 60), 0), strings(R, lengths, 1)
+        xs, ys = ([part.tobytes().decode() for part in parts(c)] for c in (objects, omegas))
+        rivals: dict[str, Callable[[], np.ndarray]] = {}
+        if name := installed("rapidfuzz"):
+            from rapidfuzz.distance import Levenshtein as rapidfuzz
+            from rapidfuzz.process import cdist
+
+            options = {"scorer": rapidfuzz.distance, "workers": 1, "dtype": np.int32}
+            rivals[f"{name}, cdist(objects, omegas)"] = lambda xs=xs, ys=ys, o=options: cdist(xs, ys, **o)
+            rivals[f"{name}, cdist(omegas, objects)"] = lambda xs=xs, ys=ys, o=options: cdist(ys, xs, **o).T
+        found = compare(
+            filler(Levenshtein(), objects, omegas), rivals, repeats, f"Levenshtein, omegas of {lengths}"
+        )
+        print(f"  {found[0]['pairs_per_s'] / R:.0f} strings/s at R = {R}")
+        rows += found
+    return rows
+
+
+def bench_growth(n: int, R: int, repeats: int) -> dict[str, Any]:
+    """Seconds of a pair (for L: of a pair and a symbol) relative to the largest size, on a grid of factors of two."""
+    figures: dict[str, Any] = {}
+    for name, (distance, lengths, _) in SETTINGS.items():
+        sizes = {
+            "N": [(n // k, R, 16) for k in (4, 2, 1)],
+            "R": [(n, R // k, 16) for k in (4, 2, 1)],
+            "L": [(n, R, L) for L in (8, 16, 32, 64, 128)],
+        }
+        figures[name] = {}
+        for what, cases in sizes.items():
+            works = [
+                filler(distance, draw(name, N, lengths, 0), draw(name, r, (L, L), 1)) for N, r, L in cases
+            ]
+            each = median_times(works, repeats) / [N * r * (L if what == "L" else 1) for N, r, L in cases]
+            keys = [{"N": N, "R": r, "L": L}[what] for N, r, L in cases]
+            figures[name][what] = dict(zip(keys, (each / each[-1]).tolist(), strict=True))
+            shown = ", ".join(f"{key}: {value:.2f}" for key, value in figures[name][what].items())
+            print(f"{name}, time of a pair{' and point of omegas' * (what == 'L')} by {what}: {shown}")
+    return figures
+
+
+def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
+    figures = {}
+    for name, (distance, lengths, short) in SETTINGS.items():
+        packed = distance.prepare(*draw(name, R, short, 1), None)
+        blocks = [draw(name, n // 8, lengths, seed) for seed in range(8)]
+
+        def fill(block: Collection, distance: Any = distance, packed: Any = packed) -> None:
+            distance.fill(packed, *block, None, np.empty((len(block[1]) - 1, packed.n_omegas), np.float32))
+
+        with ThreadPoolExecutor(2) as pool:
+            one, two = median_times(
+                [
+                    lambda b=blocks, f=fill: list(map(f, b)),
+                    lambda b=blocks, f=fill, p=pool: list(p.map(f, b)),
+                ],
+                repeats,
+            )
+        figures[name] = float(one / two)
+        print(
+            f"{name}: two threads {one / two:.2f} times as fast as one, {n * R / two:.3g} pairs/s, {n / two:.0f}/s"
+        )
+    return figures
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", help="dtw, levenshtein, growth, threads (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    args = parser.parse_args(argv)
+    benches = {
+        "dtw": (bench_dtw, 80, 1024),
+        "levenshtein": (bench_levenshtein, 200, 4096),
+        "growth": (bench_growth, 80, 2048),
+        "threads": (bench_threads, 1600, 1024),
+    }
+    if unknown := set(args.parts) - set(benches):
+        parser.error(f"expected parts among {', '.join(benches)}, found {', '.join(sorted(unknown))}")
+    print(describe_machine())
+    figures: dict[str, Any] = {"machine": describe_machine()}
+    for name in args.parts or benches:
+        bench, n, R = benches[name]
+        figures[name] = bench(16, 256, 1) if args.quick else bench(n, R, 7)
+    if args.output:
+        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    main()
