@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dkdist.estimators.distance import DistanceEmbedding, pairwise
+    from dkdist.estimators.distance_matrix import distance_matrix
     from dkdist.estimators.divergence import DivergenceEmbedding
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
@@ -25,6 +27,17 @@ if TYPE_CHECKING:
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.store_care import compact, verify_sets
+    from dkdist.numerics.distances.dtw import DynamicTimeWarping
+    from dkdist.numerics.distances.energy import Energy
+    from dkdist.numerics.distances.hausdorff import (
+        Chamfer,
+        DirectedModifiedHausdorff,
+        Hausdorff,
+        ModifiedHausdorff,
+    )
+    from dkdist.numerics.distances.levenshtein import Levenshtein
+    from dkdist.numerics.distances.sliced import SlicedWasserstein
+    from dkdist.numerics.distances.wasserstein import Wasserstein
     from dkdist.sets import SampleSetError, SampleSets
     from dkdist.store import (
         ArrayReader,
@@ -43,6 +56,18 @@ _HOMES = {
     "ArrayReader": "dkdist.store",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "OnePassSearch": "dkdist.estimators.search",
+    "DistanceEmbedding": "dkdist.estimators.distance",
+    "pairwise": "dkdist.estimators.distance",
+    "distance_matrix": "dkdist.estimators.distance_matrix",
+    "DynamicTimeWarping": "dkdist.numerics.distances.dtw",
+    "Levenshtein": "dkdist.numerics.distances.levenshtein",
+    "ModifiedHausdorff": "dkdist.numerics.distances.hausdorff",
+    "DirectedModifiedHausdorff": "dkdist.numerics.distances.hausdorff",
+    "Hausdorff": "dkdist.numerics.distances.hausdorff",
+    "Chamfer": "dkdist.numerics.distances.hausdorff",
+    "Energy": "dkdist.numerics.distances.energy",
+    "SlicedWasserstein": "dkdist.numerics.distances.sliced",
+    "Wasserstein": "dkdist.numerics.distances.wasserstein",
     "HistogramEmbedding": "dkdist.estimators.histogram",
     "InvariantFeatures": "dkdist.estimators.invariant",
     "L2Embedding": "dkdist.estimators.l2",
@@ -75,7 +100,13 @@ _HOMES = {
 
 __all__ = [
     "ArrayReader",
+    "Chamfer",
+    "DirectedModifiedHausdorff",
+    "DistanceEmbedding",
     "DivergenceEmbedding",
+    "DynamicTimeWarping",
+    "Energy",
+    "Hausdorff",
     "HistogramEmbedding",
     "IncrementalRidge",
     "IncrementalRidgeClassifier",
@@ -83,7 +114,9 @@ __all__ = [
     "IncrementalSGDRegressor",
     "InvariantFeatures",
     "L2Embedding",
+    "Levenshtein",
     "MeanEmbedding",
+    "ModifiedHausdorff",
     "MomentEmbedding",
     "OnePassSearch",
     "RandomFourierFeatures",
@@ -91,15 +124,19 @@ __all__ = [
     "SampleSets",
     "SetStore",
     "SetWriter",
+    "SlicedWasserstein",
     "SourceError",
     "StoreFormatError",
     "TableReader",
+    "Wasserstein",
     "compact",
+    "distance_matrix",
     "divergence_matrix",
     "import_sets",
     "load_model",
     "open_features",
     "open_sets",
+    "pairwise",
     "project_psd",
     "save_model",
     "verify_sets",

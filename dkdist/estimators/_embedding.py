@@ -18,7 +18,7 @@ from dkdist.estimators._skipping import attempt, skips, tell_skipped
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.execution.warn import warn
 from dkdist.parameters.domain import Domain
-from dkdist.parameters.embedding import EmbeddingParameters, EmbeddingSpec
+from dkdist.parameters.embedding import EmbeddingParameters, EmbeddingSpec, Selective
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
 
@@ -35,12 +35,13 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """
 
     _label: str
+    _takes_text = False
     spec_: EmbeddingSpec
 
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_)
+        sets = check_sets(X, self.n_features_in_, text=self._takes_text)
         return transform_sets(self.spec_, sets, self._label, skip=skips(self))
 
     def _look(self, sets: Sets, given: Domain | None) -> Survey:
@@ -71,7 +72,7 @@ def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -
 def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     parameters = drawn(spec)
     one = np.zeros(1, np.int64)
-    checked = attempt(partial(count_outside, spec.domain), sets, range(len(sets)), one, skip=skip)
+    checked = attempt(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
     tell_skipped(checked.bad, checked.reason, FATE)
     _tell_outside(np.concatenate(checked.results), 0)
     good, places = sets, np.arange(len(sets))
@@ -99,8 +100,14 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
 
 
 def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
-    outside = count_outside(parameters.spec.domain, sets, first)
+    outside = _check(parameters.spec, sets, first)
     return parameters.embed(sets), outside
+
+
+def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
+    if isinstance(spec, Selective):
+        spec.require(sets, first)
+    return count_outside(spec.domain, sets, first)
 
 
 def count_outside(domain: Domain | None, sets: SampleSets, first: int) -> I64:

@@ -33,9 +33,17 @@ I64 = NDArray[np.int64]
 Sets = SampleSets | SetStore
 
 
-def check_sets(X: Any, n_dims: int | None = None) -> Sets:
-    """X as `SampleSets`, or the store it is; with real-valued points of ``n_dims`` dimensions, at least one set."""
+def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False) -> Sets:
+    """X as `SampleSets`, or the store it is; with points of ``n_dims`` dimensions, at least one set.
+
+    Strings of characters are refused unless ``text`` is expected.
+    """
     sets = X if isinstance(X, SetStore) else as_sample_sets(X)
+    if sets.alphabet is not None and not text:
+        raise SampleSetError(
+            "the sets (set 0 and all others) are strings of characters, whose codes are no coordinates: embed them "
+            "with DistanceEmbedding('levenshtein')"
+        )
     if len(sets) == 0:
         raise SampleSetError("expected at least one sample set, found a collection of 0 sets")
     if n_dims is not None and sets.n_dims != n_dims:

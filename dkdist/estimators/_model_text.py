@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 Arrays = dict[str, NDArray[Any]]
 
 ESTIMATORS = {
+    "DistanceEmbedding": "dkdist.estimators.distance",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "HistogramEmbedding": "dkdist.estimators.histogram",
     "L2Embedding": "dkdist.estimators.l2",
@@ -40,6 +41,17 @@ ESTIMATORS = {
     "StandardScaler": "sklearn.preprocessing",
 }
 RECORDS = {
+    "Chamfer": "dkdist.numerics.distances.hausdorff",
+    "DirectedModifiedHausdorff": "dkdist.numerics.distances.hausdorff",
+    "DistanceSpec": "dkdist.parameters.distance",
+    "DynamicTimeWarping": "dkdist.numerics.distances.dtw",
+    "Energy": "dkdist.numerics.distances.energy",
+    "Hausdorff": "dkdist.numerics.distances.hausdorff",
+    "Levenshtein": "dkdist.numerics.distances.levenshtein",
+    "ModifiedHausdorff": "dkdist.numerics.distances.hausdorff",
+    "Omegas": "dkdist.parameters.distance",
+    "SlicedWasserstein": "dkdist.numerics.distances.sliced",
+    "Wasserstein": "dkdist.numerics.distances.wasserstein",
     "DivergenceSpec": "dkdist.parameters.divergence",
     "Domain": "dkdist.parameters.domain",
     "InvariantSpec": "dkdist.parameters.invariant",

@@ -6,7 +6,7 @@ for, the same in every process. A set's row depends on that set alone, bit for b
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,14 @@ class EmbeddingParameters(Protocol):
 
     def embed(self, sets: SampleSets) -> NDArray[np.float32]:
         """Rows of the embedding: (n_sets, m) float32."""
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """A specification that refuses some sets for reasons of its own, beside their weights and its domain."""
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
 
 
 class EmbeddingSpec(Protocol):

@@ -1,0 +1,268 @@
+"""`DistanceEmbedding`: objects to random features of any distance between them (D2KE)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind
+from dkdist.estimators._embedding import SetEmbedding
+from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
+from dkdist.estimators._params import draw_seed, one_of, settled, whole
+from dkdist.estimators._skipping import Attempt, attempt
+from dkdist.execution.arrays import cut, drawn, fill_in_memory
+from dkdist.execution.blocks import source_blocks
+from dkdist.execution.mapping import collect
+from dkdist.numerics.distance_features import column_moments, merged
+from dkdist.parameters.distance import DistanceParameters, DistanceSpec, Omegas
+from dkdist.parameters.omegas import draw_omegas
+from dkdist.parameters.pair_function import Pairwise, require_distance
+from dkdist.sets import SampleSetError, SampleSets
+from dkdist.store import SetStore
+
+ROLE = 0x4F4D4547  # keeps these random numbers apart from others of the same seed
+CHECKED = 8  # objects that a user's own function is tried on
+MEDIAN_OBJECTS = 256
+
+
+def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -> Pairwise:
+    """Make a distance of a function of two objects, for `DistanceEmbedding` and `distance_matrix`.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(a, b)`` of two (n_i, d) arrays, or of two str if the objects are strings of characters; a finite
+        number >= 0. Called once for every object and every random object, in Python: slow, so mind N times R.
+    symmetric : bool, default=True
+        Whether f(a, b) = f(b, a), which is tried out on some objects in `fit`.
+
+    Examples
+    --------
+    >>> import dkdist as dk
+    >>> length = dk.pairwise(lambda a, b: abs(len(a) - len(b)))
+    >>> dk.distance_matrix(["a", "abc"], distance=length)
+    array([[0., 2.],
+           [2., 0.]])
+    """
+    if not callable(function):
+        raise TypeError(f"pairwise expects a function of two objects; found {function!r}")
+    return Pairwise(function, bool(symmetric))
+
+
+class DistanceEmbedding(SetEmbedding):
+    """Embed sets, series or strings by their distances to R random objects: linear time, whatever the distance.
+
+    Features exp(-gamma d(x, omega_j)) / sqrt(R) of random objects omega_j; inner products of rows estimate the kernel
+    k(x, y) = E exp(-gamma (d(x, omega) + d(y, omega))), positive definite for any dissimilarity d. N x R distances
+    are computed, never N x N.
+
+    Parameters
+    ----------
+    distance : str or object
+        "dtw" (series: rows of a set in order), "levenshtein" (strings), "modified-hausdorff",
+        "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
+        "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
+        (`DynamicTimeWarping`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
+        `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``.
+    sampler : str, default="auto"
+        Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
+        contiguous piece), "element" (single points), "object" (whole objects without repetition: the
+        representative-set method). Made up: "gaussian" and "walk" (independent points, or a Gaussian random walk, with
+        the data's mean and standard deviation), "sphere" and "ball" (about the origin; radius the root mean square,
+        and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
+        first-order chain). "auto": "segment" for strings, "object" for `pairwise`, else "subsample".
+    n_components : int, default=1024
+        The number R of random objects.
+    gamma : float, list of floats or "median", default="median"
+        Of exp(-gamma d), in units of 1/d. "median": 1 over the median distance of sampled objects to the random
+        ones. 0: the distances themselves, not divided by sqrt(R). A list: features of each side by side.
+    standardize : bool, default=False
+        Whether features have mean 0 and standard deviation 1 over the sets of `fit`; costs another pass over them.
+    lengths : (int, int) or "auto", default="auto"
+        Lengths of random objects are drawn uniformly from this range, ends included. "auto": from 1 to the median
+        length of an object, but at most 64 for strings, 32 for series and 16 for sets.
+    unknown_symbols : {"raise", "differ"}, default="raise"
+        What becomes, in `transform`, of a character that no string had in `fit`: an error, or it differs from all
+        others. Codes without an alphabet (bytes, integers) that no random object has just differ.
+    on_error : {"raise", "skip"}, default="raise"
+        What becomes of a bad set: "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN,
+        with a warning.
+    random_state : int, Generator or None
+        Seed of the random objects.
+
+    Attributes
+    ----------
+    spec_ : DistanceSpec
+        What was chosen: the distance, the random objects as arrays, gammas, centre and scale.
+    gamma_ : float or list of floats
+        What was used.
+    omegas_ : SampleSets
+        The R random objects.
+    n_features_in_ : int
+        The dimension d of the points; 1 for strings.
+    skipped_ : (n_skipped,) int64 array
+        Positions of the sets that `fit` left out, sorted.
+
+    Raises
+    ------
+    SampleSetError
+        Naming the set: empty, NaN or infinite points, another number of variables, an unknown symbol, a distance of
+        yours that is negative or not finite.
+    ValueError
+        For an unknown distance or sampler, random objects longer than the data, more whole objects than there are; if
+        a function of yours is negative, not finite or not symmetric on a sample.
+
+    Notes
+    -----
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
+    depends on its object alone, bit for bit. Random objects are drawn from a sample of at most max(256, R) objects or
+    four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the paper); learners do best with standardised
+    features. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
+    Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
+
+    Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embedding (2018), Eqs. 2-4.
+
+    Examples
+    --------
+    >>> import dkdist as dk
+    >>> words = ["GATTACA", "GATTACCA", "TTTTTTT", "TTTTTATT"]
+    >>> A = dk.DistanceEmbedding("levenshtein", n_components=64, random_state=0).fit_transform(words)
+    >>> A.shape, bool(((A[0] - A[1]) ** 2).sum() < ((A[0] - A[2]) ** 2).sum())
+    ((4, 64), True)
+    """
+
+    _label = "distance_embedding"
+    _takes_text = True
+    spec_: DistanceSpec
+
+    def __init__(
+        self,
+        distance: Any,
+        sampler: str = "auto",
+        n_components: int = 1024,
+        gamma: float | Sequence[float] | str = "median",
+        standardize: bool = False,
+        lengths: tuple[int, int] | str = "auto",
+        unknown_symbols: str = "raise",
+        on_error: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.distance = distance
+        self.sampler = sampler
+        self.n_components = n_components
+        self.gamma = gamma
+        self.standardize = standardize
+        self.lengths = lengths
+        self.unknown_symbols = unknown_symbols
+        self.on_error = on_error
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
+        """Draw random objects from the sets X; one pass over the data, two if standardised. ``y`` is not used."""
+        R = whole("n_components", self.n_components)
+        unknown = one_of("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
+        gammas = _gammas(self.gamma)
+        sets, seed = check_sets(X, text=True), draw_seed(self.random_state)
+        distance = as_distance(self.distance, sets.n_dims, seed)
+        require_kind(distance, sets)
+        sampler = as_sampler(self.sampler, distance, sets)
+        found = self._look(sets, None)
+        sample = _sample(sets, found.bad, R, seed)
+        if sampler == "object" and len(sample) < R:
+            raise ValueError(
+                f"sampler='object' takes different objects, and there are {len(sample)} to choose from: found "
+                f"n_components={R}. Give at most {len(sample)}, or another sampler"
+            )
+        if isinstance(distance, Pairwise):
+            require_distance(replace(distance, alphabet=sets.alphabet), sample[:CHECKED])
+        lengths = omega_lengths(self.lengths, sampler, distance, sample)
+        self.omegas_ = draw_omegas(sampler, sample, R, lengths, [seed, ROLE])
+        raw = DistanceSpec(distance, Omegas.of(self.omegas_), (0.0,), sets.n_dims, sets.alphabet, unknown)
+        if gammas is None:
+            gammas = (_median_gamma(drawn(raw), sample[:MEDIAN_OBJECTS]),)
+        self.gamma_: float | list[float] = (
+            list(gammas) if isinstance(self.gamma, (list, tuple)) else gammas[0]
+        )
+        self.spec_ = replace(raw, gammas=gammas)
+        if self.standardize:
+            mean, scale = _column_moments(self.spec_, sets, found.bad)
+            self.spec_ = replace(self.spec_, centre=mean, scale=scale)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
+        check_is_fitted(self)
+        sets = check_sets(X, self.n_features_in_, text=True)
+        require_kind(self.spec_.distance, sets)
+        if (sets.alphabet is None) != (self.spec_.alphabet is None):
+            kinds = "strings of characters", "points or codes without an alphabet"
+            was, are = kinds if self.spec_.alphabet is not None else kinds[::-1]
+            raise SampleSetError(
+                f"the sets (set 0 and all others) are {are}, but this embedding was fitted on {was}: give the same kind"
+            )
+        return super().transform(sets)
+
+
+def _gammas(given: Any) -> tuple[float, ...] | None:
+    if isinstance(given, str):
+        one_of("gamma", given, ("median",))
+        return None
+    values = np.atleast_1d(np.asarray(given, np.float64))
+    if values.ndim != 1 or len(values) == 0 or not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError(f"gamma must be 'median', a number >= 0 or a list of them; found {given!r}")
+    return tuple(values.tolist())
+
+
+def _sample(sets: Sets, bad: NDArray[np.int64], R: int, seed: int) -> SampleSets:
+    """Random objects, not bad ones, in their order: enough for R different ones, if memory allows."""
+    good = np.setdiff1d(np.arange(len(sets)), bad)
+    mean_size = max(1, sets.n_points // len(sets))
+    count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(max(SAMPLE_SETS, R), len(good))))
+    chosen = np.sort(np.random.default_rng([seed, ROLE, 1]).permutation(good)[:count])
+    return loaded(sets[chosen], chosen)
+
+
+def loaded(sets: Sets, positions: NDArray[np.int64]) -> SampleSets:
+    """The sets in memory; an error names one that cannot be read by its position."""
+    if isinstance(sets, SampleSets):
+        return sets
+    made: Attempt[SampleSets | None] = attempt(lambda read, first: read, sets, positions, None, skip=False)
+    found = made.results[0]
+    assert found is not None
+    return found
+
+
+def _median_gamma(parameters: DistanceParameters, sample: SampleSets) -> float:
+    D = parameters.distances(sample)
+    positive = D[D > 0]
+    return settled(1 / float(np.median(positive))) if len(positive) else 1.0
+
+
+def _column_moments(spec: DistanceSpec, sets: Sets, bad: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Mean and standard deviation of every feature over the good sets, to seven digits."""
+    kept = sets if len(bad) == 0 else sets[np.setdiff1d(np.arange(len(sets)), bad)]
+    if isinstance(kept, SetStore):
+        views, bounds, read_bytes = block_views(kept, 4 * spec.n_features)
+        blocks = source_blocks([Unread(view) for view in views], bounds, read_bytes)
+        found = collect(blocks, partial(_moments, drawn(spec)), label="feature_moments")
+    else:
+        bounds = cut(kept.sizes, 4 * kept.n_dims, 4 * spec.n_features)
+        parameters, parts = drawn(spec), dict[int, tuple[int, Any, Any]]()
+
+        def fill(rows: slice) -> None:
+            parts[rows.start] = _moments(parameters, kept[rows])
+
+        fill_in_memory(fill, bounds)
+        found = [parts[start] for start in sorted(parts)]
+    n, mean, spread = reduce(merged, found)
+    return np.array([settled(m) for m in mean]), np.array([settled(s) for s in np.sqrt(spread / n)])
+
+
+def _moments(parameters: DistanceParameters, sets: Sets, extra: Any = None) -> tuple[int, Any, Any]:
+    return column_moments(parameters.embed(sets.load() if isinstance(sets, SetStore) else sets))

@@ -1,0 +1,150 @@
+"""`distance_matrix`: all pairs of objects, for nearest neighbours and kernels on precomputed distances."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.estimators._distances import as_distance, require_kind
+from dkdist.estimators._inputs import Sets, check_sets
+from dkdist.estimators._pair_tiles import Block, Cutter, tile_read_bytes
+from dkdist.estimators._params import draw_seed
+from dkdist.estimators.distance import CHECKED, loaded
+from dkdist.execution.arrays import cut
+from dkdist.execution.pairs import Pairs, Tile, fill_pairs, plan_pairs
+from dkdist.parameters.distance import Comparing, Distance
+from dkdist.parameters.pair_function import Pairwise, require_distance
+from dkdist.sets import SampleSetError, SampleSets
+
+F64 = NDArray[np.float64]
+TILE_SETS = 256  # a side: objects are made ready again in every tile
+
+
+def distance_matrix(
+    sets: Any,
+    other: Any = None,
+    distance: Any = "dtw",
+    *,
+    random_state: Any = None,
+    verbose: bool | int = False,
+) -> F64:
+    """Distances between all pairs of objects, D[i, j] = d(x_i, y_j): for small N, at the price of N^2.
+
+    For ``KNeighborsClassifier(metric="precomputed")``, and through `project_psd` for ``SVC(kernel="precomputed")``.
+    `DistanceEmbedding` learns from the same distances in linear time.
+
+    Parameters
+    ----------
+    sets : SampleSets, SetStore, list of (n_i, d) arrays or of strings, or (N, n, d) array
+        The rows.
+    other : as sets, optional
+        The columns; by default ``sets`` again, where only one of (i, j) and (j, i) is computed if the distance is
+        symmetric.
+    distance : str or object
+        As for `DistanceEmbedding`; not one with several parts.
+    random_state : int, Generator or None
+        Seed of the directions of "sliced-wasserstein"; other distances draw nothing.
+    verbose : bool or int, default=False
+        Print what the matrix will cost before it starts, and progress.
+
+    Returns
+    -------
+    (N, M) float64 array
+
+    Raises
+    ------
+    SampleSetError
+        Naming the set, for objects that cannot be compared.
+    ValueError
+        For an unknown distance, or a function of yours that is no distance on a sample.
+    MemoryError
+        If the matrix does not fit, with its size.
+
+    Examples
+    --------
+    >>> import dkdist as dk
+    >>> dk.distance_matrix(["GATTACA", "CAT"], ["TACT"], distance="levenshtein")
+    array([[4.],
+           [2.]])
+    """
+    rows = check_sets(sets, text=True)
+    columns = None if other is None else check_sets(other, rows.n_dims, text=True)
+    measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
+    if measure.n_parts != 1:
+        raise ValueError(
+            f"{type(measure).__name__} gives {measure.n_parts} numbers for a pair: take one that gives one"
+        )
+    for side in (rows, columns):
+        if side is not None:
+            require_kind(measure, side)
+    if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
+        raise SampleSetError(
+            "sets and other (set 0 and all others) are strings of different kinds: give the same"
+        )
+    if isinstance(measure, Pairwise):
+        some = loaded(rows[:CHECKED], np.arange(min(CHECKED, len(rows))))
+        require_distance(Pairwise(measure.function, measure.symmetric, rows.alphabet), some)
+    pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
+    local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
+    work = DistanceTile(measure)
+    plan = plan_pairs(
+        pairs,
+        what="distance matrix",
+        read_bytes=tile_read_bytes(pairs, rows, columns),
+        sample=(0.0, _seconds(work, rows, columns)) if verbose else None,
+        local=local,
+    )
+    with plan.announced(verbose) as progress:
+        return fill_pairs(
+            work, Cutter(rows, columns), pairs, label="distances", progress=progress, local=local
+        )
+
+
+def _bounds(sets: Sets) -> NDArray[np.int64]:
+    return cut(sets.sizes, 4 * sets.n_dims, 0, min(TILE_SETS, max(1, -(-len(sets) // 4))))
+
+
+@dataclass(frozen=True)
+class DistanceTile:
+    """Compares all pairs of a tile; sent to every worker once."""
+
+    distance: Distance
+
+    def __call__(self, tile: tuple[Block, ...]) -> Tile:
+        """The distances of a tile, and of the one opposite to it."""
+        symmetric = not isinstance(self.distance, Pairwise) or self.distance.symmetric
+        a = _read(tile[0])
+        if len(tile) == 1:
+            made = self.compare(a, a)
+            return (np.triu(made) + np.triu(made, 1).T if symmetric else made), None
+        b = _read(tile[1])
+        here = self.compare(a, b)
+        if tile[1].other:
+            return here, None
+        return here, here.T if symmetric else self.compare(b, a)
+
+    def compare(self, a: SampleSets, b: SampleSets) -> F64:
+        """(len(a), len(b)) distances."""
+        comparing = Comparing(self.distance, b.alphabet)
+        weights = None if b.weights is None else b.weights.reshape(-1)
+        out = np.empty((len(a), len(b)), np.float32)
+        comparing.fill(comparing.prepare(b.points, b.offsets, weights), a, out)
+        return out.astype(np.float64)
+
+
+def _read(block: Block) -> SampleSets:
+    return loaded(block.sets, np.arange(block.first, block.first + len(block.sets)))
+
+
+def _seconds(work: DistanceTile, rows: Sets, columns: Sets | None) -> float:
+    """Seconds a pair takes, from up to 16 objects of each side."""
+    across = rows if columns is None else columns
+    a, b = (loaded(side[:16], np.arange(min(16, len(side)))) for side in (rows, across))
+    work.compare(a, b)  # compiled code is made once, not for each pair
+    started = time.perf_counter()
+    work.compare(a, b)
+    return (time.perf_counter() - started) / (len(a) * len(b))

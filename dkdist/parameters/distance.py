@@ -1,0 +1,223 @@
+"""Parameters of distance embeddings: objects -> distances to random objects -> random features (P2).
+
+    phi_j(x) = exp(-gamma d(x, omega_j)) / sqrt(R),   or d(x, omega_j) itself for gamma = 0
+
+Several gammas have their features side by side, each divided by the root of their number too: the kernel is the mean
+of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist._strings import translation
+from dkdist._validation import SampleSetError, locate
+from dkdist.numerics.distance_features import fill_features, standardise
+from dkdist.numerics.distances.dtw import DynamicTimeWarping
+from dkdist.numerics.distances.energy import Energy
+from dkdist.numerics.distances.hausdorff import (
+    Chamfer,
+    DirectedModifiedHausdorff,
+    Hausdorff,
+    ModifiedHausdorff,
+)
+from dkdist.numerics.distances.levenshtein import Levenshtein
+from dkdist.numerics.distances.sliced import SlicedWasserstein
+from dkdist.numerics.distances.wasserstein import Wasserstein
+from dkdist.parameters.pair_function import Pairwise
+from dkdist.sets import SampleSets
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+N_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
+UNKNOWN = (
+    "\N{REPLACEMENT CHARACTER}"  # what functions of text see instead of a symbol that is not in the alphabet
+)
+ROLE = 0x44324B45  # keeps these random numbers apart from others of the same seed
+
+
+class Distance(Protocol):
+    """A distance between objects, a block of them against prepared ones at once; see `dkdist.numerics.distances`."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of an object's points matters."""
+
+    @property
+    def codes(self) -> bool:
+        """Whether objects are strings of codes; else they are sets of real-valued points."""
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether points may have weights."""
+
+    @property
+    def n_parts(self) -> int:
+        """Features for each prepared object."""
+
+    def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
+        """Objects made ready to be compared with, once."""
+
+    def fill(self, packed: Any, points: Any, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """The distances of objects to the prepared ones: ``out`` (n, R n_parts) float32."""
+
+
+def _sliced(n_dims: int, seed: int) -> Distance:
+    normal = np.random.default_rng([seed, ROLE, 1]).standard_normal((N_DIRECTIONS, n_dims))
+    return SlicedWasserstein(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+
+
+NAMED: dict[str, Callable[[int, int], Distance]] = {
+    "dtw": lambda n_dims, seed: DynamicTimeWarping(),
+    "levenshtein": lambda n_dims, seed: Levenshtein(),
+    "modified-hausdorff": lambda n_dims, seed: ModifiedHausdorff(),
+    "directed-modified-hausdorff": lambda n_dims, seed: DirectedModifiedHausdorff(),
+    "hausdorff": lambda n_dims, seed: Hausdorff(),
+    "chamfer": lambda n_dims, seed: Chamfer(),
+    "energy": lambda n_dims, seed: Energy(),
+    "sliced-wasserstein": _sliced,
+    "wasserstein": lambda n_dims, seed: Wasserstein(),
+}
+"""Distances by name, made for points of ``n_dims`` dimensions and a seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Omegas:
+    """The random objects, as plain arrays."""
+
+    points: NDArray[Any]
+    offsets: I64
+    weights: F32 | None
+
+    @classmethod
+    def of(cls, sets: SampleSets) -> Omegas:
+        """The arrays of a collection."""
+        weights = None if sets.weights is None else sets.weights.reshape(-1)
+        return cls(sets.points, sets.offsets, weights)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceSpec:
+    """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
+
+    ``alphabet`` is that of the omegas of text; ``unknown`` says whether other symbols may come ("differ": they are
+    equal to none) or not ("raise"). Features have ``centre`` subtracted and are divided by ``scale``, if there are.
+    """
+
+    distance: Distance
+    omegas: Omegas
+    gammas: tuple[float, ...]
+    n_dims: int
+    alphabet: str | None = None
+    unknown: str = "raise"
+    centre: F64 | None = None
+    scale: F64 | None = None
+    domain: None = field(default=None, repr=False)
+
+    @property
+    def n_distances(self) -> int:
+        """Distances of an object: R, or more where a distance has several parts."""
+        return len(self.omegas) * self.distance.n_parts
+
+    @property
+    def n_features(self) -> int:
+        """Length of an object's row."""
+        return self.n_distances * len(self.gammas)
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Refuse strings with symbols that are not in the alphabet, unless these may come."""
+        if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
+            return
+        known = translation(sets.alphabet, self.alphabet)[sets.points[:, 0]] >= 0
+        if not known.all():
+            row = int(np.argmin(known))
+            i, r = locate(sets.offsets, row)
+            raise SampleSetError(
+                f"symbol {r} of set {first + i} is {sets.alphabet[int(sets.points[row, 0])]!r}, which no string had in "
+                "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
+            )
+
+    def draw(self) -> DistanceParameters:
+        """The omegas made ready."""
+        return DistanceParameters(self)
+
+
+class DistanceParameters:
+    """Prepared omegas of a `DistanceSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: DistanceSpec) -> None:
+        self.spec = spec
+        self._comparing = Comparing(spec.distance, spec.alphabet)
+        self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
+
+    def __reduce__(self) -> tuple[type[DistanceParameters], tuple[DistanceSpec]]:
+        return DistanceParameters, (self.spec,)  # packed tables can be larger than what they are made of
+
+    def distances(self, sets: SampleSets) -> F32:
+        """(n_sets, n_distances) float32."""
+        out = np.empty((len(sets), self.spec.n_distances), np.float32)
+        self._comparing.fill(self._packed, sets, out)
+        return out
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, n_features) float32."""
+        D, spec = self.distances(sets), self.spec
+        if spec.gammas == (0.0,) and spec.centre is None:
+            return D
+        out = np.empty((len(sets), spec.n_features), np.float32)
+        share, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
+        for k, gamma in enumerate(spec.gammas):
+            columns = out[:, k * m : (k + 1) * m]
+            if gamma == 0:
+                columns[:] = D
+            else:
+                fill_features(D, np.float32(gamma), share, columns)
+        if spec.centre is not None and spec.scale is not None:
+            inverse = np.divide(1, spec.scale, out=np.zeros_like(spec.scale), where=spec.scale > 0)
+            standardise(out, spec.centre.astype(np.float32), inverse.astype(np.float32))
+        return out
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """A distance, and the alphabet that the prepared strings have their codes in; other symbols differ from all."""
+
+    distance: Distance
+    alphabet: str | None
+
+    def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
+        """Objects made ready to be compared with, their codes in the alphabet."""
+        return self._distance.prepare(_as_kind(self.distance, points), offsets, weights)
+
+    def fill(self, packed: Any, sets: SampleSets, out: F32) -> None:
+        """The distances of objects to prepared ones."""
+        weights = None if sets.weights is None else sets.weights.reshape(-1)
+        points = _as_kind(self.distance, self._translated(sets))
+        self._distance.fill(packed, points, sets.offsets, weights, out)
+
+    @property
+    def _distance(self) -> Distance:
+        if isinstance(self.distance, Pairwise) and self.alphabet is not None:
+            return replace(self.distance, alphabet=self.alphabet + UNKNOWN)
+        return self.distance
+
+    def _translated(self, sets: SampleSets) -> NDArray[Any]:
+        if sets.alphabet is None or self.alphabet is None or sets.alphabet == self.alphabet:
+            return sets.points
+        table = translation(sets.alphabet, self.alphabet)
+        codes = table[sets.points]
+        return np.where(codes < 0, len(self.alphabet), codes).astype(np.uint16)
+
+
+def _as_kind(distance: Distance, points: NDArray[Any]) -> NDArray[Any]:
+    return points if distance.codes or points.dtype == np.float32 else points.astype(np.float32)
