@@ -122,8 +122,8 @@ class DistanceEmbedding(SetEmbedding):
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
     depends on its object alone, bit for bit. Random objects are drawn from a sample of at most max(256, R) objects or
-    four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the paper); learners do best with standardised
-    features. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
+    four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the paper); learners do best with
+    standardised features. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
     Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
 
     Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embedding (2018), Eqs. 2-4.
@@ -182,18 +182,28 @@ class DistanceEmbedding(SetEmbedding):
         if isinstance(distance, Pairwise):
             require_distance(replace(distance, alphabet=sets.alphabet), sample[:CHECKED])
         lengths = omega_lengths(self.lengths, sampler, distance, sample)
-        self.omegas_ = draw_omegas(sampler, sample, R, lengths, [seed, ROLE])
-        raw = DistanceSpec(distance, Omegas.of(self.omegas_), (0.0,), sets.n_dims, sets.alphabet, unknown)
+        omegas = Omegas.of(draw_omegas(sampler, sample, R, lengths, [seed, ROLE]))
+        raw = DistanceSpec(distance, omegas, (0.0,), sets.n_dims, sets.alphabet, unknown)
         if gammas is None:
             gammas = (_median_gamma(drawn(raw), sample[:MEDIAN_OBJECTS]),)
-        self.gamma_: float | list[float] = (
-            list(gammas) if isinstance(self.gamma, (list, tuple)) else gammas[0]
-        )
         self.spec_ = replace(raw, gammas=gammas)
         if self.standardize:
-            mean, scale = _column_moments(self.spec_, sets, found.bad)
-            self.spec_ = replace(self.spec_, centre=mean, scale=scale)
+            centre, scale = _column_moments(self.spec_, sets, found.bad)
+            self.spec_ = replace(self.spec_, centre=centre, scale=scale)
         return self
+
+    @property
+    def omegas_(self) -> SampleSets:
+        """The R random objects."""
+        check_is_fitted(self)
+        return self.spec_.omegas.sets(self.spec_.alphabet)
+
+    @property
+    def gamma_(self) -> float | list[float]:
+        """The gamma, or list of them, that was used."""
+        check_is_fitted(self)
+        gammas = list(self.spec_.gammas)
+        return gammas if isinstance(self.gamma, (list, tuple, np.ndarray)) else gammas[0]
 
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
@@ -244,7 +254,9 @@ def _median_gamma(parameters: DistanceParameters, sample: SampleSets) -> float:
     return settled(1 / float(np.median(positive))) if len(positive) else 1.0
 
 
-def _column_moments(spec: DistanceSpec, sets: Sets, bad: NDArray[np.int64]) -> tuple[Any, Any]:
+def _column_moments(
+    spec: DistanceSpec, sets: Sets, bad: NDArray[np.int64]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of every feature over the good sets, to seven digits."""
     kept = sets if len(bad) == 0 else sets[np.setdiff1d(np.arange(len(sets)), bad)]
     if isinstance(kept, SetStore):
@@ -261,7 +273,7 @@ def _column_moments(spec: DistanceSpec, sets: Sets, bad: NDArray[np.int64]) -> t
         fill_in_memory(fill, bounds)
         found = [parts[start] for start in sorted(parts)]
     n, mean, spread = reduce(merged, found)
-    return np.array([settled(m) for m in mean]), np.array([settled(s) for s in np.sqrt(spread / n)])
+    return tuple(map(settled, mean.tolist())), tuple(map(settled, np.sqrt(spread / n).tolist()))
 
 
 def _moments(parameters: DistanceParameters, sets: Sets, extra: Any = None) -> tuple[int, Any, Any]:

@@ -102,11 +102,32 @@ class Omegas:
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         return cls(sets.points, sets.offsets, weights)
 
+    def sets(self, alphabet: str | None) -> SampleSets:
+        """The collection that they are."""
+        return SampleSets(self.points, self.offsets, self.weights, alphabet)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Omegas) and self._content == other._content
 
-@dataclass(frozen=True, eq=False)
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        weights = None if self.weights is None else self.weights.tobytes()
+        return (
+            self.points.dtype.str,
+            self.points.shape,
+            self.points.tobytes(),
+            self.offsets.tobytes(),
+            weights,
+        )
+
+
+@dataclass(frozen=True)
 class DistanceSpec:
     """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
 
@@ -120,8 +141,8 @@ class DistanceSpec:
     n_dims: int
     alphabet: str | None = None
     unknown: str = "raise"
-    centre: F64 | None = None
-    scale: F64 | None = None
+    centre: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
     domain: None = field(default=None, repr=False)
 
     @property
@@ -158,6 +179,9 @@ class DistanceParameters:
     def __init__(self, spec: DistanceSpec) -> None:
         self.spec = spec
         self._comparing = Comparing(spec.distance, spec.alphabet)
+        self._moments = (
+            None if spec.centre is None or spec.scale is None else _inverse(spec.centre, spec.scale)
+        )
         self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
 
     def __reduce__(self) -> tuple[type[DistanceParameters], tuple[DistanceSpec]]:
@@ -172,7 +196,7 @@ class DistanceParameters:
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, n_features) float32."""
         D, spec = self.distances(sets), self.spec
-        if spec.gammas == (0.0,) and spec.centre is None:
+        if spec.gammas == (0.0,) and self._moments is None:
             return D
         out = np.empty((len(sets), spec.n_features), np.float32)
         share, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
@@ -182,10 +206,17 @@ class DistanceParameters:
                 columns[:] = D
             else:
                 fill_features(D, np.float32(gamma), share, columns)
-        if spec.centre is not None and spec.scale is not None:
-            inverse = np.divide(1, spec.scale, out=np.zeros_like(spec.scale), where=spec.scale > 0)
-            standardise(out, spec.centre.astype(np.float32), inverse.astype(np.float32))
+        if self._moments is not None:
+            standardise(out, *self._moments)
         return out
+
+
+def _inverse(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
+    deviation = np.array(scale)
+    inverse = np.divide(
+        1, deviation, out=np.zeros_like(deviation), where=deviation > 0
+    )  # constant features are zero
+    return np.array(centre, np.float32), inverse.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -220,4 +251,6 @@ class Comparing:
 
 
 def _as_kind(distance: Distance, points: NDArray[Any]) -> NDArray[Any]:
-    return points if distance.codes or points.dtype == np.float32 else points.astype(np.float32)
+    """Codes where codes or text are compared, else float32."""
+    keeps = distance.codes or isinstance(distance, Pairwise)
+    return points if keeps or points.dtype == np.float32 else points.astype(np.float32)

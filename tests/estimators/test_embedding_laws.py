@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist.parameters.pair_function import Pairwise
 from dkdist.store import SetStore
 
 N_SETS = 83
@@ -23,6 +24,10 @@ N_SETS = 83
 
 def own_kappa(x, y):
     return (np.sqrt(x) - np.sqrt(y)) ** 2
+
+
+def apart(a, b):
+    return float(np.abs(a.mean(axis=0, dtype=np.float64) - b.mean(axis=0, dtype=np.float64)).sum())
 
 
 FEATURES = dk.RandomFourierFeatures(32, random_state=0)
@@ -58,6 +63,15 @@ EMBEDDINGS = {
     "mean-3": (3, dk.MomentEmbedding()),
     "covariance-5": (5, dk.MomentEmbedding(degree=2)),
     "invariant-2": (2, dk.InvariantFeatures(dk.DivergenceEmbedding(n_basis=6), FEATURES, symmetries="all")),
+    "dtw-3": (3, dk.DistanceEmbedding("dtw", n_components=12, gamma=0, lengths=(1, 9), random_state=0)),
+    "hausdorff-2": (
+        2,
+        dk.DistanceEmbedding(
+            "directed-modified-hausdorff", "ball", 20, [0.5, 1.0], True, (1, 6), random_state=0
+        ),
+    ),
+    "sliced-1": (1, dk.DistanceEmbedding("sliced-wasserstein", n_components=10, random_state=0)),
+    "own-distance-2": (2, dk.DistanceEmbedding(dk.pairwise(apart), n_components=4, random_state=0)),
     "invariant-mean-3": (
         3,
         dk.InvariantFeatures(dk.MeanEmbedding(64, method="sobol", random_state=0), axes=[0, 2]),
@@ -182,6 +196,8 @@ def test_a_row_depends_on_its_own_set(case, rows):
 
 def test_order_of_points_is_rounding_alone(case, rows):
     embedding, sets = case
+    if isinstance(embedding, dk.DistanceEmbedding) and embedding.distance == "dtw":
+        pytest.skip("series have an order")
     fitted, rng = clone(embedding).fit(sets), np.random.default_rng(0)
     shuffled = fitted.transform([x[rng.permutation(len(x))] for x in sets])
     norm = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1))
@@ -244,7 +260,8 @@ def test_pickle(case, rows):
 
 def test_a_model_file_keeps_it(case, rows, tmp_path):
     embedding, sets = case
-    if "divergence" in embedding.get_params() and callable(embedding.divergence):
+    chosen = embedding.get_params()
+    if callable(chosen.get("divergence")) or isinstance(chosen.get("distance"), Pairwise):
         pytest.skip("code is not kept in a model file")
     dk.save_model(clone(embedding).fit(sets), tmp_path / "model.npz")
     again = dk.load_model(tmp_path / "model.npz")
@@ -290,6 +307,9 @@ def test_graph_keys_name_what_is_computed(case, path):
 
 def test_a_bad_set_costs_itself_alone(case):
     embedding, sets = case
+    chosen = embedding.get_params().get("distance")
+    if chosen == "dtw" or isinstance(chosen, Pairwise):
+        pytest.skip("it takes no weights, by which a set is spoilt here")
     weights = np.ones(sets.n_points, np.float32)
     clean = dk.SampleSets(sets.points, sets.offsets, weights)
     weights = weights.copy()

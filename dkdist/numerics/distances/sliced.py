@@ -62,6 +62,13 @@ class SlicedWasserstein:
                 f"Directions are an array (L, d) with L > 0, found shape {self.directions.shape}."
             )
 
+    def __eq__(self, other: object) -> bool:
+        same_kind = isinstance(other, SlicedWasserstein) and self.p == other.p
+        return same_kind and np.array_equal(self.directions, other.directions)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.p, self.directions.shape, self.directions.tobytes()))
+
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Sorted:
         """Project and sort the omegas."""
         U = np.ascontiguousarray(self.directions, np.float64)
