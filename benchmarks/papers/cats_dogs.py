@@ -5,14 +5,15 @@
 
 triples    a grey image is 1,024 points (x, y, v), place and value of a pixel, as in the paper; training images are
            taken with their mirror images. 2,500, 5,000 and 10,000 images to train on, 2,000 to test.
-gradients  an image is its pixels (x, y, angle), weighted by the length of the gradient there; angle is the direction of
-           the edge, modulo pi, and points near one end of its range are seen at the other end too. The features of an
-           image and of its mirror image are averaged, so that both have the same.
+gradients  an image is several sets side by side (views.py): pixels (x, y, direction of the edge) weighted by the
+           length of the gradient, at two scales; pixels (x, y, slope) for the slopes right and down; and (x, y, v). The
+           features of an image and of its mirror image are averaged, so that both have the same.
 width      random features against the exact kernel on 3,000 images, by the number D of features.
 
 Ridge classifiers. Parameter, sigma and penalty of each rival are chosen once, on a quarter of 4,000 training images
 that are not mirrored (a mirror image must not tell about an image held out): 16 pairs of parameter and sigma with nine
-penalties each, with 2,000 features. Seeds order the training images and draw the features.
+penalties each, with 2,000 features (gradients: 12 pairs, 3,000 features). Seeds order the training images and draw the
+features.
 
 Data: cifar10_cats_dogs.npz in the folder DKDIST_DATA: images (12000, 32, 32) uint8, labels (0 cats, 1 dogs), is_test.
 The grey values of the classes cat and dog of CIFAR-10, https://www.cs.toronto.edu/~kriz/cifar.html; the file that was
@@ -33,15 +34,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
 from study import ALPHAS, Rival, chosen, data_file, show, spread, tune, write
+from views import edges, mirrored, slopes_down, slopes_right, values, wide_edges
 
 import dkdist as dk
 
 SHA256 = "cb263e0c2e8425c780bcbcd533c4d15f8181e68c5b80996ab48e036477c14392"
-SIDE, TUNED_ON = 32, 4000
+TUNED_ON = 4000
 BANDWIDTHS = (0.04, 0.06, 0.08, 0.12)
 SIGMAS = (0.35, 0.7, 1.4, 2.8)  # times the median distance
+SIGMAS_GRADIENTS = (0.35, 0.5, 0.7, 1.0)
 MANY = tuple(2.0 ** (k / 3 - 2) for k in range(16))
 DIVERGENCES = {
     "Hellinger": "hellinger", "Jensen-Shannon": "jensen-shannon", "total variation": "total-variation"
@@ -62,7 +64,15 @@ RIVALS = (
     ),
     Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY),
 )
-WRAP = 0.15  # of the range of angles that is seen at both ends
+VIEWS = {
+    "values": (values,),
+    "edges": (edges,),
+    "slopes": (slopes_right, slopes_down),
+    "edges and slopes": (edges, slopes_right, slopes_down),
+    "edges, slopes, values": (values, edges, wide_edges, slopes_right, slopes_down),
+}
+
+WIDTHS = {"values": (0.06, 0.35), "edges": (0.08, 0.35), "edges, slopes, values": (0.08, 0.5)}
 
 
 def images(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -77,33 +87,6 @@ def images(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return x[train], y[train], x[test], y[test]
 
 
-def mirrored(x: np.ndarray) -> np.ndarray:
-    return x[:, :, ::-1]
-
-
-def grid(x: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """(n, 1024, 3) points: place of a pixel and a value there."""
-    centres = (np.arange(SIDE, dtype="f4") + 0.5) / SIDE
-    points = np.empty((len(x), SIDE, SIDE, 3), "f4")
-    points[..., 0], points[..., 1], points[..., 2] = centres, centres[:, None], value
-    return points.reshape(len(x), -1, 3)
-
-
-def triples(x: np.ndarray) -> dk.SampleSets:
-    return dk.SampleSets(grid(x, x).reshape(-1, 3), np.arange(len(x) + 1) * SIDE**2)
-
-
-def edges(x: np.ndarray, power: float = 1.0) -> dk.SampleSets:
-    """Points (x, y, angle), weighted by a power of the gradient's length."""
-    down, right = np.gradient(gaussian_filter(x, (0, 0.5, 0.5)), axis=(1, 2))
-    weights = (np.hypot(right, down) ** power).reshape(len(x), -1) + 1e-6
-    points = grid(x, np.arctan2(down, right) / np.pi % 1)
-    shifted = [points + np.array([0, 0, k], "f4") for k in (-1, 0, 1)]
-    points, weights = np.concatenate(shifted, 1), np.tile(weights, (1, 3))
-    near = (points[..., 2] > -WRAP) & (points[..., 2] < 1 + WRAP)
-    return dk.SampleSets(points[near], np.append(0, np.cumsum(near.sum(1))), weights[near])
-
-
 def error(model: Any, X: Any, y: np.ndarray) -> float:
     return float(1 - model.score(X, y))
 
@@ -113,16 +96,16 @@ def run_triples(sizes: tuple[int, ...], tuned_on: int, n_test: int, seeds: int, 
     choices = {}
     for seed in range(seeds):
         x, y, x_test, y_test = images(seed)
-        test = triples(x_test[:n_test])
+        test = values(x_test[:n_test])
         for rival in RIVALS:
             learner, row = dk.IncrementalRidgeClassifier(random_state=seed), found[rival.name]
             if seed == 0:
-                some = triples(x[:tuned_on])
+                some = values(x[:tuned_on])
                 choices[rival.name] = tune(rival, some, y[:tuned_on], learner, min(D, 2000), seed)
                 row["chosen"] = choices[rival.name].record
             errors, start = [], time.perf_counter()
             for n in sizes:
-                both = triples(np.concatenate([x[:n], mirrored(x[:n])]))
+                both = values(np.concatenate([x[:n], mirrored(x[:n])]))
                 model = chosen(rival, choices[rival.name], learner, D, seed).fit(both, np.tile(y[:n], 2))
                 errors.append(error(model, test, y_test[:n_test]))
             row["error"].append(errors)
@@ -137,17 +120,16 @@ def run_triples(sizes: tuple[int, ...], tuned_on: int, n_test: int, seeds: int, 
     return found
 
 
-class Mirrored:
-    """Features of edges, averaged over an image and its mirror image."""
+def seen(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> np.ndarray:
+    """Rows of all views side by side."""
+    embedding = dk.DivergenceEmbedding("hellinger", bandwidth=bandwidth, domain="unit")
+    blocks = (slice(a, a + 1000) for a in range(0, len(x), 1000))
+    return np.vstack([np.hstack([embedding.fit_transform(view(x[b])) for view in views]) for b in blocks])
 
-    def __init__(self, x: np.ndarray, bandwidth: float, power: float) -> None:
-        domain = ([0, 0, -WRAP], [1, 1, 1 + WRAP])
-        self.power = power
-        self.embedding = dk.DivergenceEmbedding("hellinger", bandwidth=bandwidth, domain=domain)
-        self.embedding.fit(edges(x[:10], power))
 
-    def rows(self, x: np.ndarray) -> list[np.ndarray]:
-        return [self.embedding.transform(edges(v, self.power)) for v in (x, mirrored(x))]
+def both(x: np.ndarray, views: tuple[Any, ...], bandwidth: float) -> list[np.ndarray]:
+    """Rows of images, and of their mirror images."""
+    return [seen(v, views, bandwidth) for v in (x, mirrored(x))]
 
 
 def averaged(features: Any, rows: list[np.ndarray]) -> np.ndarray:
@@ -157,44 +139,52 @@ def averaged(features: Any, rows: list[np.ndarray]) -> np.ndarray:
     return out
 
 
+def choose_view(x: np.ndarray, y: np.ndarray, views: tuple[Any, ...], D: int) -> dict[str, float]:
+    """Bandwidth, sigma and penalty that are best on a quarter of the images, and the score there."""
+    tried = []
+    for h in (0.06, 0.08, 0.1):
+        rows = both(x, views, h)
+        median = dk.RandomFourierFeatures(2, random_state=0).fit(rows[0]).sigma_
+        for sigma in (m * median for m in SIGMAS_GRADIENTS):
+            features = dk.RandomFourierFeatures(D, sigma=sigma, random_state=0).fit(rows[0])
+            search = dk.OnePassSearch(
+                dk.IncrementalRidgeClassifier(ALPHAS), {}, 0.25, refit=False, random_state=0
+            )
+            search.fit(averaged(features, rows), y)
+            tried.append((search.best_score_, h, float(sigma), search.cv_results_["alpha"][0]))
+    return dict(zip(("held_out_score", "bandwidth", "sigma", "alpha"), max(tried), strict=True))
+
+
 def run_gradients(
     n_train: int, tuned_on: int, n_test: int, seeds: int, widths: tuple[int, ...], tuning_D: int
 ) -> dict[str, Any]:
+    """All choices of views with the least number of features, and the best on held-out images with more."""
     x, y, x_test, y_test = images(0)
-    x, y = x[:n_train], y[:n_train]
-    x_test, y_test = x_test[:n_test], y_test[:n_test]
-    tried = []
-    for power in (1.0, 1.5):
-        for h in (0.06, 0.08):
-            rows = Mirrored(x, h, power).rows(x[:tuned_on])
-            median = dk.RandomFourierFeatures(2, random_state=0).fit(rows[0]).sigma_
-            for sigma in (0.5 * median, median, 2 * median):
-                features = dk.RandomFourierFeatures(tuning_D, sigma=sigma, random_state=0).fit(rows[0])
-                learner = dk.IncrementalRidgeClassifier(ALPHAS)
-                search = dk.OnePassSearch(learner, {}, 0.25, refit=False, random_state=0)
-                search.fit(averaged(features, rows), y[:tuned_on])
-                tried.append((search.best_score_, power, h, float(sigma), search.cv_results_["alpha"][0]))
-                print("   tried", *(f"{v:.4g}" for v in tried[-1]), flush=True)
-    score, power, h, sigma, alpha = max(tried)
-    report: dict[str, Any] = {
-        "power": power,
-        "bandwidth": h,
-        "sigma": sigma,
-        "alpha": alpha,
-        "held_out_score": score,
-    }
-    maker = Mirrored(x, h, power)
-    rows, test_rows = maker.rows(x), maker.rows(x_test)
-    for D in widths:
-        errors, start = [], time.perf_counter()
-        for seed in range(seeds):
-            features = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit(rows[0])
-            learner = dk.IncrementalRidgeClassifier(alpha).fit(averaged(features, rows), y)
-            errors.append(error(learner, averaged(features, test_rows), y_test))
-        report[f"D = {D}"] = spread(errors) | {"seconds": (time.perf_counter() - start) / seeds}
-        show(f"gradients, {len(x):,} images", ["test error"], {f"D = {D:,}": [report[f"D = {D}"]]})
-    print(f"  chosen: {report}")
-    return report
+    x, y, x_test, y_test = x[:n_train], y[:n_train], x_test[:n_test], y_test[:n_test]
+    report: dict[str, Any] = {}
+    for name, views in VIEWS.items():
+        start = time.perf_counter()
+        report[name] = {"chosen": choose_view(x[:tuned_on], y[:tuned_on], views, tuning_D)}
+        report[name]["tuning_seconds"] = time.perf_counter() - start
+        print(f"  {name}: {report[name]}", flush=True)
+    best = max(report, key=lambda name: report[name]["chosen"]["held_out_score"])
+    for name, views in VIEWS.items():
+        row, choice, start = report[name], report[name]["chosen"], time.perf_counter()
+        rows, test = (both(v, views, choice["bandwidth"]) for v in (x, x_test))
+        row["embedding_seconds"] = time.perf_counter() - start
+        for D in widths if name == best else widths[:1]:
+            errors, start = [], time.perf_counter()
+            for seed in range(seeds):
+                features = dk.RandomFourierFeatures(D, sigma=choice["sigma"], random_state=seed).fit(rows[0])
+                learner = dk.IncrementalRidgeClassifier(choice["alpha"]).fit(averaged(features, rows), y)
+                errors.append(error(learner, averaged(features, test), y_test))
+                print(f"  {name}, D = {D}, seed {seed}: {errors[-1]:.4f}", flush=True)
+            row[f"D = {D}"] = spread(errors) | {"seconds": (time.perf_counter() - start) / seeds}
+    columns = [f"D = {D}" for D in widths]
+    show(f"gradients: test error, {len(x):,} images, {seeds} seed(s)", columns, {
+        name: [row.get(column, "-") for column in columns] for name, row in report.items()
+    })  # fmt: skip
+    return report | {"best": best}
 
 
 def run_width(
@@ -204,14 +194,7 @@ def run_width(
     x, y, _, _ = images(0)
     x, y, report = x[: n_train + n_test], y[: n_train + n_test], {}
     for name, (h, sigma) in choices.items():
-        if name == "triples":
-            rows = (
-                dk.DivergenceEmbedding("hellinger", bandwidth=h, domain="unit")
-                .fit_transform(triples(x))
-                .astype(float)
-            )
-        else:
-            rows = Mirrored(x, h, 1.0).rows(x)[0].astype(float)
+        rows = seen(x, VIEWS[name], h).astype(float)
         sigma *= dk.RandomFourierFeatures(2, random_state=0).fit(rows).sigma_
         square = (rows**2).sum(1)
         K = np.exp(-np.maximum(square[:, None] + square - 2 * rows @ rows.T, 0) / (2 * sigma**2))
@@ -266,9 +249,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         report["gradients"] = run_gradients(sizes[-1], tuned_on, n_test, args.seeds, widths, min(D, 3000))
         write(args.output, report)
     if "width" in parts:
-        report["width"] = run_width(
-            exact_n, min(n_test, 1000), exact_widths, {"triples": (0.06, 0.35), "gradients": (0.08, 0.35)}
-        )
+        report["width"] = run_width(exact_n, min(n_test, 1000), exact_widths, WIDTHS)
     write(args.output, report)
     return report
 

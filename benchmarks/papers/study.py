@@ -23,6 +23,10 @@ import dkdist as dk
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0)  # times the median distance between rows
 ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 3))
+STEPS = {  # where a pipeline keeps the parameters of its embedding, and sigma; without symmetries and with
+    False: ("embed__", "features__sigma"),
+    True: ("embed__embedding__", "embed__features__sigma"),
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Rival:
     parameter: str = ""
     values: tuple[Any, ...] = ()
     sigmas: tuple[float, ...] = SIGMAS
+    symmetries: str = ""  # features are averaged over these symmetries of the domain
 
     def candidates(self) -> list[dict[str, Any]]:
         return [{self.parameter: value} for value in self.values] if self.values else [{}]
@@ -62,31 +67,37 @@ class Choice:
 
 def tune(rival: Rival, sets: Any, y: Any, learner: Any, n_features: int, seed: int, **search: Any) -> Choice:
     """The best of all candidates on a quarter of the sets, which the others were trained without."""
-    grid = []
+    grid, (embedding, sigma) = [], STEPS[bool(rival.symmetries)]
     for values in rival.candidates():
         rows = rival.make(**values).fit(sets).transform(sets[:512])
         median = dk.RandomFourierFeatures(2, random_state=0).fit(rows).sigma_
         grid.append(
-            {f"embed__{k}": [v] for k, v in values.items()}
-            | {"features__sigma": [float(f"{m * median:.3g}") for m in rival.sigmas]}
+            {embedding + k: [v] for k, v in values.items()}
+            | {sigma: [float(f"{m * median:.3g}") for m in rival.sigmas]}
         )
     learner.set_params(alphas=ALPHAS)
-    model = pipeline(rival.make(), n_features, 1.0, learner, seed)
+    model = pipeline(rival, {}, n_features, 1.0, learner, seed)
     found = dk.OnePassSearch(model, grid, 0.25, refit=False, random_state=seed, **search).fit(sets, y)
     best, tried = found.best_params_, len(found.cv_results_["params"]) * len(ALPHAS)
-    embedding = {k.removeprefix("embed__"): v for k, v in best.items() if k.startswith("embed__")}
+    values = {k.removeprefix(embedding): v for k, v in best.items() if k != sigma}
     alpha = found.cv_results_["alpha"][found.best_index_]
-    return Choice(embedding, best["features__sigma"], alpha, found.best_score_, tried)
+    return Choice(values, best[sigma], alpha, found.best_score_, tried)
 
 
 def chosen(rival: Rival, choice: Choice, learner: Any, n_features: int, seed: int) -> Pipeline:
     """The pipeline of a choice, not fitted."""
     learner.set_params(alphas=choice.alpha)
-    return pipeline(rival.make(**choice.embedding), n_features, choice.sigma, learner, seed)
+    return pipeline(rival, choice.embedding, n_features, choice.sigma, learner, seed)
 
 
-def pipeline(embedding: Any, n_features: int, sigma: float, learner: Any, seed: int) -> Pipeline:
+def pipeline(
+    rival: Rival, values: Mapping[str, Any], n_features: int, sigma: float, learner: Any, seed: int
+) -> Pipeline:
+    embedding = rival.make(**values)
     features = dk.RandomFourierFeatures(n_features, sigma=sigma, random_state=seed)
+    if rival.symmetries:
+        averaged = dk.InvariantFeatures(embedding, features, rival.symmetries)
+        return Pipeline([("embed", averaged), ("learn", learner)])
     return Pipeline([("embed", embedding), ("features", features), ("learn", learner)])
 
 
