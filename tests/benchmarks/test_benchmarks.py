@@ -38,14 +38,13 @@ def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
     assert figures["gain"]["searched"] < 2.9  # a constant
 
 
-def test_distances_of_sets_agree_with_their_peers(tmp_path: Path) -> None:
-    rows = run("set_distances.py", output=tmp_path / "sets.json")["distances"]
+def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
+    found = run("distances.py", output=tmp_path / "distances.json")
+    assert all(rate > 0 for rate in found["embeddings"].values())
+    rows = found["sets"]["distances"]
     assert {("modified Hausdorff", d) for d in (2, 3, 128)} < {(row["name"], row["d"]) for row in rows}
     assert all(row["error"] < 1e-6 and row["ratio"] > 0 and row["threads_ratio"] > 0 for row in rows)
-
-
-def test_distances_of_sequences_agree_with_other_libraries(tmp_path: Path) -> None:
-    figures = run("sequence_distances.py", output=tmp_path / "distances.json")
+    figures = found["sequences"]
     rows = figures["dtw"] + figures["levenshtein"]
     assert all(row["pairs_per_s"] > 0 for row in rows)
     beside = [row for row in rows if row["rival"]]  # those that are installed

@@ -1,0 +1,89 @@
+"""Everything about the speed of distances, in one run.
+
+    python benchmarks/distances.py [--quick] [--output distances.json]
+
+Series and strings (sequence_distances.py) and sets (set_distances.py) beside other libraries, on one thread and two;
+then whole embeddings, as users call them, on all cores: objects a second for strings of 60 symbols at R = 4,096 random
+objects, for two numbers of strings, and for series and sets.
+
+Peers are aeon, dtaidistance, rapidfuzz, SciPy and POT (pip install 'dkdist[peers]'); those that are not installed are
+skipped by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sequence_distances
+import set_distances
+
+import dkdist as dk
+
+
+def rate(embedding: dk.DistanceEmbedding, sets: dk.SampleSets, repeats: int) -> float:
+    """Objects a second of `transform`, the median of some runs."""
+    embedding.fit(sets[:500]).transform(sets[:100])
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        embedding.transform(sets)
+        seconds.append(time.perf_counter() - start)
+    return len(sets) / float(np.median(seconds))
+
+
+def embeddings(quick: bool) -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    n, R, repeats = (400, 64, 1) if quick else (20_000, 4096, 5)
+
+    def strings(n: int) -> dk.SampleSets:
+        return dk.SampleSets(rng.integers(0, 4, (60 * n, 1)).astype(np.uint8), 60 * np.arange(n + 1))
+
+    def points(n: int, size: int, d: int) -> dk.SampleSets:
+        return dk.SampleSets(rng.standard_normal((size * n, d)), size * np.arange(n + 1))
+
+    cases = {
+        f"levenshtein, omegas of 2..20, N = {n:,}": ("levenshtein", strings(n), (2, 20)),
+        f"levenshtein, omegas of 2..20, N = {n // 4:,}": ("levenshtein", strings(n // 4), (2, 20)),
+        f"levenshtein, omegas of 2..60, N = {n:,}": ("levenshtein", strings(n), (2, 60)),
+        "dtw, 60 points of 3 variables, omegas of 2..20": ("dtw", points(n // 40, 60, 3), (2, 20)),
+        "modified Hausdorff, 30 points in 2-D, omegas of 1..16": (
+            "modified-hausdorff",
+            points(n // 10, 30, 2),
+            (1, 16),
+        ),
+        "energy, 30 points in 2-D, omegas of 1..16": ("energy", points(n // 10, 30, 2), (1, 16)),
+    }
+    found = {}
+    print(f"embeddings on all cores, R = {R:,}: objects a second, and pairs")
+    for name, (distance, sets, lengths) in cases.items():
+        embedding = dk.DistanceEmbedding(distance, n_components=R, lengths=lengths, random_state=0)
+        found[name] = rate(embedding, sets, repeats)
+        print(f"  {name:<56}{found[name]:>10,.0f}{found[name] * R:>16,.0f}", flush=True)
+    return found
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    args = parser.parse_args(argv)
+    quick = ["--quick"] if args.quick else []
+    figures = {
+        "sequences": sequence_distances.main(quick),
+        "sets": set_distances.main(quick),
+        "embeddings": embeddings(args.quick),
+    }
+    if args.output:
+        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    main()
