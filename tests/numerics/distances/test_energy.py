@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import energy_distance
 
 from dkdist.numerics.distances.energy import Energy
-from tests.numerics.distances.set_laws import (
+from numerics.distances.set_laws import (
     SEEDS,
     assert_same_bits,
     collection,

@@ -13,7 +13,7 @@ from dkdist.numerics.distances.hausdorff import (
     Hausdorff,
     ModifiedHausdorff,
 )
-from tests.numerics.distances.set_laws import (
+from numerics.distances.set_laws import (
     SEEDS,
     assert_same_bits,
     collection,

@@ -8,7 +8,7 @@ from hypothesis import given
 from scipy.stats import wasserstein_distance
 
 from dkdist.numerics.distances.sliced import SlicedWasserstein
-from tests.numerics.distances.set_laws import (
+from numerics.distances.set_laws import (
     SEEDS,
     assert_same_bits,
     collection,

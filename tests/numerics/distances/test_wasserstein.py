@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
 from dkdist.numerics.distances.wasserstein import Wasserstein
-from tests.numerics.distances.set_laws import (
+from numerics.distances.set_laws import (
     assert_same_bits,
     collection,
     expected,
