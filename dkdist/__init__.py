@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
     from dkdist.estimators.moments import MomentEmbedding
+    from dkdist.estimators.nearest import NearestSets
     from dkdist.estimators.pairwise import divergence_matrix
     from dkdist.estimators.psd import project_psd
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
@@ -69,6 +70,7 @@ _HOMES = {
     "SlicedWasserstein": "dkdist.numerics.distances.sliced",
     "Wasserstein": "dkdist.numerics.distances.wasserstein",
     "HistogramEmbedding": "dkdist.estimators.histogram",
+    "NearestSets": "dkdist.estimators.nearest",
     "InvariantFeatures": "dkdist.estimators.invariant",
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
@@ -118,6 +120,7 @@ __all__ = [
     "MeanEmbedding",
     "ModifiedHausdorff",
     "MomentEmbedding",
+    "NearestSets",
     "OnePassSearch",
     "RandomFourierFeatures",
     "SampleSetError",

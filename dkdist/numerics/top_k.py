@@ -1,0 +1,80 @@
+"""The k nearest rows of a block, exactly: products find candidates, differences decide.
+
+    |q - x|^2 = |q|^2 + |x|^2 - 2 q x
+
+A product in float32 is fast and has errors of 1e-7 |q| |x|, so a few candidates more than k are kept by it, and their
+distances are taken again from differences, in float64. Rows come by in tiles that stay in the cache; each query keeps
+a sorted list, which almost no row gets into after the first tiles, so that the cost is that of the product.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+QUERIES, ROWS = 256, 4096  # of a tile of the product
+SPARE = 8  # candidates more than neighbours
+
+
+def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64]:
+    """(squared distances, positions) of the k nearest rows of X (n, D) to each of ``queries`` (m, D), nearest first.
+
+    Positions count from ``first``; equal distances keep the order of the rows. With fewer than k rows, the last ones
+    are at distance inf and position -1.
+    """
+    centre = X.mean(axis=0, dtype=np.float64).astype(np.float32)  # shorter vectors have smaller errors
+    kept, centred = min(k + SPARE, len(X)), X - centre
+    squares = np.einsum("ij,ij->i", centred, centred)
+    distances, places = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, np.int64)
+    for start in range(0, len(queries), QUERIES):
+        tile = queries[start : start + QUERIES] - centre
+        best = np.full((len(tile), kept), np.inf, np.float32)
+        which = np.full((len(tile), kept), -1, np.int64)
+        for a in range(0, len(X), ROWS):
+            keep_nearest(tile @ centred[a : a + ROWS].T, squares[a : a + ROWS], a, best, which)
+        n = min(k, kept)
+        found, order = _exact(X, queries[start : start + QUERIES], which, n)
+        distances[start : start + QUERIES, :n], places[start : start + QUERIES, :n] = found, order + first
+    return distances, places
+
+
+def _exact(X: F32, queries: F32, which: I64, k: int) -> tuple[F64, I64]:
+    """The k nearest of some candidates by differences."""
+    which = np.sort(which, axis=1)
+    apart = np.empty(which.shape)
+    for i, q in enumerate(queries):
+        difference = X[which[i]].astype(np.float64) - q
+        apart[i] = np.einsum("ij,ij->i", difference, difference)
+    order = np.argsort(apart, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(apart, order, 1), np.take_along_axis(which, order, 1)
+
+
+@njit(nogil=True, cache=True)
+def keep_nearest(products, squares, first, best, which):  # type: ignore[no-untyped-def]
+    """Put rows whose |x|^2 - 2 q x is among the least of a query so far into its sorted list."""
+    kept = best.shape[1]
+    for i in range(len(products)):
+        row, values, places = products[i], best[i], which[i]
+        worst = values[kept - 1]
+        for j in range(len(row)):
+            value = squares[j] - row[j] - row[j]
+            if value < worst:
+                at = kept - 1
+                while at > 0 and values[at - 1] > value:
+                    values[at], places[at] = values[at - 1], places[at - 1]
+                    at -= 1
+                values[at], places[at] = value, first + j
+                worst = values[kept - 1]
+
+
+def merged_nearest(parts: list[tuple[F64, I64]], k: int) -> tuple[F64, I64]:
+    """The k nearest of several blocks' nearest, given in the order of the blocks."""
+    distances = np.concatenate([d for d, _ in parts], axis=1)
+    places = np.concatenate([p for _, p in parts], axis=1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, order, 1), np.take_along_axis(places, order, 1)
