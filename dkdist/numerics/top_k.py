@@ -38,20 +38,27 @@ def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64
         for a in range(0, len(X), ROWS):
             keep_nearest(tile @ centred[a : a + ROWS].T, squares[a : a + ROWS], a, best, which)
         n = min(k, kept)
-        found, order = _exact(X, queries[start : start + QUERIES], which, n)
-        distances[start : start + QUERIES, :n], places[start : start + QUERIES, :n] = found, order + first
+        which = np.sort(which, axis=1)
+        apart = exact_squares(X, queries[start : start + QUERIES], which)
+        order = np.argsort(apart, axis=1, kind="stable")[:, :n]
+        distances[start : start + QUERIES, :n] = np.take_along_axis(apart, order, 1)
+        places[start : start + QUERIES, :n] = np.take_along_axis(which, order, 1) + first
     return distances, places
 
 
-def _exact(X: F32, queries: F32, which: I64, k: int) -> tuple[F64, I64]:
-    """The k nearest of some candidates by differences."""
-    which = np.sort(which, axis=1)
-    apart = np.empty(which.shape)
-    for i, q in enumerate(queries):
-        difference = X[which[i]].astype(np.float64) - q
-        apart[i] = np.einsum("ij,ij->i", difference, difference)
-    order = np.argsort(apart, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(apart, order, 1), np.take_along_axis(which, order, 1)
+@njit(nogil=True, cache=True)
+def exact_squares(X, queries, which):  # type: ignore[no-untyped-def]
+    """Squared distances of each query to some rows, by differences in float64."""
+    out = np.empty(which.shape)
+    for i in range(len(queries)):
+        q = queries[i]
+        for c in range(which.shape[1]):
+            x, total = X[which[i, c]], 0.0
+            for j in range(len(q)):
+                difference = np.float64(x[j]) - np.float64(q[j])
+                total += difference * difference
+            out[i, c] = total
+    return out
 
 
 @njit(nogil=True, cache=True)
