@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.invariant import InvariantFeatures
+    from dkdist.estimators.kernel_distance import kernel_distance
     from dkdist.estimators.l2 import L2Embedding
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
+    from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
     from dkdist.sets import SampleSetError, SampleSets
     from dkdist.store import (
@@ -41,6 +43,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ArrayReader": "dkdist.store",
+    "Curve": "dkdist.estimators.shapes",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "OnePassSearch": "dkdist.estimators.search",
     "HistogramEmbedding": "dkdist.estimators.histogram",
@@ -59,10 +62,12 @@ _HOMES = {
     "SetWriter": "dkdist.store",
     "SourceError": "dkdist.store",
     "StoreFormatError": "dkdist.store",
+    "Surface": "dkdist.estimators.shapes",
     "TableReader": "dkdist.store",
     "compact": "dkdist.estimators.store_care",
     "divergence_matrix": "dkdist.estimators.pairwise",
     "import_sets": "dkdist.estimators.importing",
+    "kernel_distance": "dkdist.estimators.kernel_distance",
     "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
@@ -75,6 +80,7 @@ _HOMES = {
 
 __all__ = [
     "ArrayReader",
+    "Curve",
     "DivergenceEmbedding",
     "HistogramEmbedding",
     "IncrementalRidge",
@@ -93,10 +99,12 @@ __all__ = [
     "SetWriter",
     "SourceError",
     "StoreFormatError",
+    "Surface",
     "TableReader",
     "compact",
     "divergence_matrix",
     "import_sets",
+    "kernel_distance",
     "load_model",
     "open_features",
     "open_sets",
