@@ -45,9 +45,9 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     d, other = (p.shape[1] for p in points)
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
-    x, z = np.concatenate(points), np.concatenate([channels[0], -channels[1]])
+    x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
     middle = x.min(axis=0) / 2 + x.max(axis=0) / 2
-    return Pair(x - middle, z, len(points[0]), isinstance(P, Shape), middle)
+    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle)
 
 
 def points_of(name: str, points: ArrayLike) -> F64:

