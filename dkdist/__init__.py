@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.invariant import InvariantFeatures
+    from dkdist.estimators.kernel_distance import kernel_distance
     from dkdist.estimators.l2 import L2Embedding
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
+    from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
     from dkdist.numerics.distances.dtw import DynamicTimeWarping
     from dkdist.numerics.distances.energy import Energy
@@ -55,6 +57,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ArrayReader": "dkdist.store",
+    "Curve": "dkdist.estimators.shapes",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "OnePassSearch": "dkdist.estimators.search",
     "DistanceEmbedding": "dkdist.estimators.distance",
@@ -86,10 +89,12 @@ _HOMES = {
     "SetWriter": "dkdist.store",
     "SourceError": "dkdist.store",
     "StoreFormatError": "dkdist.store",
+    "Surface": "dkdist.estimators.shapes",
     "TableReader": "dkdist.store",
     "compact": "dkdist.estimators.store_care",
     "divergence_matrix": "dkdist.estimators.pairwise",
     "import_sets": "dkdist.estimators.importing",
+    "kernel_distance": "dkdist.estimators.kernel_distance",
     "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
@@ -103,6 +108,7 @@ _HOMES = {
 __all__ = [
     "ArrayReader",
     "Chamfer",
+    "Curve",
     "DirectedModifiedHausdorff",
     "DistanceEmbedding",
     "DivergenceEmbedding",
@@ -130,12 +136,14 @@ __all__ = [
     "SlicedWasserstein",
     "SourceError",
     "StoreFormatError",
+    "Surface",
     "TableReader",
     "Wasserstein",
     "compact",
     "distance_matrix",
     "divergence_matrix",
     "import_sets",
+    "kernel_distance",
     "load_model",
     "open_features",
     "open_sets",

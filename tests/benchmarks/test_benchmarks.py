@@ -54,6 +54,15 @@ def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
         assert figures["threads"][name] > 0
 
 
+def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
+    figures = run("kernel.py", output=tmp_path / "kernel.json")
+    assert [row["d"] for row in figures["exact"]] == [2, 3, 10]
+    assert all(row["error"] < 1e-12 and row["ratio"] > 0 for row in figures["exact"])
+    assert len(figures["fourier"]) == 9
+    assert all(row["error"] <= row["eps"] and row["ratio"] > 0 for row in figures["fourier"])
+    assert all(row["tree"] > 0 for row in figures["growth"])
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99

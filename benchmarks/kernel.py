@@ -1,0 +1,139 @@
+"""The kernel distance of two point sets: exact beside scikit-learn, the Fourier grid beside exact, and growth.
+
+    python benchmarks/kernel.py [--quick] [--output kernel.json]
+
+Two uniform samples in the cube of diameter 1, the second one bent, n points each, on one thread; alternately in one
+run, medians. scikit-learn adds three matrices of `rbf_kernel`, in blocks of 1,000 rows, so that memory is no limit. The
+errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import describe_machine
+from sklearn.metrics.pairwise import rbf_kernel
+from threadpoolctl import threadpool_limits
+
+import dkdist as dk
+
+EPS = 1e-4
+ROWS = 1000
+
+
+def make_points(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(d)
+    return rng.random((n, d)) / np.sqrt(d), rng.random((n, d)) ** 1.2 / np.sqrt(d)
+
+
+def by_scikit_learn(P: np.ndarray, Q: np.ndarray, sigma: float) -> float:
+    def mean(x: np.ndarray, y: np.ndarray) -> float:
+        blocks = [rbf_kernel(x[i : i + ROWS], y, 0.5 / sigma**2).sum() for i in range(0, len(x), ROWS)]
+        return sum(blocks) / len(x) / len(y)
+
+    return mean(P, P) + mean(Q, Q) - 2 * mean(P, Q)
+
+
+def alternately(calls: list[Callable[[], float]], repeats: int) -> tuple[np.ndarray, list[float]]:
+    """(seconds (repeats, calls), the last values)."""
+    seconds = np.zeros((repeats, len(calls)))
+    values = [0.0] * len(calls)
+    for r in range(repeats):
+        for k, call in enumerate(calls):
+            start = time.perf_counter()
+            values[k] = call()
+            seconds[r, k] = time.perf_counter() - start
+    return seconds, values
+
+
+def distance(P: np.ndarray, Q: np.ndarray, sigma: float, method: str) -> Callable[[], float]:
+    return lambda: dk.kernel_distance(P, Q, sigma=sigma, squared=True, method=method, eps=EPS)
+
+
+def exact_rows(quick: bool) -> list[dict[str, Any]]:
+    n, repeats = (300, 2) if quick else (10_000, 5)
+    rows = []
+    print("  exact      d        n   seconds  scikit-learn   ratio  difference")
+    for d in (2, 3, 10):
+        P, Q = make_points(n, d)
+        calls = [distance(P, Q, 0.3, "exact"), lambda P=P, Q=Q: by_scikit_learn(P, Q, 0.3)]
+        alternately(calls, 1)
+        seconds, (ours, theirs) = alternately(calls, repeats)
+        row = {
+            "d": d, "n": n, "seconds": float(np.median(seconds[:, 0])), "peer_seconds": float(np.median(seconds[:, 1])),
+            "ratio": float(np.median(seconds[:, 1] / seconds[:, 0])), "error": abs(ours - theirs),
+        }  # fmt: skip
+        rows.append(row)
+        print(
+            f"  {'':<8} {d:>3} {n:>8,} {row['seconds']:>9.4f} {row['peer_seconds']:>13.3f} {row['ratio']:>7.1f}"
+            f" {row['error']:>11.1e}"
+        )
+    return rows
+
+
+def fourier_rows(quick: bool) -> list[dict[str, Any]]:
+    n, repeats = (1000, 1) if quick else (100_000, 5)
+    rows = []
+    print(f"  fourier    d        n  sigma   seconds    exact   ratio     error  (eps {EPS:.0e})")
+    for d in (1, 2, 3):
+        P, Q = make_points(n, d)
+        for sigma in (0.02, 0.1, 0.5):
+            fast, exact = distance(P, Q, sigma, "fourier"), distance(P, Q, sigma, "exact")
+            alternately([fast], 1)
+            seconds, (found,) = alternately([fast], repeats)
+            slow, (right,) = alternately([exact], 1)
+            row = {
+                "d": d, "n": n, "sigma": sigma,
+                "seconds": float(np.median(seconds)), "exact_seconds": float(slow[0, 0]),
+                "ratio": float(slow[0, 0] / np.median(seconds)), "error": abs(found - right), "eps": EPS,
+            }  # fmt: skip
+            rows.append(row)
+            print(
+                f"  {'':<8} {d:>3} {n:>8,} {sigma:>6} {row['seconds']:>9.4f} {row['exact_seconds']:>8.2f}"
+                f" {row['ratio']:>7.0f} {row['error']:>9.1e}"
+            )
+    return rows
+
+
+def growth_rows(quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    print("  growth (d = 3, sigma .1)      n   exact   fourier      tree")
+    for n in (300, 600) if quick else (1_000, 10_000, 100_000, 1_000_000):
+        P, Q = make_points(n, 3)
+        row: dict[str, Any] = {"n": n}
+        for method, most in (("exact", 20_000), ("fourier", 1_000_000), ("tree", 20_000)):
+            if n <= most:
+                row[method] = float(alternately([distance(P, Q, 0.1, method)], 1)[0][0, 0])
+        rows.append(row)
+        print(f"  {n:>28,}" + "".join(f" {row.get(m, np.nan):>8.3f}" for m in ("exact", "fourier", "tree")))
+    return rows
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    args = parser.parse_args(argv)
+    print(describe_machine())
+    with threadpool_limits(1):
+        figures = {
+            "machine": describe_machine(),
+            "exact": exact_rows(args.quick),
+            "fourier": fourier_rows(args.quick),
+            "growth": growth_rows(args.quick),
+        }
+    if args.output:
+        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    return figures
+
+
+if __name__ == "__main__":
+    main()

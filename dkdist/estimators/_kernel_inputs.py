@@ -1,0 +1,141 @@
+"""What kernel distances are given: point sets or shapes, weights and a bandwidth, checked by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dkdist.estimators._params import one_of, positive
+from dkdist.estimators.shapes import Shape, Surface, is_mesh
+from dkdist.numerics.bandwidth import median_distance
+
+F64 = NDArray[np.float64]
+
+SAMPLE = 512  # points of each set that the median distance is taken of
+FARTHEST = 1e100  # of the width of the points over the bandwidth
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Points of P (n, d), then of Q, from their common middle, with signed channels (n + m, C): those of Q negative."""
+
+    x: F64
+    z: F64
+    n: int
+    shapes: bool
+    middle: F64
+
+    @property
+    def widths(self) -> F64:
+        """Sides of the box that all points lie in."""
+        return np.asarray(self.x.max(axis=0) - self.x.min(axis=0))
+
+
+def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
+    """Two point sets with their weights, or two shapes."""
+    P, Q = (Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value for value in (P, Q))
+    if isinstance(P, Shape) or isinstance(Q, Shape):
+        points, channels = _two_shapes(P, Q, weights)
+    else:
+        points = points_of("P", P), points_of("Q", Q)
+        channels = _two_weights(weights, points)
+    d, other = (p.shape[1] for p in points)
+    if d != other:
+        raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
+    x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
+    middle = x.min(axis=0) / 2 + x.max(axis=0) / 2
+    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle)
+
+
+def points_of(name: str, points: ArrayLike) -> F64:
+    """A set of points as (n, d) float64."""
+    try:
+        array = np.asarray(points)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
+    if array.dtype.kind not in "fiub" or array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be points (n, d) of real numbers with n, d >= 1, a Curve or a Surface; found "
+            f"{array.dtype} of shape {array.shape}. Use x[:, None] for one dimension"
+        )
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        i = int(np.argmin(finite))
+        raise ValueError(f"point {i} of {name} is {array[i].tolist()}: every value must be finite")
+    return array.astype(np.float64)
+
+
+def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:
+    given = (None, None) if weights is None else weights
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
+    w_P, w_Q = (_weights(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
+    return w_P, w_Q
+
+
+def _weights(name: str, weights: ArrayLike | None, points: F64) -> F64:
+    """(n, 1) weights as they are given, or equal ones that sum to one."""
+    if weights is None:
+        return np.full((len(points), 1), 1 / len(points))
+    array = np.asarray(weights)
+    if array.dtype.kind not in "fiub" or array.shape != (len(points),):
+        raise ValueError(
+            f"the weights of {name} must be {len(points)} real numbers, one a point; found {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    if not np.isfinite(array).all():
+        i = int(np.argmin(np.isfinite(array)))
+        raise ValueError(f"weight {i} of {name} is {array[i]}: every weight must be finite")
+    return array.astype(np.float64)[:, None]
+
+
+def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
+    kinds = [type(value).__name__ for value in (P, Q)]
+    if not isinstance(P, Shape) or not isinstance(Q, Shape) or type(P) is not type(Q):
+        raise ValueError(
+            f"P and Q must both be point sets, curves or surfaces; found {kinds[0]} and {kinds[1]}"
+        )
+    if P.varifold != Q.varifold:
+        raise ValueError("one shape is a varifold and the other a current: make both with the same varifold=")
+    if weights is not None:
+        raise ValueError("weights are for point sets: those of shapes are their lengths or areas")
+    return (P.points, Q.points), (P.channels, Q.channels)
+
+
+def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
+    """The standard deviation sigma of exactly one of three forms; "median" for that of the points."""
+    given = {
+        name: value for name, value in (("sigma", sigma), ("h", h), ("gamma", gamma)) if value is not None
+    }
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise ValueError(
+            "give exactly one bandwidth: sigma for exp(-r^2 / (2 sigma^2)), h for exp(-r^2 / h), or gamma for "
+            f"exp(-gamma r^2); found {found}"
+        )
+    name, value = next(iter(given.items()))
+    if name != "sigma" and kernel != "gaussian":
+        raise ValueError(f"{name} is a bandwidth of kernel='gaussian': give sigma for kernel={kernel!r}")
+    if isinstance(value, str):
+        one_of(name, value, ("median",) if name == "sigma" else ())
+        result = _median(pair)
+    else:
+        number = positive(name, value)
+        result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
+    width = float(pair.widths.max())
+    if not width <= FARTHEST * result:
+        raise ValueError(
+            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {result:.3g}: check the units"
+        )
+    return float(result)
+
+
+def _median(pair: Pair) -> float:
+    parts = [part[:: -(-len(part) // SAMPLE)] for part in (pair.x[: pair.n], pair.x[pair.n :])]
+    sigma = median_distance(np.concatenate(parts))
+    if sigma == 0:
+        raise ValueError("sigma='median' needs points that differ, but all are equal: give sigma a number")
+    return sigma

@@ -1,0 +1,166 @@
+"""How a kernel energy is computed: methods by name, what each of them refuses, and the choice of "auto"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.estimators._params import draw_seed
+from dkdist.numerics.fourier_grid import MOST_DIMS
+from dkdist.numerics.kernel_exact import energy, scaled
+from dkdist.numerics.kernel_fourier import MOST_NUMBERS, FourierPlan, fourier_energy, fourier_plan, mass
+from dkdist.numerics.kernel_random import random_energies
+from dkdist.numerics.kernel_taylor import n_terms, taylor_energy, taylor_order
+from dkdist.numerics.kernel_trees import LEAF, box_tree, separated_energy, tree_energy
+from dkdist.parameters.mean import DRAWS
+
+F64 = NDArray[np.float64]
+
+METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
+SMALL = 2000  # points up to which all pairs take some 2 ms
+PAIR_NS = 1.0  # of a core, as measured
+FIND_NS = 1e7  # to search for a grid
+MOST_TERMS = 20_000
+REPLICATES = 16
+MOST_FREQUENCIES = 2**18
+SOBOL_DIMS = 16
+ROLE = 0x4B444953  # keeps these random numbers apart from others of the same seed
+
+
+@dataclass(frozen=True)
+class Task:
+    """An energy to be found: points (n, d) about the origin, weights (n, C), bandwidth, error allowed, seed."""
+
+    x: F64
+    z: F64
+    sigma: float
+    eps: float
+    kernel: str
+    seed: int
+
+    @property
+    def widths(self) -> F64:
+        """Sides of the box of the points."""
+        return np.asarray(self.x.max(axis=0) - self.x.min(axis=0))
+
+    @property
+    def share(self) -> float:
+        """The error of k that eps allows."""
+        return self.eps / max(mass(self.z) ** 2, 1e-300)
+
+
+def find(task: Task, method: str) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j> by a method of `METHODS`."""
+    if method == "auto":
+        return _automatic(task)()
+    if task.kernel != "gaussian" and method != "exact":
+        raise ValueError(
+            f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}"
+        )
+    return BY_NAME[method](task)
+
+
+def _automatic(task: Task) -> Callable[[], float]:
+    """The rule that `kernel_distance` documents: never random, never more than eps off."""
+    exact, (n, d) = partial(_exact, task), task.x.shape
+    if task.kernel != "gaussian" or n <= SMALL:
+        return exact
+    if d > MOST_DIMS:
+        order, error = _order(task)
+        few = error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
+        return partial(_taylor, task) if few else exact
+    plan = _plan(task)
+    if plan is None:
+        return exact
+    if plan.n_modes * task.z.shape[1] > MOST_NUMBERS:
+        return partial(_tree, task)
+    cheap = FIND_NS + n * plan.cost + plan.n_modes < PAIR_NS * n**2 / 2
+    return partial(fourier_energy, task.x, task.z, task.sigma, plan) if cheap else exact
+
+
+def _exact(task: Task) -> float:
+    return energy(scaled(task.x, task.sigma, task.kernel), task.z, task.kernel)
+
+
+def _plan(task: Task) -> FourierPlan | None:
+    return fourier_plan(task.widths, task.sigma, task.eps, mass(task.z))
+
+
+def _fourier(task: Task) -> float:
+    d, C = task.x.shape[1], task.z.shape[1]
+    if d > MOST_DIMS:
+        raise ValueError(
+            f"method='fourier' is for up to {MOST_DIMS} dimensions; found {d}: use 'exact', 'taylor' or 'rff'"
+        )
+    plan = _plan(task)
+    if plan is None:
+        raise ValueError(
+            f"method='fourier' cannot certify an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
+            "the total weight: use 'exact', or a larger eps"
+        )
+    if plan.n_modes * C > MOST_NUMBERS:
+        raise ValueError(
+            f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
+            "bandwidth: use 'tree' or 'exact', or a larger bandwidth"
+        )
+    return fourier_energy(task.x, task.z, task.sigma, plan)
+
+
+def _order(task: Task) -> tuple[int, float]:
+    centre = (task.x.min(axis=0) + task.x.max(axis=0)) / 2
+    delta = float(np.sqrt(((task.x - centre) ** 2).sum(axis=1).max())) / task.sigma
+    return taylor_order(delta, task.share)
+
+
+def _taylor(task: Task) -> float:
+    order, error = _order(task)
+    d = task.x.shape[1]
+    if error > task.share or n_terms(d, order) > MOST_TERMS:
+        more = ">= " if error > task.share else ""
+        raise ValueError(
+            f"method='taylor' would need order {more}{order}, {more}{float(n_terms(d, order)):.3g} terms (at most "
+            f"{MOST_TERMS}), for eps={task.eps:.2g}: the bandwidth is too small for it. Use 'auto'"
+        )
+    centre = (task.x.min(axis=0) + task.x.max(axis=0)) / 2
+    return taylor_energy((task.x - centre) / task.sigma, task.z, order)
+
+
+def _tree(task: Task) -> float:
+    return tree_energy(box_tree(scaled(task.x, task.sigma), task.z, LEAF), task.share)
+
+
+def _wspd(task: Task) -> float:
+    return separated_energy(box_tree(scaled(task.x, task.sigma), task.z, 1), task.share)
+
+
+def _rff(task: Task) -> float:
+    """Replicates of as many frequencies as bring the standard error of their mean to eps."""
+    d = task.x.shape[1]
+    draw = DRAWS["sobol" if d <= SOBOL_DIMS else "orthogonal"]
+    count = 64
+    while REPLICATES * count <= MOST_FREQUENCIES:
+        rng = np.random.default_rng([task.seed, ROLE, count])
+        W = np.concatenate([draw(rng, count, d) for _ in range(REPLICATES)]) / task.sigma
+        means = random_energies(task.x, task.z, W).reshape(REPLICATES, count).mean(axis=1)
+        error = float(means.std(ddof=1)) / np.sqrt(REPLICATES)
+        if error <= task.eps:
+            return float(means.mean())
+        count *= 2
+    raise ValueError(
+        f"method='rff' has a standard error of {error:.2g} at {MOST_FREQUENCIES} frequencies, more than "
+        f"eps={task.eps:.2g}: give a larger eps, or use 'exact'"
+    )
+
+
+BY_NAME: dict[str, Callable[[Task], float]] = {
+    "exact": _exact, "fourier": _fourier, "rff": _rff, "taylor": _taylor, "tree": _tree, "wspd": _wspd,
+}  # fmt: skip
+
+
+def make_task(x: F64, z: F64, sigma: float, eps: float, kernel: str, random_state: object) -> Task:
+    """A task with the seed that a random_state stands for."""
+    return Task(x, z, sigma, eps, kernel, draw_seed(random_state))

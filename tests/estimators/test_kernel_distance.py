@@ -1,0 +1,261 @@
+"""Kernel distances of point sets: every method against brute force, within the error that it states."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dkdist as dk
+
+RNG = np.random.default_rng(0)
+P, Q = RNG.random((60, 2)), RNG.random((40, 2)) + 0.2
+
+
+def kappa(x, y, p, q, sigma):
+    return float(p @ np.exp(-((x[:, None] - y[None]) ** 2).sum(axis=2) / (2 * sigma**2)) @ q)
+
+
+def brute(x, y, sigma, weights=(None, None)):
+    p, q = (np.full(len(s), 1 / len(s)) if w is None else w for s, w in zip((x, y), weights, strict=True))
+    return kappa(x, x, p, p, sigma) + kappa(y, y, q, q, sigma) - 2 * kappa(x, y, p, q, sigma)
+
+
+@st.composite
+def problems(draw, most_dims):
+    """(P, Q, sigma, weights): few points, equal points, offsets, all sorts of bandwidths and signed weights."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    d, n, m = draw(st.integers(1, most_dims)), draw(st.integers(1, 90)), draw(st.integers(1, 90))
+    x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d)) + draw(st.sampled_from([0, 1, 20]))
+    if draw(st.booleans()):  # many equal points, and some in both sets
+        x, y = np.round(x), np.round(y)
+    if draw(st.booleans()):
+        x[:, 0] = y[:, 0] = 0.5
+    sigma = draw(st.sampled_from([1e-6, 0.01, 0.3, 2.0, 1e4]))
+    weights = draw(st.sampled_from([None, "signed", "one"]))
+    w = (
+        None
+        if weights is None
+        else (rng.standard_normal(n), None if weights == "one" else rng.standard_normal(m))
+    )
+    offset = draw(st.sampled_from([0.0, 1e6]))
+    scale = draw(st.sampled_from([1e-9, 1.0, 1e9]))
+    x, y = (
+        scale * (x + offset),
+        scale * (y + offset),
+    )  # where the last digits are lost, in what the oracle sees too
+    return x, y, scale * sigma, w
+
+
+def total(weights, n, m):
+    p, q = weights or (None, None)
+    return sum(1.0 if w is None else float(np.abs(w).sum()) for w in (p, q))
+
+
+@given(problems(most_dims=6))
+@settings(max_examples=60, deadline=None)
+def test_exact(problem):
+    x, y, sigma, weights = problem
+    found = dk.kernel_distance(x, y, sigma=sigma, method="exact", squared=True, weights=weights)
+    assert (
+        abs(found - brute(x, y, sigma, weights or (None, None)))
+        <= 1e-10 * total(weights, len(x), len(y)) ** 2
+    )
+
+
+@pytest.mark.parametrize("method", ["auto", "fourier", "tree", "wspd"])
+@given(problem=problems(most_dims=3), eps=st.sampled_from([1e-1, 1e-3, 1e-6]))
+@settings(max_examples=40, deadline=None)
+def test_methods_keep_to_eps(method, problem, eps):
+    x, y, sigma, weights = problem
+    if method == "fourier":
+        sigma = max(sigma, 0.02 * np.ptp(np.concatenate([x, y]), axis=0).max())  # too many modes are refused
+    scale = total(weights, len(x), len(y)) ** 2
+    found = dk.kernel_distance(
+        x, y, sigma=sigma, method=method, squared=True, weights=weights, eps=eps * scale
+    )
+    assert abs(found - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
+
+
+@given(problems(most_dims=6), st.sampled_from([1e-1, 1e-3, 1e-8]))
+@settings(max_examples=40, deadline=None)
+def test_taylor_keeps_to_eps_or_refuses(problem, eps):
+    x, y, sigma, weights = problem
+    scale = total(weights, len(x), len(y)) ** 2
+    distance = lambda: dk.kernel_distance(  # noqa: E731
+        x, y, sigma=sigma, method="taylor", squared=True, weights=weights, eps=eps * scale
+    )
+    both = np.concatenate([x, y])
+    delta = np.sqrt(((both - (both.max(axis=0) + both.min(axis=0)) / 2) ** 2).sum(axis=1).max()) / sigma
+    try:
+        found = distance()
+    except ValueError as error:
+        if delta < 1.5 or "would need order" not in str(error):
+            raise
+    else:
+        assert delta < 100
+        assert abs(found - brute(x, y, sigma, weights or (None, None))) <= (eps + 1e-10) * scale
+
+
+@pytest.mark.parametrize("d", [1, 2, 20])
+def test_random_frequencies_have_the_standard_error_that_is_stated(d):
+    rng = np.random.default_rng(d)
+    x, y = rng.standard_normal((80, d)), rng.standard_normal((70, d)) + 0.3
+    weights, sigma = (rng.standard_normal(80) / 80, None), np.sqrt(d)
+    exact = brute(x, y, sigma, weights)
+    found = [
+        dk.kernel_distance(
+            x, y, sigma=sigma, method="rff", squared=True, weights=weights, eps=1e-2, random_state=seed
+        )
+        for seed in range(30)
+    ]
+    errors = np.array(found) - exact
+    assert np.sqrt((errors**2).mean()) < 1.3e-2
+    assert len(set(found)) == 30
+    again = dk.kernel_distance(
+        x, y, sigma=sigma, method="rff", squared=True, weights=weights, eps=1e-2, random_state=3
+    )
+    assert again == found[3]
+
+
+@pytest.mark.parametrize("method", ["exact", "fourier", "rff", "taylor", "tree", "wspd"])
+def test_two_points_in_closed_form(method):
+    d2 = 2 - 2 * np.exp(-0.5)
+    for form in ({"sigma": 5.0}, {"h": 50.0}, {"gamma": 0.02}):
+        options = {"method": method, "eps": 0.02, "random_state": 0, **form}
+        assert dk.kernel_distance([[0.0, 0.0]], [[3, 4]], **options) == pytest.approx(d2**0.5, abs=0.02)
+        assert dk.kernel_distance([[0.0, 0.0]], [[3, 4]], squared=True, **options) == pytest.approx(
+            d2, abs=0.05
+        )
+
+
+def test_samples_approach_the_distance_of_their_normal_distributions():
+    """E k(x - y) of normal differences: sigma^d / (sigma^2 + 2 s^2)^(d/2) exp(-mu^2 / 2 (sigma^2 + 2 s^2))."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(0, 1, (8000, 2)), rng.normal(0.8, 1, (8000, 2))
+    own = 1 / 3  # sigma = 1, d = 2
+    expected = 2 * own * (1 - np.exp(-2 * 0.8**2 / 6))
+    biased = dk.kernel_distance(x, y, sigma=1.0, squared=True)
+    unbiased = dk.kernel_distance(x, y, sigma=1.0, squared=True, unbiased=True)
+    assert biased == pytest.approx(expected, abs=0.01)
+    assert biased - unbiased == pytest.approx(2 * (1 - own) / 8000, abs=2e-5)
+
+
+@pytest.mark.parametrize("method", ["exact", "fourier", "tree"])
+def test_unbiased_leaves_out_the_diagonal(method):
+    def mean(x, y, own):
+        K = np.exp(-((x[:, None] - y[None]) ** 2).sum(axis=2) / (2 * 0.3**2))
+        return (K.sum() - len(x)) / (len(x) * (len(x) - 1)) if own else K.mean()
+
+    found = dk.kernel_distance(P, Q, sigma=0.3, squared=True, unbiased=True, method=method, eps=1e-5)
+    assert found == pytest.approx(mean(P, P, True) + mean(Q, Q, True) - 2 * mean(P, Q, False), abs=1e-5)
+
+
+def test_median_bandwidth_is_that_of_all_points():
+    both = np.concatenate([P, Q])
+    distances = np.sqrt(((both[:, None] - both) ** 2).sum(axis=2))
+    sigma = float(np.median(distances[np.triu_indices(100, 1)]))
+    assert dk.kernel_distance(P, Q, sigma="median") == pytest.approx(dk.kernel_distance(P, Q, sigma=sigma))
+
+
+def test_other_kernels():
+    r = {
+        (a, b): np.sqrt(((x[:, None] - y) ** 2).sum(axis=2)) / 0.4
+        for a, x in (("P", P), ("Q", Q))
+        for b, y in (("P", P), ("Q", Q))
+    }
+    for kernel, k in (
+        ("laplacian", lambda r: np.exp(-r)),
+        ("epanechnikov", lambda r: np.maximum(0, 1 - r**2)),
+    ):
+        expected = k(r["P", "P"]).mean() + k(r["Q", "Q"]).mean() - 2 * k(r["P", "Q"]).mean()
+        assert dk.kernel_distance(P, Q, sigma=0.4, kernel=kernel, squared=True) == pytest.approx(expected)
+        assert dk.kernel_distance(P, Q, sigma=0.4, kernel=kernel) == pytest.approx(expected**0.5)
+
+
+def test_a_kernel_that_is_not_positive_definite_has_no_root_of_a_negative_square():
+    grid = np.arange(60)[:, None] * 0.7
+    signs = np.cos(np.pi * np.arange(60)) * np.hanning(
+        60
+    )  # each point sees its neighbours, with 0.51, and no other
+    options = {"sigma": 1.0, "kernel": "epanechnikov", "weights": (signs, [0.0])}
+    square = float((signs**2).sum() + 2 * 0.51 * (signs[1:] * signs[:-1]).sum())
+    assert square < -0.3
+    assert dk.kernel_distance(grid, [[0.0]], squared=True, **options) == pytest.approx(square)
+    with pytest.raises(ValueError, match="not positive definite"):
+        dk.kernel_distance(grid, [[0.0]], **options)
+
+
+def test_zero_to_itself_symmetric_and_the_triangle_inequality():
+    R = RNG.random((30, 2)) * 3
+    d = lambda x, y: dk.kernel_distance(x, y, sigma=0.3)  # noqa: E731
+    assert d(P, P) < 1e-7
+    assert d(P, Q) == pytest.approx(d(Q, P))
+    assert d(P, Q) <= d(P, R) + d(R, Q)
+    assert d(P[::-1], Q) == pytest.approx(d(P, Q))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "exactly one bandwidth.*found none"),
+        ({"sigma": 1, "h": 1}, "found sigma and h"),
+        ({"sigma": 0}, "sigma must be a positive number; found 0"),
+        ({"sigma": "mean"}, "sigma must be one of 'median'; found 'mean'"),
+        ({"gamma": "median"}, "gamma must be"),
+        ({"sigma": 1e-200}, "check the units"),
+        ({"sigma": 1, "method": "fft"}, "'exact', 'fourier'.*found 'fft'"),
+        ({"sigma": 1, "kernel": "cosine"}, "kernel must be one of"),
+        ({"sigma": 1, "kernel": "laplacian", "method": "tree"}, "is for kernel='gaussian'"),
+        ({"h": 1, "kernel": "laplacian"}, "give sigma for kernel='laplacian'"),
+        ({"sigma": 1, "eps": -1}, "eps must be a positive number"),
+        ({"sigma": 1, "weights": [1, 2, 3]}, "a pair"),
+        ({"sigma": 1, "weights": (np.ones(3), None)}, "the weights of P must be 60 real numbers"),
+        ({"sigma": 1, "weights": (None, np.full(40, np.nan))}, "weight 0 of Q is nan"),
+        ({"sigma": 1, "unbiased": True}, "needs squared=True"),
+        ({"sigma": 1, "method": "fourier", "eps": 1e-20}, "cannot certify"),
+        ({"sigma": 1e-6, "method": "fourier"}, "would need .* modes"),
+        ({"sigma": 0.01, "method": "taylor"}, "would need order"),
+        ({"sigma": 0.3, "method": "rff", "eps": 1e-9}, "standard error of"),
+        ({"sigma": 1, "method": "rff", "random_state": -1}, "random_state"),
+    ],
+)  # fmt: skip
+def test_bad_options_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        dk.kernel_distance(P, Q, **options)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (P, np.zeros((0, 2)), "Q must be points.*shape (0, 2)"),
+        (P[:, 0], Q, "P must be points.*Use x[:, None]"),
+        (P, np.zeros((3, 5)), "P has 2 dimensions and Q has 5"),
+        (P, [[0, 0], [np.nan, 1]], "point 1 of Q is [nan, 1.0]"),
+        (P, [["a", "b"]], "real numbers"),
+        ([[0, 0], [1]], Q, "P cannot be made an array"),
+        (P, dk.Curve(Q), "must both be point sets, curves or surfaces; found ndarray and Curve"),
+    ],
+)  # fmt: skip
+def test_bad_points_are_refused_by_name(x, y, message):
+    with pytest.raises(ValueError, match=re.escape(message).replace(r"\.\*", ".*")):
+        dk.kernel_distance(x, y, sigma=1.0)
+
+
+def test_fourier_in_many_dimensions_and_equal_points_without_a_median():
+    with pytest.raises(ValueError, match="up to 3 dimensions; found 4"):
+        dk.kernel_distance(np.zeros((5, 4)), np.ones((5, 4)), sigma=1.0, method="fourier")
+    with pytest.raises(ValueError, match="needs points that differ"):
+        dk.kernel_distance(np.zeros((5, 4)), np.zeros((5, 4)), sigma="median")
+
+
+@pytest.mark.parametrize(("d", "sigma"), [(1, 0.3), (2, 0.05), (3, 1e-4), (5, 30.0), (5, 0.5)])
+def test_auto_of_many_points_is_within_eps(d, sigma):
+    """Frequencies, cells, a tree, Taylor terms and all pairs, in turn."""
+    rng = np.random.default_rng(d)
+    x, y = rng.random((2500, d)), rng.random((2000, d)) ** 1.2
+    found = dk.kernel_distance(x, y, sigma=sigma, squared=True)
+    assert abs(found - dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")) <= 1e-4
