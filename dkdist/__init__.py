@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.moments import MomentEmbedding
     from dkdist.estimators.pairwise import divergence_matrix
     from dkdist.estimators.psd import project_psd
+    from dkdist.estimators.pseudo_euclidean import PseudoEuclideanEmbedding
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
@@ -72,6 +73,7 @@ _HOMES = {
     "InvariantFeatures": "dkdist.estimators.invariant",
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
+    "PseudoEuclideanEmbedding": "dkdist.estimators.pseudo_euclidean",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -119,6 +121,7 @@ __all__ = [
     "ModifiedHausdorff",
     "MomentEmbedding",
     "OnePassSearch",
+    "PseudoEuclideanEmbedding",
     "RandomFourierFeatures",
     "SampleSetError",
     "SampleSets",
