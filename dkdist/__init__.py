@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.nearest import NearestSets
     from dkdist.estimators.pairwise import divergence_matrix
     from dkdist.estimators.psd import project_psd
+    from dkdist.estimators.pseudo_euclidean import PseudoEuclideanEmbedding
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
@@ -77,6 +78,7 @@ _HOMES = {
     "InvariantFeatures": "dkdist.estimators.invariant",
     "L2Embedding": "dkdist.estimators.l2",
     "MomentEmbedding": "dkdist.estimators.moments",
+    "PseudoEuclideanEmbedding": "dkdist.estimators.pseudo_euclidean",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",
@@ -128,6 +130,7 @@ __all__ = [
     "MomentEmbedding",
     "NearestSets",
     "OnePassSearch",
+    "PseudoEuclideanEmbedding",
     "RandomFourierFeatures",
     "SampleSetError",
     "SampleSets",

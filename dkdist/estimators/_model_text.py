@@ -32,6 +32,7 @@ ESTIMATORS = {
     "MomentEmbedding": "dkdist.estimators.moments",
     "MeanEmbedding": "dkdist.estimators.mean",
     "InvariantFeatures": "dkdist.estimators.invariant",
+    "PseudoEuclideanEmbedding": "dkdist.estimators.pseudo_euclidean",
     "RandomFourierFeatures": "dkdist.estimators.fourier",
     "IncrementalRidge": "dkdist.estimators.ridge",
     "IncrementalRidgeClassifier": "dkdist.estimators.ridge",

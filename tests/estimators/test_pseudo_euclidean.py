@@ -1,0 +1,140 @@
+"""Coordinates from matrices of distances: exact for Euclidean ones, with a signature for all others."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+from scipy.spatial.transform import Rotation
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+X = np.random.default_rng(0).standard_normal((30, 3))
+WORDS = ["ACGT" * k + "GATTACA"[k:] + "C" * (k % 3) for k in range(7)] + ["TTTT", "ACAC", "GATTACA"]
+
+
+def euclidean(D, X, **options):
+    return dk.PseudoEuclideanEmbedding(**options).fit(D).transform(X)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**31), st.integers(4, 25), st.integers(1, 3))
+def test_euclidean_distances_are_recovered_exactly(seed, n, d):
+    rng = np.random.default_rng(seed)
+    x, new = 5 + rng.standard_normal((n, d)), 5 + rng.standard_normal((4, d))
+    D, to = cdist(x, x), cdist(new, x)
+    model = dk.PseudoEuclideanEmbedding(d).fit(D)
+    z, z_new = model.transform(D), model.transform(to)
+    np.testing.assert_allclose(cdist(z, z), D, atol=1e-7 * D.max())
+    np.testing.assert_allclose(cdist(z_new, z), to, atol=1e-6 * to.max())
+    assert (model.signature_ == 1).all()
+
+
+def test_points_come_back_up_to_a_motion():
+    z = euclidean(cdist(X, X), cdist(X, X), n_components=3)
+    centred = X - X.mean(axis=0)
+    mirrored = np.sign(np.linalg.det(np.linalg.lstsq(z, centred, rcond=None)[0]))
+    z[:, 0] *= mirrored
+    _, residual = Rotation.align_vectors(centred, z)
+    assert residual < 1e-7
+
+
+def test_components_are_those_of_principal_component_analysis():
+    D = cdist(X, X)
+    model = dk.PseudoEuclideanEmbedding(2).fit(D)
+    values = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1] * len(X)
+    np.testing.assert_allclose(model.eigenvalues_, values[:2])
+    assert model.transform(D).shape == (30, 2)
+
+
+def test_three_objects_without_the_triangle_inequality():
+    """d = 1, 1, 4: coordinates (-2, 0, 2) and, negative, (a, -2a, a) / 6 with 4 - (3 a / 6)^2 = 1."""
+    D = np.array([[0.0, 1, 4], [1, 0, 1], [4, 1, 0]])
+    model = dk.PseudoEuclideanEmbedding().fit(D)
+    z = model.transform(D)
+    np.testing.assert_array_equal(model.signature_, [1, -1])
+    np.testing.assert_allclose(model.eigenvalues_, [8, -2])
+    np.testing.assert_allclose(np.abs(z[:, 0]), [2, 0, 2], atol=1e-12)
+    a = 2 * np.sqrt(3) / 6
+    np.testing.assert_allclose(np.abs(z[:, 1]), [a, 2 * a, a])
+    assert dk.PseudoEuclideanEmbedding(negative=False).fit(D).transform(D).shape == (3, 1)
+
+
+def test_every_distance_is_recovered_with_the_signature():
+    D = dk.distance_matrix(WORDS, distance="levenshtein")
+    model = dk.PseudoEuclideanEmbedding().fit(D)
+    z = model.transform(D)
+    squared = ((z[:, None] - z) ** 2) @ model.signature_
+    np.testing.assert_allclose(squared, D**2, atol=1e-9)
+    assert set(model.signature_) == {1, -1}
+    assert (np.diff(np.abs(model.eigenvalues_)) <= 0).all()
+
+
+def test_a_row_depends_on_itself_alone():
+    D = cdist(X, X) + 0.5 * (1 - np.eye(30))
+    model = dk.PseudoEuclideanEmbedding(7).fit(D)
+    z, order = model.transform(D), np.random.default_rng(1).permutation(30)
+    np.testing.assert_array_equal(model.transform(D[order]), z[order])
+    np.testing.assert_array_equal(np.concatenate([model.transform(D[i : i + 1]) for i in range(30)]), z)
+
+
+def test_scikit_learn_conventions():
+    D, y = cdist(X, X), (X[:, 0] > 0).astype(int)
+    model = dk.PseudoEuclideanEmbedding(3, negative=False)
+    assert clone(model).get_params() == {"n_components": 3, "negative": False}
+    with pytest.raises(NotFittedError):
+        model.transform(D)
+    again = pickle.loads(pickle.dumps(model.fit(D)))
+    np.testing.assert_array_equal(again.transform(D), model.fit_transform(D))
+    assert model.n_features_in_ == 30
+    assert list(model.get_feature_names_out()) == [f"pseudoeuclideanembedding{k}" for k in range(3)]
+    pipeline = make_pipeline(dk.PseudoEuclideanEmbedding(3), RidgeClassifier())
+    scores = cross_val_score(pipeline, D, y, cv=3)  # cuts rows and columns
+    assert scores.mean() > 0.85
+
+
+def test_a_model_file_keeps_it(tmp_path):
+    D = cdist(X, X)
+    model = dk.PseudoEuclideanEmbedding(2).fit(D)
+    dk.save_model(model, tmp_path / "model.npz")
+    np.testing.assert_array_equal(dk.load_model(tmp_path / "model.npz").transform(D), model.transform(D))
+
+
+def changed(i, j, value):
+    D = cdist(X, X)
+    D[i, j] = value
+    return D
+
+
+@pytest.mark.parametrize(
+    ("D", "options", "message"),
+    [
+        (np.zeros((2, 3)), {}, r"\(N, N\); found shape \(2, 3\)"),
+        (np.zeros(4), {}, r"matrix of distances, found shape \(4,\)"),
+        (changed(1, 2, np.nan), {}, r"found nan at \(1, 2\)"),
+        (changed(1, 2, -1.0), {}, r"found -1\.0 at \(1, 2\)"),
+        (changed(1, 2, 100.0), {}, r"symmetric, found 100 at \(1, 2\)"),
+        (changed(2, 2, 1.0), {}, r"to itself must be 0, found 1 at \(2, 2\)"),
+        (np.zeros((3, 3)), {}, "all 3 objects are at distance 0"),
+        (cdist(X, X), {"n_components": 4}, "have 3 components above rounding"),
+        (cdist(X, X), {"n_components": 0}, "whole number >= 1; found 0"),
+    ],
+)
+def test_refused(D, options, message):
+    with pytest.raises(ValueError, match=message):
+        dk.PseudoEuclideanEmbedding(**options).fit(D)
+
+
+def test_distances_to_other_objects_are_refused():
+    model = dk.PseudoEuclideanEmbedding().fit(cdist(X, X))
+    with pytest.raises(ValueError, match=r"X has 29 features, but .* expecting 30"):
+        model.transform(cdist(X, X[:29]))
