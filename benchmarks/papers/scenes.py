@@ -19,7 +19,7 @@ images of the archive in its order. P1 reports 92.1 % or so there; nothing is pu
 
 Data: scene15.tar in the folder DKDIST_DATA, data/{train,test}/CLASS/*.jpg of
 https://github.com/lionelmessi6410/Scene-Recognition-with-Bag-of-Words (Lazebnik, Schmid, Ponce 2006). Reading the
-images needs Pillow (pip install 'dkdist[papers]'); ``--cache`` keeps the descriptors (1 GB) for the next run.
+images needs Pillow and OpenCV (pip install 'dkdist[papers]'); ``--cache`` keeps the descriptors (1 GB) for the next run.
 
 P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions with approximate kernel embeddings
 (2016).
@@ -74,7 +74,7 @@ class Scenes:
 
 
 def descriptors(cache: Path | None, limit: int | None) -> Scenes:
-    """Dense SIFT of the archive's images, as bytes; of the first ``limit`` of every class, if given."""
+    """Dense SIFT of the archive's images; of the first ``limit`` of every class, if given."""
     if cache is not None and cache.exists():
         return activations(cache)
     from PIL import Image
@@ -91,9 +91,9 @@ def descriptors(cache: Path | None, limit: int | None) -> Scenes:
                 continue
             stream = archive.extractfile(member)
             assert stream is not None
-            image = np.asarray(Image.open(io.BytesIO(stream.read())).convert("L")) / np.float32(255)
+            image = np.asarray(Image.open(io.BytesIO(stream.read())).convert("L"))
             found, where = zip(*(dense_sift(image, STEP, cell) for cell in CELLS), strict=True)
-            values.append(np.minimum(np.rint(512 * np.concatenate(found)), 255).astype(np.uint8))
+            values.append(np.concatenate(found))
             places.append(np.concatenate(where))
             labels.append(label)
     offsets = np.append(0, np.cumsum([len(v) for v in values]))
