@@ -1,6 +1,6 @@
 """How many components has a Gaussian mixture? Regression over sample sets (P1, section 4.2 and Figure 4).
 
-    python benchmarks/papers/mixture.py [--quick] [--points 200 800] [--only NAME ...] [--pairwise 1000]
+    python benchmarks/papers/mixture.py [--quick] [--points 200 800] [--seeds 3] [--only NAME ...] [--pairwise 1000]
                                         [--output results.json]
 
 Mixtures of 1 to 10 components in the plane; a set is 200 or 800 points of one, its target the number of components.
@@ -191,6 +191,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="300 sets of 100 points, D = 200, one seed")
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--points", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--only", nargs="+", choices=[r.name for r in RIVALS], help="these rivals alone")
     parser.add_argument(
@@ -200,7 +201,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
     warnings.filterwarnings("ignore", message="bandwidth .* is much finer")  # on purpose
-    train, n_test, seeds, D, tuning_D = (4000, 8000, 16000), 4000, 3, 5000, 1000
+    train, n_test, seeds, D, tuning_D = (4000, 8000, 16000), 4000, args.seeds, 5000, 1000
     if args.quick:
         train, n_test, seeds, D, tuning_D = (300,), 300, 1, 200, 200
         args.points, args.pairwise, args.criteria = [100], 60, 5

@@ -103,7 +103,8 @@ def test_cats_and_dogs(tmp_path: Path) -> None:
 
 def test_scenes(tmp_path: Path) -> None:
     data_file("scene15.tar")
-    pytest.importorskip("PIL", reason="reads JPEG files with Pillow: pip install 'dkdist[papers]'")
+    for module in ("PIL", "cv2"):
+        pytest.importorskip(module, reason="reads and describes images: pip install 'dkdist[papers]'")
     report = run("papers/scenes.py", "--only", "Hellinger", output=tmp_path / "scenes.json")
     assert (
         report["rivals"]["Hellinger"]["accuracy"]["bands, random features"]["mean"] > 0.25
