@@ -8,7 +8,7 @@ levenshtein  the edit distance of strings of 60 symbols, 4 of them, to omegas of
              (`process.cdist`, one worker) in the better order of its two arguments
 growth       the time of a pair over that at the largest number of objects N, omegas R and length of omegas L: what is
              linear stays at one (small R leaves lanes idle, small L leaves the ends of the tables)
-threads      two threads over blocks against one
+threads      two threads over blocks against one, and a loop that touches no memory: what this machine gives now
 
 Rivals that are not installed are skipped by name. Times are medians of interleaved runs on one thread; compare ratios
 within a run. Beside each ratio is the largest relative difference of the results.
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from machine import describe_machine
+from numba import njit
 
 from dkdist.numerics.distances.dtw import DynamicTimeWarping
 from dkdist.numerics.distances.levenshtein import Levenshtein
@@ -181,27 +182,30 @@ def bench_growth(n: int, R: int, repeats: int) -> dict[str, Any]:
     return figures
 
 
+@njit(nogil=True)
+def loop(n: int) -> float:
+    total = 0.0
+    for i in range(n):
+        total += np.sqrt(np.float64(i))
+    return total
+
+
 def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
-    figures = {}
+    works: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {"loop": (loop, [n * 10_000] * 8)}
     for name, (distance, lengths, short) in SETTINGS.items():
         packed = distance.prepare(*draw(name, R, short, 1), None)
-        blocks = [draw(name, n // 8, lengths, seed) for seed in range(8)]
 
         def fill(block: Collection, distance: Any = distance, packed: Any = packed) -> None:
             distance.fill(packed, *block, None, np.empty((len(block[1]) - 1, packed.n_omegas), np.float32))
 
-        with ThreadPoolExecutor(2) as pool:
-            one, two = median_times(
-                [
-                    lambda b=blocks, f=fill: list(map(f, b)),
-                    lambda b=blocks, f=fill, p=pool: list(p.map(f, b)),
-                ],
-                repeats,
-            )
-        figures[name] = float(one / two)
-        print(
-            f"{name}: two threads {one / two:.2f} times as fast as one, {n * R / two:.3g} pairs/s, {n / two:.0f}/s"
-        )
+        works[name] = (fill, [draw(name, n // 8, lengths, seed) for seed in range(8)])
+    figures = {}
+    with ThreadPoolExecutor(2) as pool:
+        for name, (work, blocks) in works.items():
+            runs = [lambda b=blocks, f=work, m=m: list(m(f, b)) for m in (map, pool.map)]
+            one, two = median_times(runs, repeats)
+            figures[name] = float(one / two)
+            print(f"{name}: two threads {one / two:.2f} times as fast as one ({two:.3g} s)")
     return figures
 
 
