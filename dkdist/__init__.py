@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dkdist.estimators.coreset import Coreset, CoresetThinning, coreset, coreset_size
     from dkdist.estimators.distance import DistanceEmbedding, pairwise
     from dkdist.estimators.distance_matrix import distance_matrix
     from dkdist.estimators.divergence import DivergenceEmbedding
@@ -73,6 +74,10 @@ _HOMES = {
     "Energy": "dkdist.numerics.distances.energy",
     "SlicedWasserstein": "dkdist.numerics.distances.sliced",
     "Wasserstein": "dkdist.numerics.distances.wasserstein",
+    "Coreset": "dkdist.estimators.coreset",
+    "CoresetThinning": "dkdist.estimators.coreset",
+    "coreset": "dkdist.estimators.coreset",
+    "coreset_size": "dkdist.estimators.coreset",
     "HistogramEmbedding": "dkdist.estimators.histogram",
     "NearestSets": "dkdist.estimators.nearest",
     "InvariantFeatures": "dkdist.estimators.invariant",
@@ -110,6 +115,8 @@ _HOMES = {
 __all__ = [
     "ArrayReader",
     "Chamfer",
+    "Coreset",
+    "CoresetThinning",
     "Curve",
     "DirectedModifiedHausdorff",
     "DistanceEmbedding",
@@ -143,6 +150,8 @@ __all__ = [
     "TableReader",
     "Wasserstein",
     "compact",
+    "coreset",
+    "coreset_size",
     "distance_matrix",
     "divergence_matrix",
     "import_sets",

@@ -1,0 +1,106 @@
+"""Few points for many: coresets whose mean embedding is near that of all (P3, section 4, and kernel thinning).
+
+    D^2(P, S) = |mu - sum_j w_j phi(x_j)|^2,   mu = sum_i p_i phi(x_i)
+
+Points are put in an order in which neighbours are near each other (halves of the widest side, again and again), so that
+a stratum of the order is a region. One point of each stratum is a start; halving keeps one point of every pair of
+neighbours so that the signed sum of what is kept and dropped stays small; swaps then replace points by better ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dkdist.numerics.elementary import SUM
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+def spatial_order(x: F32, leaf: int = 1) -> I64:
+    """Positions of points (n, d) in an order in which neighbours are near, down to regions of ``leaf`` points."""
+    order, parts = np.arange(len(x)), [(0, len(x))]
+    while parts:
+        a, b = parts.pop()
+        if b - a <= max(1, leaf):
+            continue
+        region = x[order[a:b]]
+        j, half = int(np.argmax(region.max(axis=0) - region.min(axis=0))), (b - a) // 2
+        order[a:b] = order[a:b][np.argpartition(region[:, j], half)]
+        parts += [(a, a + half), (a + half, b)]
+    return order
+
+
+def strata(shares: F64, size: int, u: F64) -> I64:
+    """One position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1); distinct."""
+    ends = np.cumsum(shares) / shares.sum()
+    chosen = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
+    for j in range(1, size):  # a heavy point holds several strata: its neighbours stand in for it
+        chosen[j] = max(chosen[j], chosen[j - 1] + 1)
+    last = len(shares) - 1
+    for j in range(size - 1, -1, -1):
+        chosen[j] = min(chosen[j], last - (size - 1 - j))
+    return np.asarray(chosen, np.int64)
+
+
+@njit(nogil=True, cache=True, fastmath=SUM)
+def halve(phi, chosen):  # type: ignore[no-untyped-def]
+    """One of every two neighbours of ``chosen`` (even length), such that what is kept balances what is dropped."""
+    m = phi.shape[1]
+    kept, balance = np.empty(len(chosen) // 2, np.int64), np.zeros(m, np.float32)
+    for i in range(len(kept)):
+        a, b = phi[chosen[2 * i]], phi[chosen[2 * i + 1]]
+        lean = np.float32(0)
+        for j in range(m):
+            lean += balance[j] * (a[j] - b[j])
+        sign = np.float32(1) if lean <= 0 else np.float32(-1)
+        for j in range(m):
+            balance[j] += sign * (a[j] - b[j])
+        kept[i] = chosen[2 * i] if sign > 0 else chosen[2 * i + 1]
+    return kept
+
+
+@njit(nogil=True, cache=True, fastmath=SUM)
+def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-untyped-def]
+    """Replace points of ``chosen``, in the order of ``turns``, by the one that brings their sum nearest to ``target``.
+
+    ``phi`` (n, m) features with squared lengths ``squares``; candidates for point c are its stratum
+    bounds[c]:bounds[c + 1] and the ``pool``. Each point is taken once.
+    """
+    m = phi.shape[1]
+    total, rest = np.zeros(m, np.float32), np.empty(m, np.float32)
+    taken = np.zeros(len(phi), np.bool_)
+    for c in chosen:
+        taken[c] = True
+        for j in range(m):
+            total[j] += phi[c, j]
+    for turn in range(len(turns)):
+        c = turns[turn]
+        old = chosen[c]
+        taken[old] = False
+        for j in range(m):
+            rest[j] = target[j] - total[j] + phi[old, j]
+        best, least = old, np.float32(np.inf)
+        n_own = bounds[c + 1] - bounds[c]
+        for k in range(n_own + len(pool)):
+            p = bounds[c] + k if k < n_own else pool[k - n_own]
+            if taken[p]:
+                continue
+            dot = np.float32(0)
+            for j in range(m):
+                dot += rest[j] * phi[p, j]
+            value = squares[p] - 2 * dot
+            if value < least:
+                best, least = p, value
+        chosen[c] = best
+        taken[best] = True
+        for j in range(m):
+            total[j] += phi[best, j] - phi[old, j]
+
+
+def best_weights(phi: F32, mu: F64) -> F64:
+    """Signed weights of few points (k, m) whose sum is nearest to the mean embedding: least squares."""
+    return np.asarray(np.linalg.lstsq(phi.astype(np.float64).T, mu, rcond=1e-7)[0])
