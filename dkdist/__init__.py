@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
+    from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.sets import SampleSetError, SampleSets
     from dkdist.store import (
         ArrayReader,
@@ -73,7 +74,9 @@ _HOMES = {
     "open_sets": "dkdist.store",
     "project_psd": "dkdist.estimators.psd",
     "save_model": "dkdist.estimators.model_file",
+    "two_sample_test": "dkdist.estimators.two_sample",
     "verify_sets": "dkdist.estimators.store_care",
+    "witness": "dkdist.estimators.two_sample",
     "write_features": "dkdist.estimators.feature_store",
     "write_sets": "dkdist.store",
 }
@@ -110,7 +113,9 @@ __all__ = [
     "open_sets",
     "project_psd",
     "save_model",
+    "two_sample_test",
     "verify_sets",
+    "witness",
     "write_features",
     "write_sets",
 ]
