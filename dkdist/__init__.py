@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dkdist.numerics.distances.levenshtein import Levenshtein
     from dkdist.numerics.distances.sliced import SlicedWasserstein
     from dkdist.numerics.distances.wasserstein import Wasserstein
+    from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.sets import SampleSetError, SampleSets
     from dkdist.store import (
         ArrayReader,
@@ -107,7 +108,9 @@ _HOMES = {
     "open_sets": "dkdist.store",
     "project_psd": "dkdist.estimators.psd",
     "save_model": "dkdist.estimators.model_file",
+    "two_sample_test": "dkdist.estimators.two_sample",
     "verify_sets": "dkdist.estimators.store_care",
+    "witness": "dkdist.estimators.two_sample",
     "write_features": "dkdist.estimators.feature_store",
     "write_sets": "dkdist.store",
 }
@@ -162,7 +165,9 @@ __all__ = [
     "pairwise",
     "project_psd",
     "save_model",
+    "two_sample_test",
     "verify_sets",
+    "witness",
     "write_features",
     "write_sets",
 ]

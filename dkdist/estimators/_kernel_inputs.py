@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.estimators._params import one_of, positive
 from dkdist.estimators.shapes import Shape, Surface, is_mesh
 from dkdist.numerics.bandwidth import median_distance
+from dkdist.numerics.domain import extent
+from dkdist.numerics.finite import not_finite
 
 F64 = NDArray[np.float64]
 
@@ -20,18 +22,16 @@ FARTHEST = 1e100  # of the width of the points over the bandwidth
 
 @dataclass(frozen=True)
 class Pair:
-    """Points of P (n, d), then of Q, from their common middle, with signed channels (n + m, C): those of Q negative."""
+    """Points of P (n, d), then of Q, from the middle of their box, and its sides; signed channels (n + m, C): those of
+    Q are negative.
+    """
 
     x: F64
     z: F64
     n: int
     shapes: bool
     middle: F64
-
-    @property
-    def widths(self) -> F64:
-        """Sides of the box that all points lie in."""
-        return np.asarray(self.x.max(axis=0) - self.x.min(axis=0))
+    widths: F64
 
 
 def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
@@ -46,8 +46,9 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
     x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
-    middle = x.min(axis=0) / 2 + x.max(axis=0) / 2
-    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle)
+    low, high = extent(x)
+    middle = low / 2 + high / 2
+    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, high - low)
 
 
 def points_of(name: str, points: ArrayLike) -> F64:
@@ -61,11 +62,11 @@ def points_of(name: str, points: ArrayLike) -> F64:
             f"{name} must be points (n, d) of real numbers with n, d >= 1, a Curve or a Surface; found "
             f"{array.dtype} of shape {array.shape}. Use x[:, None] for one dimension"
         )
-    finite = np.isfinite(array).all(axis=1)
-    if not finite.all():
-        i = int(np.argmin(finite))
-        raise ValueError(f"point {i} of {name} is {array[i].tolist()}: every value must be finite")
-    return array.astype(np.float64)
+    x = np.ascontiguousarray(array, np.float64)
+    lost = not_finite(x)
+    if len(lost):
+        raise ValueError(f"point {lost[0]} of {name} is {x[lost[0]].tolist()}: every value must be finite")
+    return x
 
 
 def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:

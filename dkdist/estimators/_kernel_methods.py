@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._params import draw_seed
+from dkdist.numerics.domain import extent
 from dkdist.numerics.fourier_grid import MOST_DIMS
 from dkdist.numerics.kernel_exact import energy, scaled
 from dkdist.numerics.kernel_fourier import MOST_NUMBERS, FourierPlan, fourier_energy, fourier_plan, mass
@@ -45,7 +46,14 @@ class Task:
     @property
     def widths(self) -> F64:
         """Sides of the box of the points."""
-        return np.asarray(self.x.max(axis=0) - self.x.min(axis=0))
+        low, high = extent(self.x)
+        return high - low
+
+    @property
+    def middle(self) -> F64:
+        """The middle of that box: the origin, unless these are a part of the points."""
+        low, high = extent(self.x)
+        return (low + high) / 2
 
     @property
     def share(self) -> float:
@@ -111,8 +119,7 @@ def _fourier(task: Task) -> float:
 
 
 def _order(task: Task) -> tuple[int, float]:
-    centre = (task.x.min(axis=0) + task.x.max(axis=0)) / 2
-    delta = float(np.sqrt(((task.x - centre) ** 2).sum(axis=1).max())) / task.sigma
+    delta = float(np.sqrt(((task.x - task.middle) ** 2).sum(axis=1).max())) / task.sigma
     return taylor_order(delta, task.share)
 
 
@@ -125,8 +132,7 @@ def _taylor(task: Task) -> float:
             f"method='taylor' would need order {more}{order}, {more}{float(n_terms(d, order)):.3g} terms (at most "
             f"{MOST_TERMS}), for eps={task.eps:.2g}: the bandwidth is too small for it. Use 'auto'"
         )
-    centre = (task.x.min(axis=0) + task.x.max(axis=0)) / 2
-    return taylor_energy((task.x - centre) / task.sigma, task.z, order)
+    return taylor_energy((task.x - task.middle) / task.sigma, task.z, order)
 
 
 def _tree(task: Task) -> float:

@@ -24,13 +24,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dkdist.numerics.domain import extent
 from dkdist.numerics.elementary import LOOP
 from dkdist.numerics.kernel_exact import _exp2
 
 F64 = NDArray[np.float64]
 
 LEAST_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
-LANES = 8  # cells of a row at a time
+GAUSSIANS = 200  # multiply-adds in the time of those of one dimension
+LANES = 16  # cells of a row at a time
 MOST_REACH = 16  # cells on each side
 STEPS = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
 BLOCK = 8  # cells along a side of the blocks that points are sorted by
@@ -52,9 +54,9 @@ class Cells:
 
     @property
     def cost(self) -> int:
-        """Multiply-adds of a point."""
-        wide = [n > 1 for n in self.shape]
-        return int(np.prod([2 * self.reach if w else 1 for w in wide[:2]])) * _row(self.reach)
+        """Multiply-adds of a point, with those that the Gaussians take as long as."""
+        wide = [n for n in self.shape[:2] if n > 1]
+        return int((2 * self.reach) ** len(wide)) * _row(self.reach) + GAUSSIANS * (len(wide) + 1)
 
 
 def kernel_cells(widths: F64, sigma: float, eps: float) -> Cells | None:
@@ -88,17 +90,14 @@ def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
 
 def cell_energy(x: F64, z: F64, low: F64, sigma: float, cells: Cells) -> float:
     """E of points (n, d) in the box that ``cells`` was made for, from its corner ``low`` on; weights (n, C)."""
-    wide = x.max(axis=0) > low
+    wide = extent(x)[1] > low
     places = np.zeros((len(x), 3))
     places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
-    f = np.zeros((z.shape[1], *cells.shape))
-    _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), _beta(sigma, cells), f)
+    f = np.zeros((z.shape[1], cells.n_cells))
+    beta = float(np.log2(np.e) * (cells.side / sigma) ** 2)
+    _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), beta, cells.shape, f)
     height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** max(1, int(wide.sum()))
     return float(height * np.square(f).sum())
-
-
-def _beta(sigma: float, cells: Cells) -> float:
-    return float(np.log2(np.e) * (cells.side / sigma) ** 2)
 
 
 def _order(places: F64, shape: tuple[int, int, int]) -> NDArray[np.int64]:
@@ -123,13 +122,14 @@ def _counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=LOOP)
-def _spread(places, z, order, J, row, beta, f):  # type: ignore[no-untyped-def]
+def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untyped-def]
     """f[c, cells] += z_ic times the product of the Gaussians of three dimensions; one cell: that of no width."""
     g, base = np.ones((3, row)), np.zeros(3, np.int64)
-    n_first, n_second = (2 * J if f.shape[1] > 1 else 1), (2 * J if f.shape[2] > 1 else 1)
+    n0, n1, n2 = shape
+    n_first, n_second = (2 * J if n0 > 1 else 1), (2 * J if n1 > 1 else 1)
     for i in order:
         for j in range(3):
-            if j == 2 or f.shape[1 + j] > 1:
+            if j == 2 or shape[j] > 1:
                 base[j] = int(places[i, j])
                 near = places[i, j] - base[j] + (J - 1)
                 for n in range(row):
@@ -137,9 +137,16 @@ def _spread(places, z, order, J, row, beta, f):  # type: ignore[no-untyped-def]
                     g[j, n] = _exp2(-beta * t * t)
         for c in range(z.shape[1]):
             for a in range(n_first):
+                w = z[i, c] * g[0, a]
                 for b in range(n_second):
-                    w = z[i, c] * g[0, a] * g[1, b]
-                    cells = f[c, base[0] + a, base[1] + b]
+                    at = ((base[0] + a) * n1 + base[1] + b) * n2 + base[2]
                     for start in range(0, row, LANES):
-                        for n in range(LANES):
-                            cells[base[2] + start + n] += w * g[2, start + n]
+                        _add_row(
+                            f[c, at + start : at + start + LANES], w * g[1, b], g[2, start : start + LANES]
+                        )
+
+
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
+def _add_row(cells, w, g):  # type: ignore[no-untyped-def]
+    for n in range(LANES):
+        cells[n] += w * g[n]

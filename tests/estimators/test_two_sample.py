@@ -1,0 +1,68 @@
+"""The witness function and the permutation test, against brute force and their laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+RNG = np.random.default_rng(0)
+P, Q = RNG.random((60, 2)) + 1e5, RNG.random((40, 2)) + 1e5 + 0.2
+
+
+def test_witness_against_brute_force():
+    u, w = RNG.random((70, 2)) + 1e5, RNG.standard_normal(60)
+    k = lambda x: np.exp(-((u[:, None] - x) ** 2).sum(axis=2) / (2 * 0.3**2))  # noqa: E731
+    found = dk.witness(P, Q, u, sigma=0.3, weights=(w, None))
+    np.testing.assert_allclose(found, k(P) @ w - k(Q).mean(axis=1), atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
+def test_the_witness_gives_the_distance(kernel):
+    at = [dk.witness(P, Q, x, sigma=0.3, kernel=kernel).mean() for x in (P, Q)]
+    assert at[0] - at[1] == pytest.approx(dk.kernel_distance(P, Q, sigma=0.3, squared=True, kernel=kernel))
+
+
+def test_the_statistic_is_the_distance_and_permutations_are_drawn_from_the_seed():
+    found = dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3)
+    assert found.sigma == pytest.approx(0.3)
+    assert found.statistic == pytest.approx(dk.kernel_distance(P, Q, sigma=0.3, squared=True))
+    assert found.p_value == 0.01
+    assert dk.two_sample_test(P, Q, h=0.18, n_permutations=99, random_state=3) == found
+
+
+def test_the_level_of_the_test():
+    """Samples of one distribution: p values are uniform on 1/20 .. 20/20."""
+    rng = np.random.default_rng(0)
+    p = [
+        dk.two_sample_test(
+            rng.normal(size=(8, 1)), rng.normal(size=(6, 1)), sigma=1.0, n_permutations=19, random_state=i
+        ).p_value
+        for i in range(400)
+    ]
+    counts = np.bincount(np.rint(20 * np.array(p)).astype(int), minlength=21)
+    assert counts[0] == 0
+    assert 8 <= counts[1] <= 36  # 20 expected
+    assert abs(np.mean(p) - 0.525) < 0.045
+
+
+def test_equal_sets_and_ties_are_never_significant():
+    x = np.array([[0.0], [1.0]] * 5)
+    assert dk.two_sample_test(x, x, sigma=1.0, n_permutations=50, random_state=0).p_value == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dk.witness(P, Q, [[0.0]], sigma=1), "queries have 1 dimensions and P has 2"),
+        (lambda: dk.witness(P, Q, [[np.inf, 0]], sigma=1), "point 0 of queries is"),
+        (lambda: dk.witness(dk.Curve(P), dk.Curve(Q), P, sigma=1), "not shapes"),
+        (lambda: dk.witness(P, Q, P), "exactly one bandwidth"),
+        (lambda: dk.two_sample_test(P, Q[:1], sigma=1), "found 60 and 1"),
+        (lambda: dk.two_sample_test(P, Q, sigma=1, n_permutations=0), "n_permutations must be"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
