@@ -33,7 +33,7 @@ ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 11))
 
 @dataclass(frozen=True)
 class Matrices:
-    """Distances of training objects to each other (N, N) and of new ones to them (M, N); of new ones, if transductive."""
+    """Distances of training objects to each other (N, N), of new ones to them (M, N) and, if given, among new ones."""
 
     train: F64
     new: F64

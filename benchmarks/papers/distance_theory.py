@@ -4,7 +4,7 @@ Strings of 12 symbols of four, random strings of 1 to 4 symbols: there are 340 o
 
     k(x, y) = sum over omega of p(omega) exp(-gamma (d(x, omega) + d(y, omega)))
 
-is a finite sum, whose soft minimum -(1 / gamma) log k(x, y) is compared with min over omega of d(x, omega) + d(y, omega).
+is a finite sum, whose soft minimum -(1 / gamma) log k(x, y) is compared with the least d(x, omega) + d(y, omega).
 """
 
 from __future__ import annotations
