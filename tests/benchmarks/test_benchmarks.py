@@ -111,6 +111,43 @@ def test_scenes(tmp_path: Path) -> None:
     )  # chance is 1/15
 
 
+def check_distances(report: Any, name: str, least: float) -> None:
+    rows = report[name]["rows"]
+    assert {"D2KE, the paper's sampler", "D2KE, best", "RSM", "nearest neighbours"} <= rows.keys()
+    assert all(0 < row["accuracy"] <= 1 and row["train_seconds"] > 0 for row in rows.values())
+    assert rows["D2KE, best"]["chosen"]["score"] >= rows["D2KE, the paper's sampler"]["chosen"]["score"]
+    assert rows["D2KE, best"]["accuracy"] > least
+
+
+def test_distances_to_random_objects(tmp_path: Path) -> None:
+    for name in ("pentip", "splice", "mnist_sift"):
+        data_file(f"{name}.npz")
+    report = run("papers/distances.py", "pentip", "splice", "mnist_sift", output=tmp_path / "distances.json")
+    check_distances(report, "pentip", 0.8)  # 400 objects to train on
+    check_distances(report, "splice", 0.6)
+    check_distances(report, "mnist_sift", 0.5)
+    assert "DSK_ND, 150 objects" in report["splice"]["rows"]
+
+
+def test_theory_of_distances_to_random_objects(tmp_path: Path) -> None:
+    theory = run("papers/distances.py", "theory", output=tmp_path / "theory.json")["theory"]
+    assert abs(theory["slopes"]["rms"] + 0.5) < 0.1  # Proposition 2
+    for row in theory["error"]:
+        assert abs(row["rms"] / row["predicted"] - 1) < 0.5
+    gaps = [row["gap"] for row in theory["softmin"].values()]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] < 0.3
+
+
+def test_a_million_strings_in_small(tmp_path: Path) -> None:
+    report = run("million_strings.py", "--folder", str(tmp_path), output=tmp_path / "strings.json")
+    assert report["strings"] == 5000
+    assert set(report["seconds"]) == {"generate", "prepare", "ridge", "predict"}
+    assert report["accuracy"] > 0.5  # of five classes
+    assert report["peak_mb"]["worker"] < 2000
+    assert not list(tmp_path.rglob("*.zarr"))
+
+
 def test_a_missing_data_file_is_named_with_its_source(tmp_path: Path) -> None:
     environment = {**os.environ, "DKDIST_DATA": str(tmp_path)}
     command = [sys.executable, str(FOLDER / "papers/cats_dogs.py"), "--quick"]

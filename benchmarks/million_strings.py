@@ -1,0 +1,110 @@
+"""A million strings on one machine: written, embedded by edit distances out of core, learned, predicted.
+
+    python benchmarks/million_strings.py [--strings 1000000] [--features 1024] [--workers 2] [--quick] [--folder DIR]
+                                         [--output FILE.json]
+
+Strings of 60 symbols of four, each a walk through one of five Markov chains; which one is to be found. Every stage runs
+on worker processes of one thread:
+
+generate   strings drawn from seeds straight into a store, in parallel
+prepare    random objects (pieces of strings) drawn, their features' means and deviations: one pass
+ridge      R edit distances a string, standardised, and ridge on them: one pass over nine tenths of the strings
+predict    the last tenth
+
+Features are made where they are used and never kept (4 KB a string). Memory is each process's own peak as the system
+counts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from distributed import Client
+from machine import describe_machine
+from million import Stages, cluster, peaks
+
+import dkdist as dk
+
+LENGTH, SYMBOLS, CLASSES = 60, 4, 5
+A_SOURCE = 16_384
+MIXED = 0.6  # how much of a chain's moves all chains share
+
+
+class Chains:
+    """Reads (first string, number of strings): walks, and the chains they come from."""
+
+    def __init__(self) -> None:
+        moves = np.random.default_rng(0).dirichlet(np.ones(SYMBOLS), (CLASSES + 1, SYMBOLS))
+        self.steps = np.cumsum(MIXED * moves[-1] + (1 - MIXED) * moves[:-1], axis=2)
+
+    def sizes(self, source: tuple[int, int]) -> np.ndarray:
+        return np.full(source[1], LENGTH)
+
+    def read(self, source: tuple[int, int]) -> Any:
+        first, n = source
+        rng = np.random.default_rng((1, first))
+        chain, text = rng.integers(CLASSES, size=n), np.empty((n, LENGTH), np.uint8)
+        text[:, 0] = rng.integers(SYMBOLS, size=n)
+        for t in range(1, LENGTH):
+            steps = self.steps[chain, text[:, t - 1]]
+            text[:, t] = (rng.random((n, 1)) > steps[:, :-1]).sum(axis=1)
+        return dk.SampleSets(text.reshape(-1, 1), np.arange(n + 1) * LENGTH), chain
+
+
+def experiment(client: Client, n: int, R: int, folder: Path) -> dict[str, Any]:
+    print(f"{n:,} strings of {LENGTH} symbols, R = {R:,}")
+    stages, path = Stages(n), folder / "strings.zarr"
+    given = [(first, min(A_SOURCE, n - first)) for first in range(0, n, A_SOURCE)]
+    strings = stages.run("generate", lambda: dk.import_sets(path, given, Chains()))
+    y, cut = strings.targets["y"], n * 9 // 10
+    train, test = strings[:cut], strings[cut:]
+    embedding = dk.DistanceEmbedding("levenshtein", "segment", R, 0, standardize=True, random_state=0)
+    stages.run("prepare", lambda: embedding.fit(train), 0.9)
+    ridge = dk.IncrementalRidgeClassifier([1.0, 10.0, 100.0], random_state=0)
+    stages.run("ridge", lambda: ridge.fit(embedding.transform(train), y[:cut]), 0.9)
+    accuracy = stages.run("predict", lambda: ridge.score(embedding.transform(test), y[cut:]), 0.1)
+    total, memory = sum(stages.seconds.values()), peaks(client)
+    size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    print(f"  {'all':<10} {total:8.1f} s; store {size / 1e6:.1f} MB; peak MB {memory}")
+    print(f"  accuracy {accuracy:.4f} of {CLASSES} chains, alpha {ridge.alpha_:g}")
+    return {
+        "strings": n,
+        "R": R,
+        "seconds": stages.seconds,
+        "total": total,
+        "strings_a_second": n / total,
+        "bytes": size,
+        "peak_mb": memory,
+        "accuracy": float(accuracy),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--strings", type=int, default=1_000_000)
+    parser.add_argument("--features", type=int, default=1024)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--quick", action="store_true", help="5,000 strings, R = 64, one worker")
+    parser.add_argument("--folder", type=Path, help="where the store goes; it is removed at the end")
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args()
+    if args.quick:
+        args.strings, args.features, args.workers = 5000, 64, 1
+    report: dict[str, Any] = {"machine": describe_machine(), "workers": args.workers}
+    print(report["machine"])
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder, cluster(args.workers) as client:
+        report |= experiment(client, args.strings, args.features, Path(folder))
+    if args.output:
+        args.output.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""The data of the experiments with distances, and what is tried on each (see `distances.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from study import data_file
+
+import dkdist as dk
+
+SERIES = (
+    dk.DynamicTimeWarping("euclidean"),
+    dk.DynamicTimeWarping("euclidean", normalize=True),
+    dk.DynamicTimeWarping("sqeuclidean", root=True),
+)
+SETS = ("modified-hausdorff", "directed-modified-hausdorff")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data file, the distances and samplers tried on it, and what the paper reports (None: not known here)."""
+
+    sha256: str
+    source: str
+    distances: tuple[Any, ...]
+    own: tuple[tuple[str, Any], ...]
+    others: tuple[tuple[str, Any], ...]
+    published: float | None = None
+
+
+OF_SERIES = (("gaussian", (1, 10)), ("gaussian", (5, 40))), (("subsample", (1, 25)), ("subsample", (5, 40)))
+OF_STRINGS = (
+    (("uniform", (1, 16)), ("uniform", (16, 60))),
+    (("segment", (4, 20)), ("segment", (16, 60)), ("markov", (16, 60)), ("object", "auto")),
+)
+OF_SETS = (
+    (("sphere", (1, 4)), ("sphere", (2, 16))),
+    (("subsample", (1, 8)), ("subsample", (2, 16)), ("object", "auto")),
+)
+CHAIN_CODES = "contours of MNIST digits as {} directions (yann.lecun.com/exdb/mnist)"
+TASKS = {
+    "auslan": Task(
+        "5e2f0c11b79dbca328631b06666aaf597bba50b2483e6f509079d6a6d7976301",
+        "UCI Australian sign language, high quality (https://github.com/IBM/RandomWarpingSeries)",
+        SERIES,
+        *OF_SERIES,
+        0.926,
+    ),
+    "pentip": Task(
+        "4440e4e54c09871b618bd61b42ff815495b6a082adde402b66c90986e8e62a61",
+        "UCI Character Trajectories (https://github.com/ShuningZhao/Character-Trajectories)",
+        SERIES,
+        *OF_SERIES,
+    ),
+    "splice": Task(
+        "fc313341e1ed1f45ccaa4963522458e8dd348fbf81c8a49dac93c208e31608a5",
+        "UCI Splice-junction Gene Sequences (https://github.com/drusk/splice-junction-gene-sequences)",
+        ("levenshtein",),
+        *OF_STRINGS,
+        0.9017,
+    ),
+    "mnist_str4": Task(
+        "769755be51f4d5fad47c64dbd5b3ad198ec563d32a8bfb7a26701a7b7fb35cbf",
+        CHAIN_CODES.format(4),
+        ("levenshtein",),
+        *OF_STRINGS,
+    ),
+    "mnist_str8": Task(
+        "8e7a7845959e2141e819735c7c326e4636083b0d704cf4bdfae75b967a9d7908",
+        CHAIN_CODES.format(8),
+        ("levenshtein",),
+        *OF_STRINGS,
+    ),
+    "mnist_sift": Task(
+        "f792590e64b7137d62b7fafb925d6f31fbf233669bd6df685389adb4fccdc5b2",
+        "SIFT descriptors of enlarged MNIST digits (yann.lecun.com/exdb/mnist)",
+        SETS,
+        *OF_SETS,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training objects in random order, and test objects."""
+
+    train: dk.SampleSets
+    y: np.ndarray
+    test: dk.SampleSets
+    y_test: np.ndarray
+
+
+def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Data:
+    task = TASKS[name]
+    with np.load(data_file(f"{name}.npz", task.sha256, task.source), allow_pickle=False) as data:
+        x, offsets, y, test = (data[key] for key in ("values", "offsets", "labels", "is_test"))
+    rng = np.random.default_rng(0)  # some files are sorted by class
+    train, test = (
+        rng.permutation(np.flatnonzero(~test))[:n_train],
+        rng.permutation(np.flatnonzero(test))[:n_test],
+    )
+    if x.dtype == np.uint8 and x.ndim == 2:  # descriptors in 1 / 255; unit length
+        x = x / np.linalg.norm(x.astype("f4"), axis=1, keepdims=True)
+    sets = dk.SampleSets(x[:, None] if x.ndim == 1 else x, offsets)
+    if task.distances is SERIES:
+        sets = dk.SampleSets(x / sets[train].points.std(axis=0), offsets)
+    return Data(sets[train], y[train].astype(int), sets[test], y[test].astype(int))
