@@ -1,7 +1,7 @@
 """How many components has a Gaussian mixture? Regression over sample sets (P1, section 4.2 and Figure 4).
 
-    python benchmarks/papers/mixture.py [--quick] [--points 200 800] [--seeds 3] [--only NAME ...] [--pairwise 1000]
-                                        [--output results.json]
+    python benchmarks/papers/mixture.py [--quick] [--points 200 800] [--seeds 3] [--first-seed 0]
+                                        [--only NAME ...] [--pairwise 1000] [--output results.json]
 
 Mixtures of 1 to 10 components in the plane; a set is 200 or 800 points of one, its target the number of components.
 4,000, 8,000 and 16,000 sets to train on and 4,000 to test, three seeds of the data; D = 5,000 random features, ridge.
@@ -192,6 +192,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("--quick", action="store_true", help="300 sets of 100 points, D = 200, one seed")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--points", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--only", nargs="+", choices=[r.name for r in RIVALS], help="these rivals alone")
     parser.add_argument(
@@ -208,7 +209,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     rivals = [r for r in RIVALS if not args.only or r.name in args.only]
     report: dict[str, Any] = {"experiment": "mixture", "train": train, "test": n_test, "D": D, "points": {}}
     for n in args.points:
-        runs = [one_seed(s, n, train, n_test, rivals, D, tuning_D, args.criteria) for s in range(seeds)]
+        runs = [
+            one_seed(s, n, train, n_test, rivals, D, tuning_D, args.criteria)
+            for s in (args.first_seed + k for k in range(seeds))
+        ]
         limited = runs[0].pop("criteria", {})
         table = summary(runs, train)
         show(
