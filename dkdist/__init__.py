@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
+    from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.numerics.distances.dtw import DynamicTimeWarping
     from dkdist.numerics.distances.energy import Energy
     from dkdist.numerics.distances.hausdorff import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from dkdist.numerics.distances.levenshtein import Levenshtein
     from dkdist.numerics.distances.sliced import SlicedWasserstein
     from dkdist.numerics.distances.wasserstein import Wasserstein
-    from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.sets import SampleSetError, SampleSets
     from dkdist.store import (
         ArrayReader,
