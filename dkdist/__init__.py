@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dkdist.estimators.align import Alignment, align
     from dkdist.estimators.coreset import Coreset, CoresetThinning, coreset, coreset_size
     from dkdist.estimators.distance import DistanceEmbedding, pairwise
     from dkdist.estimators.distance_matrix import distance_matrix
@@ -79,6 +80,8 @@ _HOMES = {
     "CoresetThinning": "dkdist.estimators.coreset",
     "coreset": "dkdist.estimators.coreset",
     "coreset_size": "dkdist.estimators.coreset",
+    "Alignment": "dkdist.estimators.align",
+    "align": "dkdist.estimators.align",
     "HistogramEmbedding": "dkdist.estimators.histogram",
     "NearestSets": "dkdist.estimators.nearest",
     "InvariantFeatures": "dkdist.estimators.invariant",
@@ -116,6 +119,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Alignment",
     "ArrayReader",
     "Chamfer",
     "Coreset",
@@ -152,6 +156,7 @@ __all__ = [
     "Surface",
     "TableReader",
     "Wasserstein",
+    "align",
     "compact",
     "coreset",
     "coreset_size",

@@ -15,6 +15,7 @@ from dkdist.estimators._params import draw_seed, one_of, positive, settled, whol
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.estimators.mean import MeanEmbedding
 from dkdist.numerics.bandwidth import median_distance
+from dkdist.numerics.fourier_grid import fourier_grid
 from dkdist.numerics.thinning import best_weights, halve, spatial_order, strata, swap
 from dkdist.sets import SampleSetError, SampleSets, require_nonnegative_weights
 
@@ -29,6 +30,7 @@ POOL, PASSES = (
     2,
 )  # candidates from everywhere, beside those of a point's own region; turns that each point has
 MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three dimensions; else
+WORST = 1e-2  # error of the kernel by so many modes; else random features
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
 ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
 
@@ -219,10 +221,9 @@ def _thinned(
 
 
 def _embedding(y: F32, sigma: float, seed: int) -> MeanEmbedding:
-    if y.shape[1] <= 3:
-        grid = MeanEmbedding(MODES, sigma, "fourier", random_state=seed).fit([y])
-        if (grid.error_bound_ or 0.0) < 1e-2:
-            return grid
+    widths = (y.max(axis=0) - y.min(axis=0)).astype(np.float64)
+    if y.shape[1] <= 3 and fourier_grid(widths, sigma, WORST, MODES).error <= WORST:
+        return MeanEmbedding(MODES, sigma, "fourier", random_state=seed).fit([y])
     return MeanEmbedding(COMPONENTS, sigma, "orthogonal", random_state=seed).fit([y])
 
 
