@@ -9,8 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dkdist.estimators._thinning import Coreset
     from dkdist.estimators.align import Alignment, align
-    from dkdist.estimators.coreset import Coreset, CoresetThinning, coreset, coreset_size
+    from dkdist.estimators.coreset import coreset, coreset_size
     from dkdist.estimators.distance import DistanceEmbedding, pairwise
     from dkdist.estimators.distance_matrix import distance_matrix
     from dkdist.estimators.divergence import DivergenceEmbedding
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
+    from dkdist.estimators.thinning import CoresetThinning
     from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.numerics.distances.dtw import DynamicTimeWarping
     from dkdist.numerics.distances.energy import Energy
@@ -76,8 +78,8 @@ _HOMES = {
     "Energy": "dkdist.numerics.distances.energy",
     "SlicedWasserstein": "dkdist.numerics.distances.sliced",
     "Wasserstein": "dkdist.numerics.distances.wasserstein",
-    "Coreset": "dkdist.estimators.coreset",
-    "CoresetThinning": "dkdist.estimators.coreset",
+    "Coreset": "dkdist.estimators._thinning",
+    "CoresetThinning": "dkdist.estimators.thinning",
     "coreset": "dkdist.estimators.coreset",
     "coreset_size": "dkdist.estimators.coreset",
     "Alignment": "dkdist.estimators.align",

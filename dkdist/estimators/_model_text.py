@@ -25,6 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 Arrays = dict[str, NDArray[Any]]
 
 ESTIMATORS = {
+    "CoresetThinning": "dkdist.estimators.thinning",
+    "NearestSets": "dkdist.estimators.nearest",
     "DistanceEmbedding": "dkdist.estimators.distance",
     "DivergenceEmbedding": "dkdist.estimators.divergence",
     "HistogramEmbedding": "dkdist.estimators.histogram",

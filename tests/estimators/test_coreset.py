@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.estimators.coreset import METHODS
+from dkdist.estimators._thinning import METHODS
 
 RNG = np.random.default_rng(0)
 
@@ -129,3 +129,12 @@ def test_what_is_refused():
         dk.coreset(np.zeros((5, 2)), 2, sigma="median")
     with pytest.raises(ValueError, match="below 1"):
         dk.coreset_size(0.1, 1.5)
+
+
+def test_a_model_file_keeps_thinning(tmp_path):
+    sets = [RNG.normal(size=(60, 2)) for _ in range(3)]
+    thinning = dk.CoresetThinning(10, random_state=0).fit(sets)
+    dk.save_model(thinning, tmp_path / "m.npz")
+    np.testing.assert_array_equal(
+        dk.load_model(tmp_path / "m.npz").transform(sets).points, thinning.transform(sets).points
+    )

@@ -91,3 +91,12 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="3 features"):
         dk.NearestSets(2).fit(X).kneighbors(X[:, :2])
     assert clone(dk.NearestSets(3)).n_neighbors == 3
+
+
+def test_a_model_file_keeps_it(tmp_path):
+    X = RNG.standard_normal((30, 3)).astype(np.float32)
+    dk.save_model(dk.NearestSets(3).fit(X), tmp_path / "m.npz")
+    found, expected = (
+        m.kneighbors(X[:4])[1] for m in (dk.load_model(tmp_path / "m.npz"), dk.NearestSets(3).fit(X))
+    )
+    np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,119 @@
+"""How the points of a coreset are chosen: from the features of points, for `coreset` and `CoresetThinning`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.estimators.kernel_distance import kernel_distance
+from dkdist.estimators.mean import MeanEmbedding
+from dkdist.numerics.fourier_grid import fourier_grid
+from dkdist.numerics.thinning import best_weights, halve, spatial_order, strata, swap
+from dkdist.sets import SampleSets
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+METHODS = ("swap", "halving", "stratified", "random", "every")
+BASE = 2**14  # points that swaps and halving choose from; of more, one of each region
+POOL, PASSES = (
+    256,
+    2,
+)  # candidates from everywhere, beside those of a point's own region; turns that each point has
+MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three dimensions; else
+WORST = 1e-2  # error of the kernel by so many modes; else random features
+MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
+ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
+
+
+@dataclass(frozen=True)
+class Coreset:
+    """Points that stand for a set: ``indices`` (size,) into it, ``weights`` (size,), and how far they are from it.
+
+    ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
+    """
+
+    indices: I64
+    weights: F64
+    distance: float
+
+
+def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, seed: int) -> Coreset:
+    rng, W = np.random.default_rng([seed, ROLE]), float(p.sum())
+    light = np.flatnonzero(p > 0)
+    if size >= len(light):
+        indices, weights = light, p[light]
+        return Coreset(indices, weights, _distance(x, p, indices, weights, sigma, seed))
+    y, share = x[light], p[light]
+    if method == "random":
+        chosen = np.sort(rng.choice(len(y), size, replace=False, p=share / W))
+    elif method == "every":
+        order = np.argsort(y[:, 0], kind="stable")
+        chosen = order[strata(share[order], size, np.full(size, 0.5))]
+    else:
+        chosen = _thinned(y, share, size, sigma, method, rng, seed)
+    weights = np.full(size, W / size)
+    if optimal:
+        embedding = _embedding(y, sigma, seed)
+        phi, mu = _features(embedding, y[chosen]), W * _mean(embedding, y, share)
+        weights = best_weights(phi, mu)
+    indices = light[chosen]
+    return Coreset(indices, weights, _distance(x, p, indices, weights, sigma, seed))
+
+
+def _thinned(
+    y: F32, share: F64, size: int, sigma: float, method: str, rng: np.random.Generator, seed: int
+) -> I64:
+    """Positions of the points that a region gives up, halving or swaps keep."""
+    order = spatial_order(y, max(1, len(y) // max(BASE, size)))
+    if method == "stratified":
+        return np.asarray(order[strata(share[order], size, rng.random(size))])
+    doubled = size << max(0, int(np.log2(min(BASE, len(y)) / size))) if size < BASE else size
+    n_base = doubled if method == "halving" else min(len(y), max(BASE, size))
+    base = order[strata(share[order], n_base, rng.random(n_base))] if n_base < len(y) else order
+    embedding = _embedding(y, sigma, seed)
+    phi = _features(embedding, y[base])
+    if method == "halving":
+        kept = np.arange(len(base))
+        while len(kept) > size:
+            kept = halve(phi, kept)
+        return np.asarray(base[kept])
+    weight = share[base] if n_base == len(y) else np.ones(n_base)
+    chosen = strata(weight, size, rng.random(size))
+    ends = np.searchsorted(np.cumsum(weight) / weight.sum(), np.arange(size + 1) / size).astype(np.int64)
+    target = (size * _mean(embedding, y, share)).astype(np.float32)
+    squares = (phi**2).sum(axis=1)
+    for _ in range(PASSES):
+        pool = rng.choice(n_base, min(POOL, n_base), replace=False)
+        swap(phi, squares, target, chosen, rng.permutation(size), pool, ends)
+    return np.asarray(base[chosen])
+
+
+def _embedding(y: F32, sigma: float, seed: int) -> MeanEmbedding:
+    widths = (y.max(axis=0) - y.min(axis=0)).astype(np.float64)
+    if y.shape[1] <= 3 and fourier_grid(widths, sigma, WORST, MODES).error <= WORST:
+        return MeanEmbedding(MODES, sigma, "fourier", random_state=seed).fit([y])
+    return MeanEmbedding(COMPONENTS, sigma, "orthogonal", random_state=seed).fit([y])
+
+
+def _features(embedding: MeanEmbedding, y: F32) -> F32:
+    rows: F32 = embedding.transform(SampleSets(y, np.arange(len(y) + 1)))
+    return rows
+
+
+def _mean(embedding: MeanEmbedding, y: F32, share: F64) -> F64:
+    rows = embedding.transform(SampleSets(y, [0, len(y)], share / share.mean()))
+    return np.asarray(rows[0], np.float64)
+
+
+def _distance(x: F32, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
+    n, d = x.shape
+    if d <= 3 or n <= MOST_PAIRS:
+        eps = 1e-8 * float(p.sum()) ** 2
+        return kernel_distance(x, x[indices], sigma=sigma, weights=(p, weights), eps=eps)
+    unseen = MeanEmbedding(4096, sigma, "orthogonal", random_state=seed + 1).fit([x])
+    apart = p.sum() * _mean(unseen, x, p) - weights @ _features(unseen, x[indices]).astype(np.float64)
+    return float(np.sqrt((apart**2).sum()))
