@@ -157,8 +157,8 @@ def _require_symmetric(D: F64) -> None:
             f"distances must be symmetric, found {D[i, j]:.6g} at ({i}, {j}) and {D[j, i]:.6g} at ({j}, {i}): take "
             "(D + D.T) / 2"
         )
-    i = int(np.argmax(np.diag(D)))
-    if D[i, i] > DIAGONAL * most:
+    k = int(np.argmax(np.diag(D)))
+    if D[k, k] > DIAGONAL * most:
         raise ValueError(
-            f"the distance of an object to itself must be 0, found {D[i, i]:.6g} at ({i}, {i}): is this a kernel?"
+            f"the distance of an object to itself must be 0, found {D[k, k]:.6g} at ({k}, {k}): is this a kernel?"
         )
