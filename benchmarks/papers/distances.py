@@ -14,7 +14,7 @@ strings, sets on the sphere); "best" may take any sampler and distance, and a se
 "RSM" has training objects as the random ones. The other rivals need all pairs (`distance_rivals.py`): of mnist_str*
 they see 2,000 training and 1,000 test objects, which is said in their row; nearest neighbours sees all. Distance,
 sampler, lengths, gamma, sigma and the rivals' parameters are chosen on a quarter of at most 4,000 training objects, the
-penalty by leaving out one at a time, or a tenth of more than 5,000. Test objects are used once.
+penalty by leaving out one at a time, or a tenth of more than 5,000. Test objects are used once here.
 
 Data: NAME.npz in the folder DKDIST_DATA: values, offsets, labels, is_test. Object i is values[offsets[i]:offsets[i+1]].
 
