@@ -8,7 +8,8 @@ levenshtein  the edit distance of strings of 60 symbols, 4 of them, to omegas of
              (`process.cdist`, one worker) in the better order of its two arguments
 growth       the time of a pair over that at the largest number of objects N, omegas R and length of omegas L: what is
              linear stays at one (small R leaves lanes idle, small L leaves the ends of the tables)
-threads      two threads over blocks against one, and a loop that touches no memory: what this machine gives now
+threads      two threads over blocks against one; beside them two loops that touch no memory, of scalars and of vectors:
+             what this machine gives now (virtual processors may share the vector units of one core)
 
 Rivals that are not installed are skipped by name. Times are medians of interleaved runs on one thread; compare ratios
 within a run. Beside each ratio is the largest relative difference of the results.
@@ -190,15 +191,28 @@ def loop(n: int) -> float:
     return total
 
 
+@njit(nogil=True, fastmath={"contract"})
+def vector_loop(n: int) -> float:
+    a = np.ones(1024, np.float32)  # in the first-level cache
+    for _ in range(n):
+        for j in range(len(a)):
+            a[j] = a[j] * np.float32(0.999) + np.float32(0.001)
+    return float(a[0])
+
+
 def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
-    works: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {"loop": (loop, [n * 10_000] * 8)}
+    works: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
+        "loop": (loop, [n * 10_000] * 8),
+        "vector loop": (vector_loop, [n * 200] * 8),
+    }
     for name, (distance, lengths, short) in SETTINGS.items():
         packed = distance.prepare(*draw(name, R, short, 1), None)
 
         def fill(block: Collection, distance: Any = distance, packed: Any = packed) -> None:
             distance.fill(packed, *block, None, np.empty((len(block[1]) - 1, packed.n_omegas), np.float32))
 
-        works[name] = (fill, [draw(name, n // 8, lengths, seed) for seed in range(8)])
+        n_block = n // 8 if name == "dtw" else 8 * n  # of some tenths of a second together
+        works[name] = (fill, [draw(name, n_block, lengths, seed) for seed in range(8)])
     figures = {}
     with ThreadPoolExecutor(2) as pool:
         for name, (work, blocks) in works.items():
