@@ -9,9 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dkdist.estimators._thinning import Coreset
     from dkdist.estimators.align import Alignment, align
-    from dkdist.estimators.coreset import coreset, coreset_size
+    from dkdist.estimators.coreset import Coreset, coreset, coreset_size
     from dkdist.estimators.distance import DistanceEmbedding, pairwise
     from dkdist.estimators.distance_matrix import distance_matrix
     from dkdist.estimators.divergence import DivergenceEmbedding
@@ -78,7 +77,7 @@ _HOMES = {
     "Energy": "dkdist.numerics.distances.energy",
     "SlicedWasserstein": "dkdist.numerics.distances.sliced",
     "Wasserstein": "dkdist.numerics.distances.wasserstein",
-    "Coreset": "dkdist.estimators._thinning",
+    "Coreset": "dkdist.estimators.coreset",
     "CoresetThinning": "dkdist.estimators.thinning",
     "coreset": "dkdist.estimators.coreset",
     "coreset_size": "dkdist.estimators.coreset",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,34 +17,26 @@ I64 = NDArray[np.int64]
 
 METHODS = ("swap", "halving", "stratified", "random", "every")
 BASE = 2**14  # points that swaps and halving choose from; of more, one of each region
-POOL, PASSES = (
-    256,
-    2,
-)  # candidates from everywhere, beside those of a point's own region; turns that each point has
+POOL = 256  # candidates from everywhere, beside those of a point's own region
+PASSES = 2  # turns that each point has
 MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three dimensions; else
 WORST = 1e-2  # error of the kernel by so many modes; else random features
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
 ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
 
 
-@dataclass(frozen=True)
-class Coreset:
-    """Points that stand for a set: ``indices`` (size,) into it, ``weights`` (size,), and how far they are from it.
-
-    ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
-    """
-
-    indices: I64
-    weights: F64
-    distance: float
+def require_line(method: str, d: int) -> None:
+    """Refuse the method that needs an order of the points, where there is none."""
+    if method == "every" and d != 1:
+        raise ValueError(f"method='every' is for points of one dimension; found {d}")
 
 
-def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, seed: int) -> Coreset:
+def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, seed: int) -> tuple[I64, F64]:
+    """(indices, weights) of the points that stand for points x (n, d) with weights p."""
     rng, W = np.random.default_rng([seed, ROLE]), float(p.sum())
     light = np.flatnonzero(p > 0)
     if size >= len(light):
-        indices, weights = light, p[light]
-        return Coreset(indices, weights, _distance(x, p, indices, weights, sigma, seed))
+        return light, p[light]
     y, share = x[light], p[light]
     if method == "random":
         chosen = np.sort(rng.choice(len(y), size, replace=False, p=share / W))
@@ -60,8 +50,7 @@ def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, 
         embedding = _embedding(y, sigma, seed)
         phi, mu = _features(embedding, y[chosen]), W * _mean(embedding, y, share)
         weights = best_weights(phi, mu)
-    indices = light[chosen]
-    return Coreset(indices, weights, _distance(x, p, indices, weights, sigma, seed))
+    return light[chosen], weights
 
 
 def _thinned(
@@ -109,7 +98,8 @@ def _mean(embedding: MeanEmbedding, y: F32, share: F64) -> F64:
     return np.asarray(rows[0], np.float64)
 
 
-def _distance(x: F32, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
+def achieved(x: F32, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
+    """The kernel distance between points with weights p and some of them with other weights."""
     n, d = x.shape
     if d <= 3 or n <= MOST_PAIRS:
         eps = 1e-8 * float(p.sum()) ** 2

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
-from dkdist.estimators._thinning import METHODS, Coreset, choose
+from dkdist.estimators._thinning import METHODS, achieved, choose, require_line
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.sets import SampleSetError, SampleSets, require_nonnegative_weights
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Coreset:
+    """Points that stand for a set: ``indices`` (size,) into it, ``weights`` (size,), and how far they are from it.
+
+    ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
+    """
+
+    indices: I64
+    weights: F64
+    distance: float
 
 
 def coreset_size(eps: float, delta: float = 0.05) -> int:
@@ -100,10 +114,11 @@ def coreset(
     size, method = whole("size", size), one_of("method", method, METHODS)
     if size > len(x):
         raise ValueError(f"size must be at most the number of points, {len(x)}; found {size}")
-    if method == "every" and x.shape[1] != 1:
-        raise ValueError(f"method='every' is for points of one dimension; found {x.shape[1]}")
+    require_line(method, x.shape[1])
     width = _width(sigma, x, p)
-    return choose(x, p, size, width, method, optimal_weights, draw_seed(random_state))
+    seed = draw_seed(random_state)
+    indices, chosen = choose(x, p, size, width, method, optimal_weights, seed)
+    return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
 
 
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F32, F64]:

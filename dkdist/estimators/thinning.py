@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._inputs import check_sets, sample_points, survey
 from dkdist.estimators._params import draw_seed, one_of, positive, whole
-from dkdist.estimators._thinning import METHODS, choose
+from dkdist.estimators._thinning import METHODS, choose, require_line
 from dkdist.estimators.coreset import median_width
 from dkdist.sets import SampleSets, require_nonnegative_weights
 
@@ -44,6 +44,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     ------
     SampleSetError
         Naming the set: empty, not finite, negative weights.
+    ValueError
+        For method="every" in more than one dimension.
 
     Notes
     -----
@@ -72,6 +74,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         whole("size", self.size)
         one_of("method", self.method, METHODS)
         sets = check_sets(X)
+        require_line(self.method, sets.n_dims)
         if isinstance(self.sigma, str):
             one_of("sigma", self.sigma, ("median",))
             self.sigma_ = median_width(sample_points(sets, survey(sets, None, skip=False).bad))
@@ -103,5 +106,5 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        made = choose(centred, w, self.size, self.sigma_, self.method, False, self._seed)
-        return x[made.indices], made.weights
+        indices, weights = choose(centred, w, self.size, self.sigma_, self.method, False, self._seed)
+        return x[indices], weights

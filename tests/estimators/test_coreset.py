@@ -127,6 +127,8 @@ def test_what_is_refused():
         dk.coreset([[np.nan]], 1, sigma=1.0)
     with pytest.raises(ValueError, match="most points are equal"):
         dk.coreset(np.zeros((5, 2)), 2, sigma="median")
+    with pytest.raises(ValueError, match="of one dimension; found 2"):
+        dk.CoresetThinning(2, sigma=1.0, method="every").fit([P])
     with pytest.raises(ValueError, match="below 1"):
         dk.coreset_size(0.1, 1.5)
 
