@@ -11,7 +11,7 @@ on the rows themselves ("linear"). Bandwidth, sigma and penalty are chosen for e
 first split's training images (16 pairs, nine penalties).
 
 "bands" adds the sets of three horizontal bands side by side with the whole image's; "pairs" takes the densities
-of pairs of neighbouring components together (12 x 12 nodes, Hellinger).
+of pairs of neighbouring components together (12 x 12 nodes, Hellinger). "D3" is P1's baseline (d3.py).
 
 ``--activations``: sets of activations of a network instead, as P1 (the last convolutional layer of VGG-16 at every
 place): an .npz file of values (T, d), offsets (4486,), labels (4485,) and places (T, 2) in [0, 1], for the
@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from d3 import D3
 from sift import dense_sift
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
@@ -163,15 +164,18 @@ RIVALS = (
     Rival("histogram, Jensen-Shannon", partial(dk.HistogramEmbedding, structure="marginal", domain="unit"),
           "n_bins", (5, 10, 20, 30)),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
+    Rival("D3", D3, "n_words", (1, 8, 32, 64)),
     Rival("pairs, Hellinger", Pairs, "bandwidth", BANDWIDTHS),
 )  # fmt: skip
 LAYOUTS = {"whole": slice(0, 1), "bands": slice(None)}
 KINDS = ("random features", "linear")
 
 
-def rows(parts: list[dk.SampleSets], rival: Rival, values: dict[str, Any]) -> list[np.ndarray]:
-    """Rows of each part, by an embedding fitted on the first."""
-    embedding = rival.make(**values).fit(parts[0])
+def rows(
+    parts: list[dk.SampleSets], rival: Rival, values: dict[str, Any], train: Any = slice(None)
+) -> list[np.ndarray]:
+    """Rows of each part, by an embedding fitted on the training images of the first."""
+    embedding = rival.make(**values).fit(parts[0][train])
     return [embedding.transform(part) for part in parts]
 
 
@@ -219,7 +223,7 @@ def one_split(
     found, made = {}, dict[str, list[np.ndarray]]()
     for key, (_, sigma, alpha, values) in choice.items():
         if str(values) not in made:
-            made = {str(values): rows(parts, rival, values)}
+            made = {str(values): rows(parts, rival, values, train)}
         A = np.hstack(made[str(values)][LAYOUTS[key.split(",")[0]]])
         if sigma:
             A = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit_transform(A)
