@@ -63,6 +63,14 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert all(row["tree"] > 0 for row in figures["growth"])
 
 
+def test_alignment_beside_icp(tmp_path: Path) -> None:
+    figures = run("alignment.py", output=tmp_path / "alignment.json")
+    ours = [row for row in figures["rows"] if row["method"] == "align"]
+    assert [row["d"] for row in ours] == [2, 3]
+    assert all(row["success"] >= 0.75 and row["trials"] == 4 for row in ours)
+    assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99
