@@ -71,6 +71,25 @@ def test_alignment_beside_icp(tmp_path: Path) -> None:
     assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
 
 
+def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
+    figure = tmp_path / "kernel.png"
+    report = run("papers/kernel_distance.py", "--figure", str(figure), output=tmp_path / "papers.json")
+    cells = report["cells"]
+    assert {cell["method"] for cell in cells} == {"exact", "fourier", "tree", "taylor", "rff", "wspd", "auto"}
+    assert all(
+        cell["error"] <= (4 if cell["method"] == "rff" else 1) * cell["eps"]
+        for cell in cells
+        if "value" in cell
+    )
+    assert all(
+        "error" in cell or "up to 3 dimensions" in cell["refused"]
+        for cell in cells
+        if cell["method"] == "fourier"
+    )
+    assert report["growth"]["exact"]["fits"][0]["exponent"] > 0
+    assert figure.stat().st_size > 10_000
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99

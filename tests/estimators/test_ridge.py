@@ -102,7 +102,7 @@ def test_classes_are_targets_of_plus_and_minus_one(k: int) -> None:
 
 
 def test_rows_travel_as_classes(monkeypatch: Any) -> None:
-    X, y = data(200)
+    X, _y = data(200)
     sent: list[Any] = []
     monkeypatch.setattr(
         "dkdist.estimators.ridge.tree_sum",
