@@ -1,7 +1,7 @@
 """Cats and dogs of CIFAR-10 as distributions of their pixels (P1, Figure 5).
 
-    python benchmarks/papers/cats_dogs.py [triples] [gradients] [width] [--quick] [--seeds 3] [--features 5000] [--only NAME ...]
-                                          [--output results.json]
+    python benchmarks/papers/cats_dogs.py [triples] [gradients] [width] [--quick] [--seeds 3] [--features 5000]
+                                          [--only NAME ...] [--output results.json]
 
 triples    a grey image is 1,024 points (x, y, v), place and value of a pixel, as in the paper; training images are
            taken with their mirror images. 2,500, 5,000 and 10,000 images to train on, 2,000 to test.
