@@ -59,10 +59,11 @@ RIVALS = (
         "histogram, Jensen-Shannon",
         partial(dk.HistogramEmbedding, domain="unit"),
         "n_bins",
-        (5, 7, 9, 11),
+        (3, 5, 7, 9),
         SIGMAS,
     ),
     Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY),
+    Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
 )
 VIEWS = {
     "values": (values,),
