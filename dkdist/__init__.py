@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
+    from dkdist.estimators.theory import n_features_for
     from dkdist.estimators.thinning import CoresetThinning
     from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.numerics.distances.dtw import DynamicTimeWarping
@@ -113,6 +114,7 @@ _HOMES = {
     "project_psd": "dkdist.estimators.psd",
     "save_model": "dkdist.estimators.model_file",
     "two_sample_test": "dkdist.estimators.two_sample",
+    "n_features_for": "dkdist.estimators.theory",
     "verify_sets": "dkdist.estimators.store_care",
     "witness": "dkdist.estimators.two_sample",
     "write_features": "dkdist.estimators.feature_store",
@@ -166,6 +168,7 @@ __all__ = [
     "import_sets",
     "kernel_distance",
     "load_model",
+    "n_features_for",
     "open_features",
     "open_sets",
     "pairwise",
