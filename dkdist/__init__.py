@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.invariant import InvariantFeatures
     from dkdist.estimators.kernel_distance import kernel_distance
+    from dkdist.estimators.kernel_error import KernelError, kernel_error
     from dkdist.estimators.l2 import L2Embedding
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
@@ -107,7 +108,9 @@ _HOMES = {
     "compact": "dkdist.estimators.store_care",
     "divergence_matrix": "dkdist.estimators.pairwise",
     "import_sets": "dkdist.estimators.importing",
+    "KernelError": "dkdist.estimators.kernel_error",
     "kernel_distance": "dkdist.estimators.kernel_distance",
+    "kernel_error": "dkdist.estimators.kernel_error",
     "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
@@ -140,6 +143,7 @@ __all__ = [
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
     "InvariantFeatures",
+    "KernelError",
     "L2Embedding",
     "Levenshtein",
     "MeanEmbedding",
@@ -167,6 +171,7 @@ __all__ = [
     "divergence_matrix",
     "import_sets",
     "kernel_distance",
+    "kernel_error",
     "load_model",
     "n_features_for",
     "open_features",
