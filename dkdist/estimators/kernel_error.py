@@ -162,7 +162,7 @@ def _mean_kernels(embedding: MeanEmbedding, sets: SampleSets, i: I64, j: I64) ->
     def weights(k: int) -> F64:
         w = sets.weights_of(k)
         p = np.ones(len(sets[k])) if w is None else w.reshape(-1).astype(np.float64)
-        return p / p.sum()
+        return np.asarray(p / p.sum())
 
     def kappa(a: int, b: int, sigma: float) -> float:
         x, y = sets[a].astype(np.float64), sets[b].astype(np.float64)
