@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.invariant import InvariantFeatures
     from dkdist.estimators.kernel_distance import kernel_distance
+    from dkdist.estimators.kernel_error import KernelError, kernel_error
     from dkdist.estimators.l2 import L2Embedding
     from dkdist.estimators.mean import MeanEmbedding
     from dkdist.estimators.model_file import load_model, save_model
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
     from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
+    from dkdist.estimators.theory import n_features_for
     from dkdist.estimators.thinning import CoresetThinning
     from dkdist.estimators.two_sample import two_sample_test, witness
     from dkdist.numerics.distances.dtw import DynamicTimeWarping
@@ -106,13 +108,16 @@ _HOMES = {
     "compact": "dkdist.estimators.store_care",
     "divergence_matrix": "dkdist.estimators.pairwise",
     "import_sets": "dkdist.estimators.importing",
+    "KernelError": "dkdist.estimators.kernel_error",
     "kernel_distance": "dkdist.estimators.kernel_distance",
+    "kernel_error": "dkdist.estimators.kernel_error",
     "load_model": "dkdist.estimators.model_file",
     "open_features": "dkdist.estimators.feature_store",
     "open_sets": "dkdist.store",
     "project_psd": "dkdist.estimators.psd",
     "save_model": "dkdist.estimators.model_file",
     "two_sample_test": "dkdist.estimators.two_sample",
+    "n_features_for": "dkdist.estimators.theory",
     "verify_sets": "dkdist.estimators.store_care",
     "witness": "dkdist.estimators.two_sample",
     "write_features": "dkdist.estimators.feature_store",
@@ -138,6 +143,7 @@ __all__ = [
     "IncrementalSGDClassifier",
     "IncrementalSGDRegressor",
     "InvariantFeatures",
+    "KernelError",
     "L2Embedding",
     "Levenshtein",
     "MeanEmbedding",
@@ -165,7 +171,9 @@ __all__ = [
     "divergence_matrix",
     "import_sets",
     "kernel_distance",
+    "kernel_error",
     "load_model",
+    "n_features_for",
     "open_features",
     "open_sets",
     "pairwise",

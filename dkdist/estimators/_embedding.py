@@ -5,6 +5,7 @@ Sets in, rows out: lazily for a store, at once for a collection in memory; bad s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,10 @@ from dkdist.estimators._skipping import attempt, skips, tell_skipped
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.execution.warn import warn
 from dkdist.parameters.domain import Domain
-from dkdist.parameters.embedding import EmbeddingParameters, EmbeddingSpec, Selective
+from dkdist.parameters.embedding import Additive, EmbeddingParameters, EmbeddingSpec, Selective
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
+from dkdist.store.rows import read_pieces
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -92,7 +94,8 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
 def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
     lost = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
     positions = range(first, first + len(view))
-    made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip)
+    pieces = partial(_embed_pieces, parameters) if isinstance(parameters, Additive) else None
+    made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
     tell_skipped(made.bad, made.reason, FATE)
     rows, outside = zip(*made.results, strict=True)
     _tell_outside(np.concatenate(outside), first)
@@ -102,6 +105,17 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
 def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
     outside = _check(parameters.spec, sets, first)
     return parameters.embed(sets), outside
+
+
+def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32, I64]:
+    outside = np.zeros(1, np.int64)
+
+    def counted() -> Iterator[F32]:
+        for points in read_pieces(view):
+            outside[:] += count_outside(parameters.spec.domain, SampleSets(points, [0, len(points)]), first)
+            yield points
+
+    return parameters.embed_pieces(counted())[None], outside
 
 
 def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from dkdist.execution.warn import warn
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore, StoreFormatError
 from dkdist.store.committed import Committed
+from dkdist.store.rows import in_pieces
 
 T = TypeVar("T")
 Positions = Sequence[int] | NDArray[np.int64]
@@ -42,14 +44,17 @@ def attempt(
     lost: T,
     *,
     skip: bool,
+    pieces: Callable[[SetStore, int], T] | None = None,
 ) -> Attempt[T]:
     """``work(sets, position of the first)`` on all sets at once, or on the parts of them that hold no bad set.
+
+    ``pieces`` does the same for one set that is too large to be read at once, where that is possible.
 
     ``positions`` are the sets' places in the collection that the user gave. With ``skip`` the result for a bad
     set is ``lost``; without, the first one raises. What is wrong with a store as a whole raises in any case.
     """
     made: Attempt[T] = Attempt()
-    _work_on_parts(made, work, sets, positions, lost, skip)
+    _work_on_parts(made, partial(_read_and_work, work, pieces), sets, positions, lost, skip)
     if made.bad and isinstance(sets, SetStore):
         _require_current(sets)  # of a store that was replaced, no set is bad
     return made
@@ -57,7 +62,7 @@ def attempt(
 
 def _work_on_parts(
     made: Attempt[T],
-    work: Callable[[SampleSets, int], T],
+    work: Callable[[SampleSets | SetStore, int], T],
     sets: SampleSets | SetStore,
     positions: Positions,
     lost: T,
@@ -65,7 +70,7 @@ def _work_on_parts(
 ) -> None:
     first = int(positions[0])
     try:
-        made.results.append(work(sets.load() if isinstance(sets, SetStore) else sets, first))
+        made.results.append(work(sets, first))
         return
     except (SampleSetError, StoreFormatError) as error:
         if len(sets) == 1:
@@ -78,6 +83,17 @@ def _work_on_parts(
     size = -(-len(sets) // PARTS)
     for a in range(0, len(sets), size):
         _work_on_parts(made, work, sets[a : a + size], positions[a : a + size], lost, skip)
+
+
+def _read_and_work(
+    work: Callable[[SampleSets, int], T],
+    pieces: Callable[[SetStore, int], T] | None,
+    sets: SampleSets | SetStore,
+    first: int,
+) -> T:
+    if not isinstance(sets, SetStore):
+        return work(sets, first)
+    return pieces(sets, first) if pieces is not None and in_pieces(sets) else work(sets.load(), first)
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

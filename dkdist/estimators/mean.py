@@ -88,7 +88,8 @@ class MeanEmbedding(SetEmbedding):
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
-    depends on that set alone, bit for bit. `fit` reads the data once, and some points for the median. Points outside
+    depends on that set alone, bit for bit. A stored set of more than 32 MiB without weights is read in pieces of 4 MiB
+    by "fourier". `fit` reads the data once, and some points for the median. Points outside
     the box of the grid count at its wall, with a warning that counts them; random frequencies take points anywhere.
 
     A kernel value of random frequencies has a standard deviation of at most 1 / sqrt(n_components). Cost of a set of n

@@ -33,12 +33,26 @@ def grid_sums(
     (n_points, n_channels), signed if you like, or (0, 1) for ones; ``factors`` (n_spans,) multiply the sums. Points
     outside the ``box`` (low, high) count at its wall.
     """
-    out = np.zeros((len(spans), weights.shape[1], int(lengths.sum())))
-    low, high = box
-    d = points.shape[1]
+    out, sizes = np.zeros((len(spans), weights.shape[1], int(lengths.sum()))), spans[:, 1] - spans[:, 0]
+    units = factors * sizes  # shares of means are near one, and add up with least rounding
+    _add(points, spans, weights, units, box, periods, lengths, out)
+    return np.asarray(out / sizes[:, None, None])
+
+
+def add_grid_sums(points: F32, box: tuple[F32, F32], periods: F64, lengths: I64, out: F64) -> None:
+    """Add the sums of points of weight one to ``out`` (n_features,).
+
+    Over pieces of whole tiles of 256 points, in order, the bits are those of all points together.
+    """
+    spans, ones = np.array([[0, len(points)]]), np.zeros((0, 1), np.float32)
+    _add(points, spans, ones, np.ones(1), box, periods, lengths, out.reshape(1, 1, -1))
+
+
+def _add(
+    points: F32, spans: I64, w: F32, units: F64, box: tuple[F32, F32], periods: F64, lengths: I64, out: F64
+) -> None:
     harmonics = tuple(int(n) // 2 for n in (*lengths.shape, lengths.max()))
-    _sums(points, spans, weights, factors, low, high, periods, lengths, harmonics, d, out)
-    return out
+    _sums(points, spans, w, units, *box, periods, lengths, harmonics, points.shape[1], out)
 
 
 def shares(weights: F32 | None, spans: I64) -> tuple[F32, F64]:
@@ -89,7 +103,7 @@ def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, fastmath=LOOP)
-def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonics, d, out):  # type: ignore[no-untyped-def]
+def _sums(points, spans, weights, units, low, high, periods, lengths, harmonics, d, out):  # type: ignore[no-untyped-def]
     """Three columns of harmonics; of d < 3 dimensions the first 3 - d are constant."""
     A, B, C = harmonics
     T, U, V = (
@@ -100,7 +114,7 @@ def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonic
     share, TU, phase = np.zeros(TILE, f32), np.empty(TILE, f32), np.zeros(TILE, i32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
-        unit = factors[s] * (stop - start)  # shares of means are near one, and add up with least rounding
+        unit = units[s]
         for first in range(start, stop, TILE):
             m = min(TILE, stop - first)
             if d == 3:
@@ -120,4 +134,3 @@ def _sums(points, spans, weights, factors, low, high, periods, lengths, harmonic
                             TU[i] = share[i] * T[a, i] * U[b, i]
                         begin, end = end, end + lengths[a, b]
                         _add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
-        out[s] /= stop - start

@@ -6,6 +6,7 @@ for, the same in every process. A set's row depends on that set alone, bit for b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -32,6 +33,18 @@ class Selective(Protocol):
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
+
+
+@runtime_checkable
+class Additive(Protocol):
+    """Tables whose rows are sums over points, so that a set may come in pieces."""
+
+    @property
+    def spec(self) -> EmbeddingSpec:
+        """What these tables were drawn from."""
+
+    def embed_pieces(self, pieces: Iterable[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """The row (m,) of one set without weights: the same bits as of all its points at once."""
 
 
 class EmbeddingSpec(Protocol):

@@ -9,16 +9,17 @@ have their features side by side: the kernel is the mean of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.numerics.cosine import TILE
 from dkdist.numerics.fourier import orthogonal_frequencies
 from dkdist.numerics.fourier_grid import grid_layout
-from dkdist.numerics.grid_sums import grid_sums, shares
+from dkdist.numerics.grid_sums import add_grid_sums, grid_sums, shares
 from dkdist.numerics.mean_features import half_turns, mean_features
 from dkdist.numerics.sobol import sobol_normals
 from dkdist.parameters.domain import Domain
@@ -156,3 +157,25 @@ class GridMeanParameters:
             ]
             out[start : start + SETS_AT_ONCE] = np.concatenate(sums, axis=1) * self._scales
         return out
+
+    def embed_pieces(self, pieces: Iterable[F32]) -> F32:
+        """The row (n_features,) of one set without weights that comes in pieces: the same bits as of all at once."""
+        box, n = self.spec.domain.arrays, 0
+        sums = [np.zeros(int(layout.lengths.sum())) for _, layout in self._grids]
+        for points in _whole_tiles(pieces):
+            n += len(points)
+            for (L, layout), total in zip(self._grids, sums, strict=True):
+                add_grid_sums(points, box, L, layout.lengths, total)
+        return np.asarray(np.concatenate(sums) / n * self._scales, np.float32)
+
+
+def _whole_tiles(pieces: Iterable[F32]) -> Iterable[F32]:
+    """The same points in the same order, cut at multiples of a tile."""
+    rest: F32 | None = None
+    for piece in pieces:
+        points = piece if rest is None else np.concatenate([rest, piece])
+        whole = len(points) - len(points) % TILE
+        yield points[:whole]
+        rest = points[whole:].copy()
+    if rest is not None:
+        yield rest

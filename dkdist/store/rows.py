@@ -7,6 +7,7 @@ in one more column where there are any, and pickles in some hundred bytes.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from dkdist.store.view import SetStore
 
 PIECE_BYTES = 4 * 2**20  # of points in a piece; at least one chunk
+WHOLE_BYTES = 32 * 2**20  # of points in a set that is read at once
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,19 @@ class ArrayRows:
 
 
 Pieces = list[SetRows] | list[ArrayRows]
+
+
+def in_pieces(sets: SetStore) -> bool:
+    """Whether this is one set too large to be read at once, of points without weights."""
+    if len(sets) != 1 or sets.weights_shape is not None or sets.points_dtype != np.float32:
+        return False
+    return 4 * sets.n_dims * sets.n_points > WHOLE_BYTES
+
+
+def read_pieces(view: SetStore) -> Iterator[NDArray[np.float32]]:
+    """The points of the one set of a view, piece by piece."""
+    for piece in set_pieces(view)[0]:
+        yield piece.load()
 
 
 def set_pieces(view: SetStore) -> tuple[Pieces, NDArray[np.int64]]:

@@ -90,6 +90,15 @@ def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
     assert figure.stat().st_size > 10_000
 
 
+def test_huge_sets_in_small(tmp_path: Path) -> None:
+    figures = run("coresets.py", "--folder", str(tmp_path), output=tmp_path / "coresets.json")
+    row = figures["coreset"]
+    assert abs(row["stored"] - row["independent"]) < 1e-4
+    assert row["stored"] < 0.5 * row["random"]
+    assert figures["embed"]["distance_to_a_million"] < 0.02
+    assert not list(tmp_path.rglob("*.zarr"))
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99
