@@ -47,7 +47,7 @@ def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, 
         chosen = _thinned(y, share, size, sigma, method, rng, seed)
     weights = np.full(size, W / size)
     if optimal:
-        embedding = _embedding(y, sigma, seed)
+        embedding = point_embedding(y, sigma, seed)
         phi, mu = _features(embedding, y[chosen]), W * _mean(embedding, y, share)
         weights = best_weights(phi, mu)
     return light[chosen], weights
@@ -60,28 +60,38 @@ def _thinned(
     order = spatial_order(y, max(1, len(y) // max(BASE, size)))
     if method == "stratified":
         return np.asarray(order[strata(share[order], size, rng.random(size))])
-    doubled = size << max(0, int(np.log2(min(BASE, len(y)) / size))) if size < BASE else size
-    n_base = doubled if method == "halving" else min(len(y), max(BASE, size))
+    n_base = doubled(size, len(y)) if method == "halving" else min(len(y), max(BASE, size))
     base = order[strata(share[order], n_base, rng.random(n_base))] if n_base < len(y) else order
-    embedding = _embedding(y, sigma, seed)
-    phi = _features(embedding, y[base])
+    weight = share[base] if n_base == len(y) else np.ones(n_base)
+    embedding = point_embedding(y, sigma, seed)
+    mean = _mean(embedding, y, share)
+    return np.asarray(base[from_base(_features(embedding, y[base]), weight, mean, size, method, rng)])
+
+
+def doubled(size: int, n: int) -> int:
+    """The size doubled as often as `BASE` and n points allow: where halving begins."""
+    return size << max(0, int(np.log2(min(BASE, n) / size))) if size < BASE else size
+
+
+def from_base(phi: F32, weight: F64, mean: F64, size: int, method: str, rng: np.random.Generator) -> I64:
+    """Positions that halving or swaps keep of a base in spatial order: its features, weights, and the mean of all."""
     if method == "halving":
-        kept = np.arange(len(base))
+        kept = np.arange(len(phi))
         while len(kept) > size:
             kept = halve(phi, kept)
-        return np.asarray(base[kept])
-    weight = share[base] if n_base == len(y) else np.ones(n_base)
+        return kept
     chosen = strata(weight, size, rng.random(size))
     ends = np.searchsorted(np.cumsum(weight) / weight.sum(), np.arange(size + 1) / size).astype(np.int64)
-    target = (size * _mean(embedding, y, share)).astype(np.float32)
+    target = (size * mean).astype(np.float32)
     squares = (phi**2).sum(axis=1)
     for _ in range(PASSES):
-        pool = rng.choice(n_base, min(POOL, n_base), replace=False)
+        pool = rng.choice(len(phi), min(POOL, len(phi)), replace=False)
         swap(phi, squares, target, chosen, rng.permutation(size), pool, ends)
-    return np.asarray(base[chosen])
+    return chosen
 
 
-def _embedding(y: F32, sigma: float, seed: int) -> MeanEmbedding:
+def point_embedding(y: F32, sigma: float, seed: int) -> MeanEmbedding:
+    """Features of points within the bounds of points y."""
     widths = (y.max(axis=0) - y.min(axis=0)).astype(np.float64)
     if y.shape[1] <= 3 and fourier_grid(widths, sigma, WORST, MODES).error <= WORST:
         return MeanEmbedding(MODES, sigma, "fourier", random_state=seed).fit([y])

@@ -10,18 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._kernel_inputs import points_of
 from dkdist.estimators._params import draw_seed, one_of, positive
-from dkdist.estimators.coreset import coreset
 from dkdist.estimators.kernel_distance import kernel_distance
-from dkdist.numerics.alignment import climb, rotation_from, rotation_grid, translation_search
+from dkdist.numerics.alignment import best_translations, rotation_from, rotation_grid
+from dkdist.numerics.alignment_climb import climb
+from dkdist.numerics.cell_means import cell_means
 
 F64 = NDArray[np.float64]
 
-CORESET = 64  # points that rotations are tried with
-ROTATIONS = {2: 90, 3: 640}
-COARSE = {1: 1 / 12, 2: 1 / 12, 3: 1 / 5}  # of the radius: rotations are tried with a kernel at least as wide
-CLIMBED = 10  # of the rotations tried
-CLIMBED_ON = 128  # points, before the last climbs
-FINISHED = 3  # of them, on all points
+ROTATIONS = {2: 48, 3: 512}
+COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried with a kernel at least as wide
+STAGES = (  # points, starts, power of coarse / sigma, steps of Newton's method at most
+    (64, 24, 1.0, 8),
+    (128, 6, 0.5, 12),
+    (256, 3, 0.0, 12),
+    (None, 1, 0.0, 50),  # all of them
+)
+APART = 0.1  # in the Frobenius norm, and in sigma: motions that are nearer are one
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def align(
     transform : {"rigid", "translation"}, default="rigid"
         Rotations (no reflections) and translations, or translations alone.
     random_state : int, Generator or None
-        Seed of the coresets.
+        Checked, but nothing is random.
 
     Returns
     -------
@@ -65,11 +69,12 @@ def align(
 
     Notes
     -----
-    Coresets of 64 points are compared at 90 rotations (640 in space), each with its best translation by one inverse
-    Fourier transform, under a kernel of at least a twelfth (a fifth) of the radius. From the ten best, the overlap is
-    climbed to a local optimum, first under that kernel and then under the given one; the best three on all points. The
-    optimum is not certified: shapes that nearly fit in other ways, and a sigma far below the details, can mislead it.
-    Cost: some 0.1 s in the plane and 1 s in space for 500 points; n m kernel values for each step of the last climb.
+    Sets are first made 64 means of regions each and compared at 48 rotations (512 in space), each with its best
+    translation by one inverse Fourier transform, under a kernel of at least an eighth (a quarter) of the radius. From
+    the best of them the overlap is climbed by Newton's method, under ever narrower kernels and on ever more points;
+    the best end on all of them. The optimum is not certified: shapes that nearly fit in other ways, and a sigma far
+    below the details, can mislead it. Cost for 500 points: some 10 ms in the plane and 50 ms in space; n m kernel
+    values for each step of the last climb.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 5.
 
@@ -92,57 +97,44 @@ def align(
         raise ValueError(
             f"points have {d} dimension(s): transform={transform!r} is for {'2 or 3' if rotates else '1 to 3'}"
         )
-    seed = draw_seed(random_state)
+    draw_seed(random_state)
     centre_x, centre_y = x.mean(axis=0), y.mean(axis=0)
     x0, y0 = x - centre_x, y - centre_y
-    starts, coarse = _starts(x0, y0, sigma, rotates, seed)
-    R, t = _best(x0, y0, sigma, coarse, starts, rotates, seed)
+    R, t = _search(x0, y0, sigma, rotates)
     translation = centre_x + t - R @ centre_y
     moved = y @ R.T + translation
     return Alignment(R, translation, _distance(moved, x, sigma), _distance(y, x, sigma))
 
 
-Start = tuple[F64, F64]
-
-
-def _starts(x: F64, y: F64, sigma: float, rotates: bool, seed: int) -> tuple[list[Start], float]:
-    """The best (rotation parameters, translation) of a grid, under a kernel that may be wider than asked for."""
+def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
+    """Motions of a grid, under a kernel that may be wider, climbed on ever more points under ever narrower kernels."""
     d = x.shape[1]
     radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or sigma
     coarse = max(sigma, COARSE[d] * radius)
-    (a, p), (b, q) = (_few(v, CORESET, coarse, seed) for v in (x, y))
-    search = translation_search(a, p, coarse, radius)
     grid = rotation_grid(d, ROTATIONS[d]) if rotates else np.zeros((1, 0))
-    found = [search(b @ rotation_from(turn, d).T if rotates else b, q) for turn in grid]
-    order = np.argsort([-f for _, f in found], kind="stable")[:CLIMBED]
-    return [(grid[i], found[i][0]) for i in order], coarse
+    R = np.array([rotation_from(turn, d) if rotates else np.eye(d) for turn in grid])
+    few = [cell_means(v, STAGES[0][0]) for v in (x, y)]
+    t, f = best_translations(*few[0], *few[1], R, coarse, radius)
+    for points, starts, power, steps in STAGES:
+        best = _distinct(R, t, f, starts, sigma)
+        width = sigma * (coarse / sigma) ** power
+        few = [cell_means(v, points or len(v)) for v in (x, y)]
+        R, t, f = climb(*few[0], *few[1], width, (R[best], t[best]), rotates, steps)
+    return R[0], t[0]
 
 
-def _best(
-    x: F64, y: F64, sigma: float, coarse: float, starts: list[Start], rotates: bool, seed: int
-) -> tuple[F64, F64]:
-    """Climb from every start on coresets, under both kernels, and from the best ends on all points."""
-    (a, p), (b, q) = (_few(v, CORESET, coarse, seed) for v in (x, y))
-    (c, r), (e, s) = (_few(v, CLIMBED_ON, sigma, seed) for v in (x, y))
-    ends: list[tuple[float, int, Start]] = []
-    for i, start in enumerate(starts):
-        turn, t, _ = climb(a, p, b, q, coarse, start, rotates)
-        turn, t, _ = climb(c, r, e, s, float(np.sqrt(coarse * sigma)), (turn, t), rotates)
-        turn, t, f = climb(c, r, e, s, sigma, (turn, t), rotates)
-        ends.append((-f, i, (turn, t)))
-    every = (x, np.full(len(x), 1 / len(x)), y, np.full(len(y), 1 / len(y)))
-    finished = [
-        climb(*every, sigma, end, rotates) for _, _, end in sorted(ends, key=lambda e: e[:2])[:FINISHED]
-    ]
-    turn, t, _ = max(finished, key=lambda end: end[2])
-    return rotation_from(turn, x.shape[1]) if rotates else np.eye(x.shape[1]), t
-
-
-def _few(x: F64, size: int, sigma: float, seed: int) -> tuple[F64, F64]:
-    if len(x) <= size:
-        return x, np.full(len(x), 1 / len(x))
-    few = coreset(x, size, sigma=sigma, random_state=seed)
-    return x[few.indices], few.weights
+def _distinct(R: F64, t: F64, f: F64, count: int, sigma: float) -> list[int]:
+    """The ``count`` best motions that differ."""
+    kept: list[int] = []
+    for i in np.argsort(-f, kind="stable").tolist():
+        near = (np.abs(R[kept] - R[i]).max(axis=(1, 2), initial=0) < APART) & (
+            np.abs(t[kept] - t[i]).max(axis=1, initial=0) < sigma
+        )
+        if not near.any():
+            kept.append(i)
+        if len(kept) == count:
+            break
+    return kept
 
 
 def _distance(y: F64, x: F64, sigma: float) -> float:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist.estimators._lazy_points import LazyPoints, lazy_points
 from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
+from dkdist.estimators._streamed_coreset import streamed_coreset, survey_points
 from dkdist.estimators._thinning import METHODS, achieved, choose, require_line
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.sets import SampleSetError, SampleSets, require_nonnegative_weights
@@ -49,11 +51,11 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
 
 
 def coreset(
-    P: ArrayLike,
+    P: Any,
     size: int,
     *,
     sigma: float | str,
-    weights: ArrayLike | None = None,
+    weights: Any = None,
     method: str = "swap",
     optimal_weights: bool = False,
     random_state: Any = None,
@@ -62,15 +64,15 @@ def coreset(
 
     Parameters
     ----------
-    P : (n, d) array
-        The points.
+    P : (n, d) array, dask array or Zarr array, or a `SetStore` with one set
+        The points. What is not in memory is read piece by piece, twice.
     size : int
         How many to choose, at most n; `coreset_size` says how many a random sample needs.
     sigma : float or "median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)); "median" is the median distance of 1,024
         points.
-    weights : (n,) array, optional
-        Of the points, >= 0. Without them each point weighs 1 / n.
+    weights : (n,) array or dask array, optional
+        Of the points, >= 0. Without them each point weighs 1 / n. A `SetStore` has its own.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
         "random": independent draws by weight, without repetition. "stratified": one of each of ``size`` regions of
         equal weight. "every": the middle of every stratum along the line, for d = 1. "halving": regions halved, keeping
@@ -90,7 +92,7 @@ def coreset(
     ------
     ValueError
         For a size beyond the number of points, points that are not finite, weights that are negative, of another length
-        or without a sum.
+        or without a sum, a store that holds several sets, and method="every" for points that are not in memory.
 
     Notes
     -----
@@ -98,6 +100,13 @@ def coreset(
     points in more than three dimensions estimated by 4,096 random features that the choice has not seen. A random
     sample has E D^2 = (W^2 - kappa(P, P)) / size; swaps are several times nearer. Cost of "swap" from n points: n log
     n for the order, 16,384 features of at most 1,024 numbers, 0.1 to 0.5 s for sizes of hundreds.
+
+    Sets that are not in memory take two passes: one for bounds and weights, one in which each piece gives its share
+    of the sums over all points and its best candidates; swaps then choose among the 16,384 candidates of all pieces,
+    toward the mean embedding of the whole set. The ``distance`` is to the whole set: to 1e-8 in D^2 for up to three
+    dimensions and four million cells (sigma at least some 1/1000 of the width in the plane, 1/100 in space), else
+    estimated by 4,096 random features. Memory: a piece for each thread (of stores, 4 MiB or one chunk; of dask arrays,
+    a chunk of rows) and the features of the candidates. Results depend on the pieces, and on no scheduler.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 4; Dwivedi, Mackey: Kernel thinning (2021).
 
@@ -110,8 +119,11 @@ def coreset(
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
     """
-    x, p = _points_and_weights(P, weights)
     size, method = whole("size", size), one_of("method", method, METHODS)
+    lazy = lazy_points(P, weights)
+    if lazy is not None:
+        return _streamed(lazy, size, sigma, method, optimal_weights, random_state)
+    x, p = _points_and_weights(P, weights)
     if size > len(x):
         raise ValueError(f"size must be at most the number of points, {len(x)}; found {size}")
     require_line(method, x.shape[1])
@@ -119,6 +131,22 @@ def coreset(
     seed = draw_seed(random_state)
     indices, chosen = choose(x, p, size, width, method, optimal_weights, seed)
     return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
+
+
+def _streamed(
+    points: LazyPoints, size: int, sigma: float | str, method: str, optimal: bool, random_state: Any
+) -> Coreset:
+    if size > points.n_points:
+        raise ValueError(f"size must be at most the number of points, {points.n_points}; found {size}")
+    if method == "every":
+        raise ValueError("method='every' needs all points in order: load them, or use 'swap'")
+    width = None if isinstance(sigma, str) else positive("sigma", sigma)
+    if width is None:
+        one_of("sigma", sigma, ("median",))
+    found = survey_points(points)
+    if width is None:
+        width = median_width((found.sample - found.box.low).astype(np.float32))
+    return Coreset(*streamed_coreset(points, found, size, width, method, optimal, draw_seed(random_state)))
 
 
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F32, F64]:

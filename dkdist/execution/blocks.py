@@ -193,3 +193,11 @@ def source_blocks(views: Sequence[Any], bounds: NDArray[np.int64], read_bytes: i
 
 def _load(view: Any) -> Any:
     return view.load()
+
+
+def point_blocks(points: Any, weights: Any) -> Blocks:
+    """The blocks of a dask array (n, d) by its chunks of rows, with weights (n,), if any, as one more column."""
+    if weights is not None:
+        column = da.asarray(weights).rechunk((points.chunks[0],))
+        points = da.concatenate([points.rechunk({1: -1}), column[:, None]], axis=1)
+    return _dask_blocks(points)

@@ -90,13 +90,24 @@ def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
 
 def cell_energy(x: F64, z: F64, low: F64, sigma: float, cells: Cells) -> float:
     """E of points (n, d) in the box that ``cells`` was made for, from its corner ``low`` on; weights (n, C)."""
-    wide = extent(x)[1] > low
+    widths = extent(x)[1] - low
+    return sums_energy(cell_sums(x, z, low, widths, sigma, cells), widths, sigma, cells)
+
+
+def cell_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells) -> F64:
+    """f (C, n_cells) of points (n, d) in the box that ``cells`` was made for: it adds up over points."""
+    wide = widths > 0
     places = np.zeros((len(x), 3))
     places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
     f = np.zeros((z.shape[1], cells.n_cells))
     beta = float(np.log2(np.e) * (cells.side / sigma) ** 2)
     _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), beta, cells.shape, f)
-    height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** max(1, int(wide.sum()))
+    return f
+
+
+def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
+    """E of the points whose `cell_sums` these are."""
+    height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** max(1, int((widths > 0).sum()))
     return float(height * np.square(f).sum())
 
 

@@ -69,6 +69,14 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert all(row["same"] > 0.99 for row in peers["nearest"])
 
 
+def test_alignment_beside_icp(tmp_path: Path) -> None:
+    figures = run("alignment.py", output=tmp_path / "alignment.json")
+    ours = [row for row in figures["rows"] if row["method"] == "align"]
+    assert [row["d"] for row in ours] == [2, 3]
+    assert all(row["success"] >= 0.75 and row["trials"] == 4 for row in ours)
+    assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
+
+
 def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
     figure = tmp_path / "kernel.png"
     report = run("papers/kernel_distance.py", "--figure", str(figure), output=tmp_path / "papers.json")

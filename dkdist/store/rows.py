@@ -1,0 +1,81 @@
+"""Runs of points of one set, each read when it is asked for: sets too large to be read at once.
+
+A piece is rows of a set in a `SetStore`, or of a plain Zarr array (n, d). It loads as (m, d) points, with their weights
+in one more column where there are any, and pickles in some hundred bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dkdist.store.view import SetStore
+
+PIECE_BYTES = 4 * 2**20  # of points in a piece; at least one chunk
+
+
+@dataclass(frozen=True)
+class SetRows:
+    """Rows ``start`` to ``stop`` - 1 of all points of a store, within the one set of a view."""
+
+    view: SetStore
+    start: int
+    stop: int
+
+    def load(self) -> NDArray[Any]:
+        """(m, d) points, or (m, d + 1) with their weights."""
+        points, weights = self.view._committed.rows(self.start, self.stop)
+        return points if weights is None else np.concatenate([points, weights.reshape(-1, 1)], axis=1)
+
+    def __dask_tokenize__(self) -> Any:
+        return self.view.__dask_tokenize__(), self.start, self.stop
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows ``start`` to ``stop`` - 1 of a Zarr array."""
+
+    array: zarr.Array[Any]
+    start: int
+    stop: int
+
+    def load(self) -> NDArray[Any]:
+        """(m, d) points."""
+        return np.asarray(self.array[self.start : self.stop])
+
+    def __dask_tokenize__(self) -> Any:
+        return str(self.array.store_path), self.start, self.stop
+
+
+Pieces = list[SetRows] | list[ArrayRows]
+
+
+def set_pieces(view: SetStore) -> tuple[Pieces, NDArray[np.int64]]:
+    """The pieces of the one set of a view, and their bounds within it (n_pieces + 1,)."""
+    starts, stops = view._committed.extents(np.asarray([view._chosen[0]], np.int64))
+    first, last = int(starts[0]), int(stops[0])
+    edges = _edges(first, last, view._committed.chunk_rows, 4 * view.n_dims)
+    pieces = [SetRows(view, a, b) for a, b in itertools.pairwise(edges)]
+    return pieces, np.array(edges, np.int64) - first
+
+
+def array_pieces(array: Any) -> tuple[Pieces, NDArray[np.int64]]:
+    """The pieces of a Zarr array (n, d), and their bounds."""
+    edges = _edges(0, array.shape[0], array.chunks[0], array.dtype.itemsize * array.shape[1])
+    return [ArrayRows(array, a, b) for a, b in itertools.pairwise(edges)], np.array(edges, np.int64)
+
+
+def is_zarr_array(value: object) -> bool:
+    """Whether this is an array in a Zarr store."""
+    return isinstance(value, zarr.Array)
+
+
+def _edges(first: int, last: int, chunk_rows: int, row_bytes: int) -> list[int]:
+    """From ``first`` to ``last`` by whole chunks."""
+    rows = max(1, PIECE_BYTES // row_bytes // chunk_rows) * chunk_rows
+    return [first, *range((first // rows + 1) * rows, last, rows), last]

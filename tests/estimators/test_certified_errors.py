@@ -1,0 +1,86 @@
+"""Errors of kernel distances beside the eps that was asked for, over random sets of every awkward kind.
+
+`make chaos` runs 10,000 trials of every method; ``pytest -s -m slow`` on this file prints the greatest ratio.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+DIAMETERS = 1e6  # that points may lie from the origin
+REFUSALS = {
+    "taylor": 0.6,
+    "fourier": 0.02,
+}  # share of the trials that a method may refuse: too many terms or modes
+
+
+def random_trial(seed):
+    """(P, Q, sigma, weights, eps): 1 to 40 points, coincident or flat ones, far from the origin, signed weights."""
+    rng = np.random.default_rng([seed, 0x4345])
+    d, (n, m) = rng.integers(1, 4), rng.integers(1, 41, 2)
+    x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d)) * rng.uniform(0.1, 2) + rng.uniform(0, 3)
+    if rng.random() < 0.2:
+        x, y = np.round(x), np.round(y)  # many coincide
+    if rng.random() < 0.1:
+        y = np.repeat(x[:1], m, axis=0)
+    if rng.random() < 0.1:
+        x[:, 0] = y[:, 0] = 0.25
+    scale = 10.0 ** rng.uniform(-6, 6)
+    both = np.concatenate([x, y])
+    diameter = float(np.sqrt(((both.max(axis=0) - both.min(axis=0)) ** 2).sum())) or 1.0
+    if rng.random() < 0.25:
+        offset = DIAMETERS * diameter * rng.choice([-1, 1], d)
+        x, y = x + offset, y + offset
+    w = [None, None]
+    for k, size in enumerate((n, m)):
+        kind = rng.integers(3)
+        w[k] = [None, rng.random(size) + 1e-3, rng.standard_normal(size) * 10.0 ** rng.uniform(-3, 3)][kind]
+    W = sum(1.0 if v is None else float(np.abs(v).sum()) for v in w)
+    sigma = diameter * 0.02 * 150 ** rng.random()  # .02 to 3 diameters
+    return scale * x, scale * y, scale * sigma, tuple(w), W**2 * 10.0 ** rng.uniform(-6, -1)
+
+
+def exact_square(x, y, sigma, weights):
+    """D^2 by all pairs, in float64."""
+    p, q = (np.full(len(s), 1 / len(s)) if w is None else w for s, w in zip((x, y), weights, strict=True))
+    both, signed = np.concatenate([x, y]), np.concatenate([p, -q])
+    square = ((both[:, None] - both) ** 2).sum(axis=2)
+    return float(signed @ np.exp(-square / (2 * sigma**2)) @ signed)
+
+
+def ratios(method, n_trials):
+    """|error of D^2| / eps of each trial that the method does not refuse for its number of terms."""
+    found = []
+    for seed in range(n_trials):
+        x, y, sigma, weights, eps = random_trial(seed)
+        try:
+            square = dk.kernel_distance(
+                x, y, sigma=sigma, weights=weights, squared=True, method=method, eps=eps
+            )
+        except ValueError as error:
+            if method not in REFUSALS or "would need" not in str(error):
+                raise
+        else:
+            found.append(abs(square - exact_square(x, y, sigma, weights)) / eps)
+    assert len(found) >= n_trials * (1 - REFUSALS.get(method, 0.0))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("method", "n_trials"), [("fourier", 200), ("tree", 400), ("taylor", 400), ("wspd", 400)]
+)
+def test_no_error_is_above_eps(method, n_trials):
+    found = ratios(method, n_trials)
+    assert found.max() <= 1
+    assert found.max() > 1e-3  # the bound is not idle
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fourier", "tree", "taylor", "wspd"])
+def test_no_error_of_ten_thousand_is_above_eps(method):
+    found = ratios(method, 10_000)
+    print(f"{method}: greatest error / eps {found.max():.4f} in {len(found):,} trials")
+    assert found.max() <= 1
