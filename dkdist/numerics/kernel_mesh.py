@@ -38,7 +38,7 @@ ORDERS = (4, 6, 8, 10, 12, 16)
 STEPS = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
 LANES = 8  # cells of a row at a time
 MOST_CELLS = 2**16  # of a dimension
-CACHED = 2**16  # cells
+CACHED = 2**16  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
 TILE = 64  # points whose splines are found at a time
 POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 20.0, 2.4, 0.25, 0.6  # of a core, as measured
 IMAGES = 0.1  # of the error, left to the images
@@ -142,12 +142,15 @@ def mesh_energy(x: F64, z: F64, low: F64, sigma: float, mesh: Mesh) -> float:
     axes = np.flatnonzero(extent(x)[1] > low)
     places = np.zeros((len(x), 3))
     places[:, wide] = (x[:, axes] - low[axes]) / mesh.side
-    order = _order(places, mesh.shape)
+    if np.prod(mesh.shape) > CACHED:
+        first = int(np.argmax(wide))
+        order = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
+        places, z = places.take(order, axis=0), z.take(order, axis=0)
     factors = [_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape]
     total, f = 0.0, np.empty(mesh.shape)
     for c in range(z.shape[1]):
         f[:] = 0.0
-        _spread(places, np.ascontiguousarray(z[:, c]), order, mesh.order, f)
+        _spread(places, np.ascontiguousarray(z[:, c]), mesh.order, f)
         total += float(_sum(rfftn(f), *factors))
     return total
 
@@ -159,15 +162,6 @@ def _factors(M: int, side: float, p: int) -> F64:
     k = np.arange(M // 2)
     half = _weights(k, M * side) / np.sinc(k / M) ** (2 * p)
     return np.concatenate([half, [0.0], half[:0:-1]])
-
-
-def _order(places: F64, shape: tuple[int, int, int]) -> I64:
-    """Points in the order of slabs of cells, if the mesh is larger than the second-level cache, else as they are."""
-    if np.prod(shape) <= CACHED:
-        return np.arange(len(places))
-    first = next(j for j in range(3) if shape[j] > 1)
-    order: I64 = counting_sort(places[:, first].astype(np.int64), shape[first])
-    return order
 
 
 @njit(nogil=True, fastmath=LOOP, forceinline=True)
@@ -187,7 +181,7 @@ def _splines(u, p, B):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=LOOP)
-def _spread(places, z, order, p, f):  # type: ignore[no-untyped-def]
+def _spread(places, z, p, f):  # type: ignore[no-untyped-def]
     """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
     n0, n1, n2 = f.shape
     row = p + (-p) % LANES
@@ -195,16 +189,16 @@ def _spread(places, z, order, p, f):  # type: ignore[no-untyped-def]
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
-    for first in range(0, len(order), TILE):
-        m = min(TILE, len(order) - first)
+    for first in range(0, len(places), TILE):
+        m = min(TILE, len(places) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
                 for i in range(m):
-                    place = places[order[first + i], j]
+                    place = places[first + i, j]
                     u[i] = place - np.floor(place)
                 _splines(u, p, g[j])
         for i in range(m):
-            point = order[first + i]
+            point = first + i
             corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
             for a in range(row):
                 line[a] = g[2, a, i]

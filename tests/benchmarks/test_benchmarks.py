@@ -61,6 +61,12 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert len(figures["fourier"]) == 9
     assert all(row["error"] <= row["eps"] and row["ratio"] > 0 for row in figures["fourier"])
     assert all(row["tree"] > 0 for row in figures["growth"])
+    peers = figures["peers"]  # those that are installed
+    assert all(row["difference"] < 1e-4 for row in peers["keops"] + peers["finufft"])
+    distance = {row["method"]: row["distance"] for row in peers["coreset"] if row["size"] == 32}
+    assert distance["swap"] < distance["halving"] < distance["random"]
+    assert all(row["difference"] < 0.1 for row in peers["mean"])
+    assert all(row["same"] > 0.99 for row in peers["nearest"])
 
 
 def test_alignment_beside_icp(tmp_path: Path) -> None:
