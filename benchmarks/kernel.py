@@ -1,10 +1,11 @@
 """The kernel distance of two point sets: exact beside scikit-learn, the Fourier grid beside exact, and growth.
 
-    python benchmarks/kernel.py [--quick] [--output kernel.json]
+    python benchmarks/kernel.py [exact] [fourier] [growth] [peers] [--quick] [--output kernel.json]
 
 Two uniform samples in the cube of diameter 1, the second one bent, n points each, on one thread; alternately in one
 run, medians. scikit-learn adds three matrices of `rbf_kernel`, in blocks of 1,000 rows, so that memory is no limit. The
-errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps.
+errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps. Other peers:
+`kernel_peers.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernel_peers import peer_rows
 from machine import describe_machine
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
@@ -119,17 +121,23 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("parts", nargs="*", help="exact, fourier, growth, peers; default: all")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     args = parser.parse_args(argv)
+    parts = {
+        "exact": lambda: exact_rows(args.quick),
+        "fourier": lambda: fourier_rows(args.quick),
+        "growth": lambda: growth_rows(args.quick),
+        "peers": lambda: peer_rows(args.quick, make_points, EPS),
+    }
+    if unknown := set(args.parts) - set(parts):
+        parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(parts)}")
     print(describe_machine())
+    figures: dict[str, Any] = {"machine": describe_machine()}
     with threadpool_limits(1):
-        figures = {
-            "machine": describe_machine(),
-            "exact": exact_rows(args.quick),
-            "fourier": fourier_rows(args.quick),
-            "growth": growth_rows(args.quick),
-        }
+        for part in args.parts or parts:
+            figures[part] = parts[part]()
     if args.output:
         args.output.write_text(json.dumps(figures, indent=1) + "\n")
     return figures

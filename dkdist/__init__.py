@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
     from dkdist.estimators.search import OnePassSearch
     from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
+    from dkdist.estimators.shape_points import (
+        ShapePoints,
+        gridded_shape,
+        refine_shapes,
+        sampled_shape,
+        shape_error_bound,
+    )
     from dkdist.estimators.shapes import Curve, Surface
     from dkdist.estimators.store_care import compact, verify_sets
     from dkdist.estimators.theory import n_features_for
@@ -106,6 +113,11 @@ _HOMES = {
     "SetWriter": "dkdist.store",
     "SourceError": "dkdist.store",
     "StoreFormatError": "dkdist.store",
+    "ShapePoints": "dkdist.estimators.shape_points",
+    "gridded_shape": "dkdist.estimators.shape_points",
+    "refine_shapes": "dkdist.estimators.shape_points",
+    "sampled_shape": "dkdist.estimators.shape_points",
+    "shape_error_bound": "dkdist.estimators.shape_points",
     "Surface": "dkdist.estimators.shapes",
     "TableReader": "dkdist.store",
     "compact": "dkdist.estimators.store_care",
@@ -161,6 +173,7 @@ __all__ = [
     "SampleSets",
     "SetStore",
     "SetWriter",
+    "ShapePoints",
     "SlicedWasserstein",
     "SourceError",
     "StoreFormatError",
@@ -173,6 +186,7 @@ __all__ = [
     "coreset_size",
     "distance_matrix",
     "divergence_matrix",
+    "gridded_shape",
     "hdd_error_bound",
     "import_sets",
     "kernel_distance",
@@ -183,7 +197,10 @@ __all__ = [
     "open_sets",
     "pairwise",
     "project_psd",
+    "refine_shapes",
+    "sampled_shape",
     "save_model",
+    "shape_error_bound",
     "two_sample_test",
     "verify_sets",
     "witness",

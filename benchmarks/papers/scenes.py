@@ -11,7 +11,7 @@ on the rows themselves ("linear"). Bandwidth, sigma and penalty are chosen for e
 first split's training images (16 pairs, nine penalties).
 
 "bands" adds the sets of three horizontal bands side by side with the whole image's; "pairs" takes the densities
-of pairs of neighbouring components together (12 x 12 nodes, Hellinger).
+of pairs of neighbouring components together (12 x 12 nodes, Hellinger). "D3" is P1's baseline (d3.py).
 
 ``--activations``: sets of activations of a network instead, as P1 (the last convolutional layer of VGG-16 at every
 place): an .npz file of values (T, d), offsets (4486,), labels (4485,) and places (T, 2) in [0, 1], for the
@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from d3 import D3
 from sift import dense_sift
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import Pipeline
@@ -163,15 +164,18 @@ RIVALS = (
     Rival("histogram, Jensen-Shannon", partial(dk.HistogramEmbedding, structure="marginal", domain="unit"),
           "n_bins", (5, 10, 20, 30)),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
+    Rival("D3", D3, "n_words", (1, 8, 32, 64)),
     Rival("pairs, Hellinger", Pairs, "bandwidth", BANDWIDTHS),
 )  # fmt: skip
 LAYOUTS = {"whole": slice(0, 1), "bands": slice(None)}
 KINDS = ("random features", "linear")
 
 
-def rows(parts: list[dk.SampleSets], rival: Rival, values: dict[str, Any]) -> list[np.ndarray]:
-    """Rows of each part, by an embedding fitted on the first."""
-    embedding = rival.make(**values).fit(parts[0])
+def rows(
+    parts: list[dk.SampleSets], rival: Rival, values: dict[str, Any], train: Any = slice(None)
+) -> list[np.ndarray]:
+    """Rows of each part, by an embedding fitted on the training images of the first."""
+    embedding = rival.make(**values).fit(parts[0][train])
     return [embedding.transform(part) for part in parts]
 
 
@@ -187,11 +191,16 @@ def with_features(A: np.ndarray, y: np.ndarray, sigmas: list[float], D: int) -> 
 
 
 def without(A: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """The same without random features (sigma 0): rows are wide and few, so ridge is solved in the dual."""
-    n = len(A) * 3 // 4
-    scores = {
-        a: RidgeClassifier(a, solver="cholesky").fit(A[:n], y[:n]).score(A[n:], y[n:]) for a in LINEAR_ALPHAS
-    }
+    """The same without random features (sigma 0): rows are wide and few, so one kernel matrix serves all penalties."""
+    n, names = len(A) * 3 // 4, np.unique(y)
+    X = A - A[:n].mean(axis=0)
+    values, V = np.linalg.eigh((X[:n] @ X[:n].T).astype(float))
+    targets = np.where(y[:n, None] == names, 1.0, -1.0)
+    means, across = targets.mean(axis=0), (X[n:] @ X[:n].T).astype(float) @ V
+    right, scores = V.T @ (targets - means), {}
+    for a in LINEAR_ALPHAS:
+        found = across @ (right / (np.maximum(values, 0) + a)[:, None]) + means
+        scores[a] = float(np.mean(names[found.argmax(axis=1)] == y[n:]))
     best = max(scores, key=scores.__getitem__)
     return scores[best], 0.0, best
 
@@ -219,7 +228,7 @@ def one_split(
     found, made = {}, dict[str, list[np.ndarray]]()
     for key, (_, sigma, alpha, values) in choice.items():
         if str(values) not in made:
-            made = {str(values): rows(parts, rival, values)}
+            made = {str(values): rows(parts, rival, values, train)}
         A = np.hstack(made[str(values)][LAYOUTS[key.split(",")[0]]])
         if sigma:
             A = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit_transform(A)
@@ -242,7 +251,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
     warnings.filterwarnings("ignore", message="bandwidth .* is much finer")  # on purpose
-    a_class, limit, D, tuning_D, n_splits = A_CLASS, None, 5000, 1500, args.splits
+    a_class, limit, D, tuning_D, n_splits = A_CLASS, None, 5000, 1000, args.splits
     if args.quick:
         a_class, limit, D, tuning_D, n_splits = 4, 6, 200, 200, 1
     start = time.perf_counter()

@@ -15,7 +15,7 @@ from dkdist.execution.arrays import drawn
 from dkdist.numerics.fourier_grid import MOST_DIMS
 from dkdist.numerics.kernel_cells import Cells, cell_sums, kernel_cells, sums_energy
 from dkdist.parameters.embedding import EmbeddingSpec
-from dkdist.parameters.mean import RandomMeanSpec
+from dkdist.parameters.mean import GridMeanSpec, RandomMeanSpec
 from dkdist.sets import SampleSets
 
 F32 = NDArray[np.float32]
@@ -33,10 +33,9 @@ class Box:
     low: F64
     widths: F64
 
-    def features(self, spec: EmbeddingSpec, x: F64) -> F32:
+    def features(self, spec: GridMeanSpec | RandomMeanSpec, x: F64) -> F32:
         """Features (n, m) of each of the points x, counted from the middle of the box."""
-        y = self._centred(x)
-        rows: F32 = drawn(spec).embed(SampleSets(y, np.arange(len(y) + 1)))
+        rows: F32 = drawn(spec).embed_points(self._centred(x))
         return rows
 
     def feature_sums(self, spec: EmbeddingSpec, x: F64, p: F64) -> F64:

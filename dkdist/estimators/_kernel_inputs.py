@@ -94,8 +94,8 @@ def _weights(name: str, weights: ArrayLike | None, points: F64) -> F64:
 
 
 def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
-    kinds = [type(value).__name__ for value in (P, Q)]
-    if not isinstance(P, Shape) or not isinstance(Q, Shape) or type(P) is not type(Q):
+    kinds = [value.kind if isinstance(value, Shape) else type(value).__name__ for value in (P, Q)]
+    if not isinstance(P, Shape) or not isinstance(Q, Shape) or P.kind != Q.kind:
         raise ValueError(
             f"P and Q must both be point sets, curves or surfaces; found {kinds[0]} and {kinds[1]}"
         )

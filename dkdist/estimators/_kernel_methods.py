@@ -24,7 +24,7 @@ F64 = NDArray[np.float64]
 METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 SMALL = 2000  # points up to which all pairs take some 2 ms
 PAIR_NS = 1.0  # of a core, as measured
-FIND_NS = 1e7  # to search for a grid
+FIND_NS = 4e6  # to find the best mesh
 MOST_TERMS = 20_000
 REPLICATES = 16
 MOST_FREQUENCIES = 2**18
@@ -86,7 +86,7 @@ def _automatic(task: Task) -> Callable[[], float]:
         return exact
     if plan.n_modes * task.z.shape[1] > MOST_NUMBERS:
         return partial(_tree, task)
-    cheap = FIND_NS + n * plan.cost + plan.n_modes < PAIR_NS * n**2 / 2
+    cheap = FIND_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
     return partial(fourier_energy, task.x, task.z, task.sigma, plan) if cheap else exact
 
 
@@ -95,7 +95,7 @@ def _exact(task: Task) -> float:
 
 
 def _plan(task: Task) -> FourierPlan | None:
-    return fourier_plan(task.widths, task.sigma, task.eps, mass(task.z))
+    return fourier_plan(task.widths, task.sigma, task.eps, mass(task.z), len(task.x))
 
 
 def _fourier(task: Task) -> float:

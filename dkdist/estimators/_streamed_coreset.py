@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from dkdist.estimators._judging import Box, Judge, find_judge
 from dkdist.estimators._lazy_points import LazyPoints, split_weights
-from dkdist.estimators._thinning import BASE, ROLE, doubled, from_base, point_embedding
+from dkdist.estimators._thinning import BASE, ROLE, doubled, from_base, point_spec
 from dkdist.execution.fold import default_window
 from dkdist.execution.jobs import Job
 from dkdist.execution.mapping import collect
 from dkdist.execution.tree import tree_sum
 from dkdist.numerics.thinning import best_weights, spatial_order, strata
-from dkdist.parameters.embedding import EmbeddingSpec
+from dkdist.parameters.mean import GridMeanSpec, RandomMeanSpec
 from dkdist.sets import SampleSetError
 
 F64 = NDArray[np.float64]
@@ -106,7 +106,7 @@ def streamed_coreset(
     unit = 1.0 if points.weighted else 1 / points.n_points
     W = unit * float(found.weights.sum())
     corners = np.stack([-found.box.widths, found.box.widths]) / 2
-    embedding = point_embedding(corners.astype(np.float32), sigma, seed).spec_
+    embedding = point_spec(corners.astype(np.float32), sigma, size, seed)
     judge = find_judge(found.box, sigma, seed + 1)
     draws = size if method == "random" else 0
     work = partial(_share, Piecework(points.weighted, unit, embedding, judge, draws, seed))
@@ -144,7 +144,7 @@ class Piecework:
 
     weighted: bool
     unit: float  # the weight of a point that has none
-    embedding: EmbeddingSpec
+    embedding: GridMeanSpec | RandomMeanSpec
     judge: Judge
     draws: int
     seed: int
@@ -192,7 +192,13 @@ def _merge(draws: int, left: Share, right: Share) -> Share:
 
 
 def _choose(
-    box: Box, embedding: EmbeddingSpec, total: Share, W: float, size: int, method: str, seed: int
+    box: Box,
+    embedding: GridMeanSpec | RandomMeanSpec,
+    total: Share,
+    W: float,
+    size: int,
+    method: str,
+    seed: int,
 ) -> I64:
     """Positions among the leaves: strata of them, halving, or swaps toward the mean embedding of the whole set."""
     rng = np.random.default_rng([seed, ROLE])

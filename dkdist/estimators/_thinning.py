@@ -6,20 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators.kernel_distance import kernel_distance
-from dkdist.estimators.mean import MeanEmbedding
-from dkdist.numerics.fourier_grid import fourier_grid
+from dkdist.execution.arrays import drawn
+from dkdist.numerics.domain import extent
+from dkdist.numerics.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.numerics.thinning import best_weights, halve, spatial_order, strata, swap
+from dkdist.parameters.domain import Domain
+from dkdist.parameters.mean import GridMeanParameters, GridMeanSpec, RandomMeanParameters, RandomMeanSpec
 from dkdist.sets import SampleSets
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+MeanParameters = GridMeanParameters | RandomMeanParameters
+
 METHODS = ("swap", "halving", "stratified", "random", "every")
 BASE = 2**14  # points that swaps and halving choose from; of more, one of each region
 POOL = 256  # candidates from everywhere, beside those of a point's own region
 PASSES = 2  # turns that each point has
 MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three dimensions; else
+LEFT_OUT = 0.01  # weight of the frequencies that are left out, times the size
 WORST = 1e-2  # error of the kernel by so many modes; else random features
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
 ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
@@ -47,8 +53,8 @@ def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, 
         chosen = _thinned(y, share, size, sigma, method, rng, seed)
     weights = np.full(size, W / size)
     if optimal:
-        embedding = point_embedding(y, sigma, seed)
-        phi, mu = _features(embedding, y[chosen]), W * _mean(embedding, y, share)
+        embedding = drawn(point_spec(y, sigma, size, seed))
+        phi, mu = embedding.embed_points(y[chosen]), W * _mean(embedding, y, share)
         weights = best_weights(phi, mu)
     return light[chosen], weights
 
@@ -63,9 +69,9 @@ def _thinned(
     n_base = doubled(size, len(y)) if method == "halving" else min(len(y), max(BASE, size))
     base = order[strata(share[order], n_base, rng.random(n_base))] if n_base < len(y) else order
     weight = share[base] if n_base == len(y) else np.ones(n_base)
-    embedding = point_embedding(y, sigma, seed)
+    embedding = drawn(point_spec(y, sigma, size, seed))
     mean = _mean(embedding, y, share)
-    return np.asarray(base[from_base(_features(embedding, y[base]), weight, mean, size, method, rng)])
+    return np.asarray(base[from_base(embedding.embed_points(y[base]), weight, mean, size, method, rng)])
 
 
 def doubled(size: int, n: int) -> int:
@@ -83,29 +89,35 @@ def from_base(phi: F32, weight: F64, mean: F64, size: int, method: str, rng: np.
     chosen = strata(weight, size, rng.random(size))
     ends = np.searchsorted(np.cumsum(weight) / weight.sum(), np.arange(size + 1) / size).astype(np.int64)
     target = (size * mean).astype(np.float32)
-    squares = (phi**2).sum(axis=1)
+    squares = np.einsum("ij,ij->i", phi, phi)
     for _ in range(PASSES):
         pool = rng.choice(len(phi), min(POOL, len(phi)), replace=False)
         swap(phi, squares, target, chosen, rng.permutation(size), pool, ends)
     return chosen
 
 
-def point_embedding(y: F32, sigma: float, seed: int) -> MeanEmbedding:
-    """Features of points within the bounds of points y."""
-    widths = (y.max(axis=0) - y.min(axis=0)).astype(np.float64)
-    if y.shape[1] <= 3 and fourier_grid(widths, sigma, WORST, MODES).error <= WORST:
-        return MeanEmbedding(MODES, sigma, "fourier", random_state=seed).fit([y])
-    return MeanEmbedding(COMPONENTS, sigma, "orthogonal", random_state=seed).fit([y])
+def point_spec(y: F32, sigma: float, size: int, seed: int) -> GridMeanSpec | RandomMeanSpec:
+    """Features of points within the bounds of points y, for a choice of ``size`` of them.
+
+    Swaps bring D^2 to a few W^2 / size^2; frequencies that are left out add some W^2 / size times their weight.
+    """
+    low, high = extent(y.astype(np.float64))
+    if y.shape[1] <= MOST_DIMS:
+        grid = fourier_grid(high - low, sigma, min(WORST, LEFT_OUT / size), MODES)
+        if grid.error <= WORST:
+            domain = Domain(tuple(low.tolist()), tuple(high.tolist()), fixed=False)
+            return GridMeanSpec(domain, (sigma,), (grid.periods,), (grid.cutoff,), grid.n_features)
+    return RandomMeanSpec(_centre(y), (sigma,), COMPONENTS, "orthogonal", seed)
 
 
-def _features(embedding: MeanEmbedding, y: F32) -> F32:
-    rows: F32 = embedding.transform(SampleSets(y, np.arange(len(y) + 1)))
-    return rows
+def _centre(y: F32) -> tuple[float, ...]:
+    low, high = extent(y.astype(np.float64))
+    return tuple(((low + high) / 2).tolist())
 
 
-def _mean(embedding: MeanEmbedding, y: F32, share: F64) -> F64:
-    rows = embedding.transform(SampleSets(y, [0, len(y)], share / share.mean()))
-    return np.asarray(rows[0], np.float64)
+def _mean(embedding: MeanParameters, y: F32, share: F64) -> F64:
+    row = embedding.embed(SampleSets(y, [0, len(y)], share / share.mean()))[0]
+    return np.asarray(row, np.float64)
 
 
 def achieved(x: F32, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
@@ -114,6 +126,6 @@ def achieved(x: F32, p: F64, indices: I64, weights: F64, sigma: float, seed: int
     if d <= 3 or n <= MOST_PAIRS:
         eps = 1e-8 * float(p.sum()) ** 2
         return kernel_distance(x, x[indices], sigma=sigma, weights=(p, weights), eps=eps)
-    unseen = MeanEmbedding(4096, sigma, "orthogonal", random_state=seed + 1).fit([x])
-    apart = p.sum() * _mean(unseen, x, p) - weights @ _features(unseen, x[indices]).astype(np.float64)
+    unseen = drawn(RandomMeanSpec(_centre(x), (sigma,), 4096, "orthogonal", seed + 1))
+    apart = p.sum() * _mean(unseen, x, p) - weights @ unseen.embed_points(x[indices]).astype(np.float64)
     return float(np.sqrt((apart**2).sum()))

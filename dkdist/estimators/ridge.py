@@ -75,22 +75,29 @@ class _IncrementalRidge(BaseEstimator):
         self.on_error = on_error
 
     def _solve(
-        self, X: Any, targets: NDArray[np.float64], classes: NDArray[np.int64] | None
+        self, X: Any, values: NDArray[np.float64], classes: NDArray[np.int64] | None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Coefficients (n_targets, n_features) and intercepts (n_targets,) for targets (n, n_targets)."""
+        """Coefficients (n_targets, n_features) and intercepts (n_targets,) for targets ``values`` (n, n_targets).
+
+        With ``classes`` (n,) the values are those of each class, (n_classes, n_targets): rows travel as classes.
+        """
+        n = len(values) if classes is None else len(classes)
         alphas, centre = self._checked_alphas(), bool(self.fit_intercept)
         dtype, blocks = feature_dtype(X), row_blocks(X)
         split = len(alphas) > 1 and self.selection == "held-out"
         again = len(alphas) > 1 and not split
-        held_out = np.zeros(len(targets), dtype=np.bool_)
+        held_out = np.zeros(n, dtype=np.bool_)
         if split:
             seed = draw_seed(self.random_state)
-            held_out = choose_held_out(len(targets), self.validation_fraction, (seed,), classes)
-        offset = targets.mean(axis=0) if centre else np.zeros(targets.shape[1])
-        jobs = _jobs(blocks, targets - offset, held_out, skips(self))
+            held_out = choose_held_out(n, self.validation_fraction, (seed,), classes)
+        mean = values.mean(axis=0) if classes is None else np.bincount(classes) @ values / n
+        offset = mean if centre else np.zeros_like(mean)
+        values = values - offset
+        codes = None if classes is None else values
+        jobs = _jobs(blocks, values if classes is None else classes, held_out, skips(self))
         self.alpha_errors_ = np.full(len(alphas), np.nan)
         with _plan(blocks, f"fit {type(self).__name__}", split, again).announced(self.verbose) as progress:
-            work, window = partial(accumulate, dtype, centre, split), _window(blocks, split)
+            work, window = partial(accumulate, dtype, centre, split, codes), _window(blocks, split)
             sums = tree_sum(
                 blocks, jobs, work, merge_sums, window=window, label="ridge_gram", progress=progress
             )
@@ -98,16 +105,16 @@ class _IncrementalRidge(BaseEstimator):
             equations = centred(sums.parts[0], centre)
             if again:
                 known = LeaveOneOut.of(equations, spectrum(equations), alphas, dtype, centre)
-                second, none = partial(leave_one_out, known), np.zeros(len(alphas))
+                second, none = partial(leave_one_out, known, codes), np.zeros(len(alphas))
                 errors = fold(
                     blocks, jobs, second, np.add, none, label="ridge_loo", window=len(jobs), progress=progress
                 )
-                self.alpha_errors_ = errors / (equations.n * targets.shape[1])
+                self.alpha_errors_ = errors / (equations.n * values.shape[1])
         if split:
             self.alpha_errors_ = held_out_errors(equations, sums.parts[1], alphas)
             equations = centred(merge(*sums.parts), centre)
         self.skipped_ = np.sort(sums.skipped)
-        tell_skipped_rows(self.skipped_, len(targets), "left out of fit (see skipped_)")
+        tell_skipped_rows(self.skipped_, n, "left out of fit (see skipped_)")
         self.alpha_ = float(alphas[int(np.argmin(self.alpha_errors_))])
         w, intercept = solve(equations, self.alpha_)
         return w.T.astype(dtype, order="C"), intercept + offset
@@ -119,7 +126,7 @@ class _IncrementalRidge(BaseEstimator):
         return alphas
 
 
-def _jobs(blocks: Blocks, targets: NDArray[np.float64], held_out: NDArray[np.bool_], skip: bool) -> list[Job]:
+def _jobs(blocks: Blocks, targets: NDArray[Any], held_out: NDArray[np.bool_], skip: bool) -> list[Job]:
     """Neighbouring blocks in tasks, 32 to 256 of them: few enough that a task makes four times what it sends.
 
     Their number follows from the data alone, and with it the order of the sums.
@@ -290,6 +297,7 @@ class IncrementalRidgeClassifier(LinearClassifier, _IncrementalRidge):
         self._validate_params()
         X, y = as_problem(self, X, y, numeric=False)
         self.classes_, index = as_classes(y)
-        coef, intercept = self._solve(X, signs(index, len(self.classes_)), index)
+        codes = signs(np.arange(len(self.classes_)), len(self.classes_))
+        coef, intercept = self._solve(X, codes, index)
         self.coef_, self.intercept_ = coef, intercept.astype(coef.dtype)
         return self

@@ -26,6 +26,7 @@ LEAST_AREA = 1e-13  # of the square of a triangle's longest edge
 class Shape:
     """What curves and surfaces have in common: ``points`` (n, d) with signed ``channels`` (n, C)."""
 
+    kind: str
     points: F64
     channels: F64
     varifold: bool
@@ -62,7 +63,7 @@ class Curve(Shape):
     Weights are lengths, not shares: the curve's energy kappa(c, c) tends to length^2 as sigma grows, for a straight
     one. As a current a reversed curve is the negative one, so that D^2(c, c.reversed()) = 4 kappa(c, c), and pieces
     that run back and forth cancel; as a varifold it is the same curve. A segment of length l stands for its middle,
-    which changes the kernel by at most (l / sigma)^2 / 24 on average: use `refined`.
+    which changes the kernel by at most (l / sigma)^2 / 24 on average: use `refine_shapes` for a tolerance.
 
     References
     ----------
@@ -81,6 +82,8 @@ class Curve(Shape):
     >>> round(dk.kernel_distance(circle, larger.reversed(), sigma=0.5), 3)
     5.447
     """
+
+    kind = "Curve"
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
         given = _vertices(vertices, 2, "a curve")
@@ -152,6 +155,8 @@ class Surface(Shape):
     >>> len(tetrahedron.refined(0.4).faces)
     64
     """
+
+    kind = "Surface"
 
     def __init__(self, vertices: Any, faces: ArrayLike | None = None, varifold: bool = False) -> None:
         if faces is None:

@@ -52,16 +52,21 @@ class Sums:
     skipped: NDArray[np.int64]
 
 
-def accumulate(dtype: np.dtype[Any], centre: bool, split: bool, blocks: Iterator[Any], rows: Rows) -> Sums:
+def accumulate(
+    dtype: np.dtype[Any], centre: bool, split: bool, codes: F64 | None, blocks: Iterator[Any], rows: Rows
+) -> Sums:
     """Statistics of the rows of several blocks in one task: one part, or with ``split`` training and held-out.
 
-    One block and one Gram matrix for each part are alive; ``centre`` is for models with an intercept.
+    One block and one Gram matrix for each part are alive; ``centre`` is for models with an intercept. With ``codes``
+    (n_classes, n_targets) the targets of the rows are classes.
     """
-    parts = [Statistics.empty(rows.n_features, rows.targets.shape[1]) for _ in range(1 + split)]
+    n_targets = rows.targets.shape[1] if codes is None else codes.shape[1]
+    parts = [Statistics.empty(rows.n_features, n_targets) for _ in range(1 + split)]
     skipped = [no_rows()]
     for X, y, held_out, bad in usable(dtype, blocks, rows):
         skipped.append(bad)
-        for T, u, held in tiles(X, y, held_out):
+        for T, given, held in tiles(X, y, held_out):
+            u = given if codes is None else codes[given]
             for part, mask in enumerate([~held, held] if split else [np.ones_like(held)]):
                 if mask.all():
                     parts[part] = _added(parts[part], T, u, centre)
@@ -241,14 +246,16 @@ class LeaveOneOut:
         )  # fmt: skip
 
 
-def leave_one_out(known: LeaveOneOut, blocks: Iterator[Any], rows: Rows) -> F64:
+def leave_one_out(known: LeaveOneOut, codes: F64 | None, blocks: Iterator[Any], rows: Rows) -> F64:
     """Sum over rows and targets of the squared leave-one-out error of every alpha, (n_alphas,).
 
-    e_i = (y_i - f(x_i)) / (1 - h_i), h_i = 1/n + sum_j ((x_i - m).v_j)^2 / (value_j + alpha).
+    e_i = (y_i - f(x_i)) / (1 - h_i), h_i = 1/n + sum_j ((x_i - m).v_j)^2 / (value_j + alpha). ``codes`` as in
+    `accumulate`.
     """
     total = np.zeros(known.inverse.shape[1])
     for X, y, *_ in usable(known.V.dtype, blocks, rows):
-        for T, u in tiles(X, y):
+        for T, given in tiles(X, y):
+            u = given if codes is None else codes[given]
             U = (T - known.mean_x) @ known.V
             h = ((U * U) @ known.inverse).astype(np.float64) + known.floor
             fitted = (U @ known.weights).astype(np.float64).reshape(len(T), len(total), -1)

@@ -1,28 +1,24 @@
-"""Rigid alignment by the kernel distance: the overlap of two weighted point sets as a function of a rigid motion.
+"""Rigid alignment by the kernel distance: where the overlap of two weighted point sets is large.
 
     f(R, t) = sum_ij p_i q_j exp(-|x_i - R y_j - t|^2 / (2 sigma^2))
     D^2(P, RQ + t) = kappa(P, P) + kappa(Q, Q) - 2 f(R, t)
 
 For one rotation, f of all translations is a correlation: one inverse Fourier transform of products of Fourier
-coefficients (P3, section 5, where translations are tried one by one). Rotations come from a grid. From the best of them
-f is climbed on all points, with its derivatives.
+coefficients (P3, section 5, where translations are tried one by one). Rotations come from a grid. `alignment_climb`
+climbs f from the best of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-
-from dkdist.numerics.elementary import SUM, exp, f32
+from scipy.fft import irfftn, next_fast_len
 
 F64 = NDArray[np.float64]
+C64 = NDArray[np.complex64]
 
-REACH = 3.0  # frequencies up to REACH / sigma: what lies beyond weighs exp(-4.5)
-UNDERFLOW = f32(-87.0)
+REACH = 2.5  # frequencies up to REACH / sigma: what lies beyond weighs exp(-3.1)
+TOGETHER = 16  # rotations of one product
 
 
 def rotation_from(q: F64, d: int) -> F64:
@@ -53,105 +49,53 @@ def rotation_grid(d: int, count: int) -> F64:
     return np.stack([r * np.sin(alpha), r * np.cos(alpha), big * np.sin(beta), big * np.cos(beta)], axis=1)
 
 
-def translation_search(
-    x: F64, p: F64, sigma: float, radius: float
-) -> Callable[[F64, F64], tuple[F64, float]]:
-    """A function of (y, q) that gives the best translation of points y with weights q, and f there, up to the grid.
+def best_translations(
+    x: F64, p: F64, y: F64, q: F64, rotations: F64, sigma: float, radius: float
+) -> tuple[F64, F64]:
+    """For each rotation (r, d, d) of the points y: the best translation (r, d) of a grid, and f there (r,).
 
-    ``radius`` bounds |x_i| and |y_j|. Translations are at most 2 ``radius`` in each dimension.
+    ``radius`` bounds |x_i| and |y_j|. Translations are at most 2 ``radius`` in each dimension. float32.
     """
     d, L = x.shape[1], 4 * radius + 4 * sigma
     most = int(np.ceil(REACH * L / (2 * np.pi * sigma)))
+    n = next_fast_len(2 * most + 2, real=True)
     k = np.arange(-most, most + 1)
-    omega = np.asarray(2 * np.pi / L * k, np.float64)
-    damping = np.exp(-0.5 * (omega * sigma) ** 2) * np.sqrt(2 * np.pi) * sigma / L
-    n = 1 << int(np.ceil(np.log2(len(k) if d == 3 else 2 * len(k))))
-    own = _coefficients(x, p, omega)
+    damping = np.exp(-0.5 * (2 * np.pi / L * k * sigma) ** 2) * np.sqrt(2 * np.pi) * sigma / L * n
+    own = _coefficients(x[None], p, most, L)[0]
     for axis in range(d):
-        own = own * damping.reshape([-1 if a == axis else 1 for a in range(d)])
-    places = np.ix_(*[k % n] * d)
-
-    def search(y: F64, q: F64) -> tuple[F64, float]:
-        spectrum = np.zeros((n,) * d, np.complex128)
-        spectrum[places] = own * np.conj(_coefficients(y, q, omega))
-        overlap = np.fft.fftn(spectrum).real  # sum_k c_k exp(-i omega_k t), at t = -L j / n
-        j = np.array(np.unravel_index(int(np.argmax(overlap)), overlap.shape))
-        t = -L * j / n
-        return np.where(t < -L / 2, t + L, t), float(overlap.max())
-
-    return search
-
-
-def _coefficients(x: F64, p: F64, omega: F64) -> NDArray[np.complex128]:
-    """sum_i p_i exp(-i omega_k x_i) for all products of one frequency of each dimension."""
-    waves = [np.exp(-1j * omega[:, None] * x[:, axis]) for axis in range(x.shape[1])]
-    first = waves[0] * p
-    if len(waves) == 1:
-        return np.asarray(first.sum(axis=1))
-    if len(waves) == 2:
-        return np.asarray(first @ waves[1].T)
-    pairs = (first[:, None, :] * waves[1][None]).reshape(-1, x.shape[0])
-    return np.asarray((pairs @ waves[2].T).reshape(len(omega), len(omega), len(omega)))
+        along = damping[most:] if axis == d - 1 else damping
+        own = own * along.reshape([-1 if a == axis else 1 for a in range(d)]).astype(np.float32)
+    found_t, found_f = np.empty((len(rotations), d)), np.empty(len(rotations))
+    for first in range(0, len(rotations), TOGETHER):
+        part = slice(first, first + TOGETHER)
+        turned = np.matmul(y, rotations[part].transpose(0, 2, 1))
+        spectrum = np.zeros((len(turned), *(n,) * (d - 1), n // 2 + 1), np.complex64)
+        spectrum[np.ix_(np.arange(len(turned)), *[k % n] * (d - 1), k[most:])] = own * np.conj(
+            _coefficients(turned, q, most, L)
+        )
+        overlap = irfftn(spectrum, (n,) * d, axes=tuple(range(1, d + 1))).reshape(len(turned), -1)
+        best = overlap.argmax(axis=1)
+        j = np.stack(np.unravel_index(best, (n,) * d), axis=1)
+        found_t[part] = np.where(2 * j > n, j - n, j) * (L / n)
+        found_f[part] = overlap[np.arange(len(turned)), best]
+    return found_t, found_f
 
 
-def climb(
-    x: F64, p: F64, y: F64, q: F64, sigma: float, start: tuple[F64, F64], rotates: bool
-) -> tuple[F64, F64, float]:
-    """(rotation parameters, t, f) at a local maximum of f, by L-BFGS from a start (rotation parameters, t)."""
-    d, (angles, t) = x.shape[1], start
-    scale = max(1e-300, float(p.sum() * q.sum()))
-    columns = np.zeros((3, len(x)), np.float32)
-    columns[:d] = (x / sigma).T
-    y3, p32, q32 = np.zeros((len(y), 3)), p.astype(np.float32), q.astype(np.float32)
-    y3[:, :d] = y / sigma
-    moved = np.zeros((len(y), 3), np.float32)
-
-    def negative(v: F64) -> tuple[float, F64]:
-        turn, shift = (v[: len(angles)], v[len(angles) :]) if rotates else (angles, v)
-        R = rotation_from(turn, d) if len(angles) else np.eye(d)
-        moved[:, :d] = y3[:, :d] @ R.T + shift
-        total, by_shift, by_rotation = overlap_with_slopes(columns, p32, moved, y3, q32)
-        slopes = [by_shift[:d]]
-        if rotates:
-            step = 1e-6
-            units = np.eye(len(turn)) * step
-            change = [(rotation_from(turn + e, d) - rotation_from(turn - e, d)) / (2 * step) for e in units]
-            slopes.insert(0, np.array([(by_rotation[:d, :d] * c).sum() for c in change]))
-        return -total / scale, -np.concatenate(slopes) / scale
-
-    v0 = np.concatenate([angles, t / sigma]) if rotates else t / sigma
-    found = minimize(negative, v0, jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    turn, shift = (found.x[: len(angles)], found.x[len(angles) :]) if rotates else (angles, found.x)
-    return turn, shift * sigma, -float(found.fun) * scale
-
-
-@njit(nogil=True, cache=True, fastmath=SUM)
-def _pulls(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
-    """sum_i k_i and sum_i k_i (x_i - m) for k_i = p_i exp(-|x_i - m|^2 / 2) and one point m = (a, b, c)."""
-    total, u, v, w = f32(0), f32(0), f32(0), f32(0)
-    for i in range(len(p)):
-        e, f, g = x[i] - a, y[i] - b, z[i] - c
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), UNDERFLOW))
-        total += k
-        u += k * e
-        v += k * f
-        w += k * g
-    return total, u, v, w
-
-
-@njit(nogil=True, cache=True)
-def overlap_with_slopes(x, p, moved, y, q):  # type: ignore[no-untyped-def]
-    """(f, df/dt, df/dR) for points in units of sigma: f = sum p q exp(-|x - m|^2 / 2), m = R y + t.
-
-    ``x`` (3, n) are columns, ``moved`` and ``y`` (m, 3) rows; dimensions that there are not are zero.
-    """
-    total, shift, turn = 0.0, np.zeros(3), np.zeros((3, 3))
-    for j in range(len(moved)):
-        k, u, v, w = _pulls(x[0], x[1], x[2], p, moved[j, 0], moved[j, 1], moved[j, 2])
-        total += q[j] * k
-        pull = (q[j] * u, q[j] * v, q[j] * w)
-        for a in range(3):
-            shift[a] += pull[a]
-            for b in range(3):
-                turn[a, b] += pull[a] * y[j, b]
-    return total, shift, turn
+def _coefficients(x: F64, p: F64, most: int, L: float) -> C64:
+    """sum_i p_i exp(-2 pi i <k, x_i> / L) of sets (r, n, d), for k up to ``most``; of the last dimension k >= 0."""
+    turns = np.exp((-2j * np.pi / L) * x).astype(np.complex64)
+    half = np.empty((most + 1, *x.shape), np.complex64)  # powers, one product each
+    half[0] = 1
+    for k in range(1, most + 1):
+        half[k] = half[k - 1] * turns
+    waves = np.moveaxis(half, 0, -1)  # (r, n, d, most + 1)
+    last = np.ascontiguousarray(waves[:, :, -1])
+    if x.shape[2] == 1:
+        return np.asarray(np.matmul(p.astype(np.complex64), last))
+    both = np.concatenate([np.conj(waves[..., :0:-1]), waves], axis=3)
+    first = both[:, :, 0] * p[:, None].astype(np.complex64)
+    if x.shape[2] == 2:
+        return np.asarray(np.matmul(first.transpose(0, 2, 1), last))
+    pairs = (first[..., None] * both[:, :, 1, None, :]).reshape(*x.shape[:2], -1)
+    found: C64 = np.matmul(pairs.transpose(0, 2, 1), last)
+    return found.reshape(len(x), 2 * most + 1, 2 * most + 1, -1)

@@ -55,6 +55,14 @@ def _add(
     _sums(points, spans, w, units, *box, periods, lengths, harmonics, points.shape[1], out)
 
 
+def grid_values(points: F32, box: tuple[F32, F32], periods: F64, lengths: I64, scales: F64) -> F32:
+    """(n_points, n_features) products of each point, times ``scales``: what `grid_sums` adds up."""
+    harmonics = tuple(int(n) // 2 for n in (*lengths.shape, lengths.max()))
+    out = np.empty((len(points), len(scales)), np.float32)
+    _values(points, *box, periods, lengths, harmonics, points.shape[1], scales.astype(np.float32), out)
+    return out
+
+
 def shares(weights: F32 | None, spans: I64) -> tuple[F32, F64]:
     """(weights, factors) of `grid_sums` for means: the factors are one over the total weight of each span."""
     w, weighted = _weights(weights)
@@ -134,3 +142,31 @@ def _sums(points, spans, weights, units, low, high, periods, lengths, harmonics,
                             TU[i] = share[i] * T[a, i] * U[b, i]
                         begin, end = end, end + lengths[a, b]
                         _add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
+
+
+@njit(nogil=True, cache=True, fastmath=LOOP)
+def _values(points, low, high, periods, lengths, harmonics, d, scales, out):  # type: ignore[no-untyped-def]
+    A, B, C = harmonics
+    T, U, V = (
+        np.ones((2 * A + 1, TILE), f32),
+        np.ones((2 * B + 1, TILE), f32),
+        np.ones((2 * C + 1, TILE), f32),
+    )
+    phase, line = np.zeros(TILE, i32), np.empty(2 * C + 1, f32)
+    for first in range(0, len(points), TILE):
+        m = min(TILE, len(points) - first)
+        if d == 3:
+            _columns(points, first, m, 0, low, high, periods, phase, T)
+        if d >= 2:
+            _columns(points, first, m, d - 2, low, high, periods, phase, U)
+        _columns(points, first, m, d - 1, low, high, periods, phase, V)
+        for i in range(m):
+            for c in range(len(line)):
+                line[c] = V[c, i]
+            row, end = out[first + i], 0
+            for a in range(len(T)):
+                for b in range(len(U)):
+                    tu = T[a, i] * U[b, i]
+                    for c in range(lengths[a, b]):
+                        row[end + c] = tu * line[c] * scales[end + c]
+                    end += lengths[a, b]

@@ -116,12 +116,13 @@ def _order(places: F64, shape: tuple[int, int, int]) -> NDArray[np.int64]:
     counts = [n // BLOCK + 1 for n in shape]
     block = (places / BLOCK).astype(np.int64)
     keys = (block[:, 0] * counts[1] + block[:, 1]) * counts[2] + block[:, 2]
-    order: NDArray[np.int64] = _counting_sort(keys, int(np.prod(counts)))
+    order: NDArray[np.int64] = counting_sort(keys, int(np.prod(counts)))
     return order
 
 
 @njit(nogil=True, cache=True)
-def _counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
+def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
+    """Positions of whole numbers from 0 to before ``n_keys`` in rising order."""
     starts, order = np.zeros(n_keys + 1, np.int64), np.empty(len(keys), np.int64)
     for key in keys:
         starts[key + 1] += 1

@@ -72,3 +72,42 @@ def twice_directed(faces: I64) -> tuple[int, int] | None:
         return None
     k = int(np.argmax(same))
     return int(order[k]) // 3, int(order[k + 1]) // 3
+
+
+def segment_moments(vertices: F64) -> F64:
+    """The integral of |x - m|^2 over each segment: l^3 / 12."""
+    return np.asarray(np.sqrt((np.diff(vertices, axis=0) ** 2).sum(axis=1)) ** 3 / 12)
+
+
+def triangle_moments(vertices: F64, faces: I64) -> F64:
+    """The integral of |x - m|^2 over each triangle: its area times the sum of its squared edges / 36."""
+    edges = vertices[faces] - vertices[np.roll(faces, -1, axis=1)]
+    area = np.sqrt((triangles(vertices, faces)[1] ** 2).sum(axis=1))
+    return np.asarray(area * (edges**2).sum(axis=(1, 2)) / 36)
+
+
+def points_on_segments(vertices: F64, which: I64, u: F64) -> F64:
+    """A point of each of the segments ``which``, uniform for uniform u (m, 1)."""
+    return np.asarray(vertices[which] + u * (vertices[which + 1] - vertices[which]))
+
+
+def points_on_triangles(vertices: F64, faces: I64, which: I64, u: F64) -> F64:
+    """A point of each of the triangles ``which``, uniform for uniform u (m, 2)."""
+    a, b, c = (vertices[faces[which, k]] for k in range(3))
+    root, along = np.sqrt(u[:, :1]), u[:, 1:]
+    return np.asarray((1 - root) * a + root * ((1 - along) * b + along * c))
+
+
+def merge_cells(points: F64, channels: F64, side: float) -> tuple[F64, F64, F64]:
+    """(points, channels, distances moved): those of a cell of a grid are one, at their mean by length of channel."""
+    cells = np.floor((points - points.min(axis=0)) / side).astype(np.int64)
+    _, which = np.unique(cells, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    size = np.sqrt((channels**2).sum(axis=1))
+    means = _sums(which, size[:, None] * points) / _sums(which, size[:, None])
+    moved = np.sqrt(((points - means[which]) ** 2).sum(axis=1))
+    return means, _sums(which, channels), moved
+
+
+def _sums(which: I64, values: F64) -> F64:
+    return np.stack([np.bincount(which, column) for column in values.T], axis=1)

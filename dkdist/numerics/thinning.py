@@ -22,16 +22,55 @@ I64 = NDArray[np.int64]
 
 def spatial_order(x: F32, leaf: int = 1) -> I64:
     """Positions of points (n, d) in an order in which neighbours are near, down to regions of ``leaf`` points."""
-    order, parts = np.arange(len(x)), [(0, len(x))]
-    while parts:
-        a, b = parts.pop()
-        if b - a <= max(1, leaf):
-            continue
-        region = x[order[a:b]]
-        j, half = int(np.argmax(region.max(axis=0) - region.min(axis=0))), (b - a) // 2
-        order[a:b] = order[a:b][np.argpartition(region[:, j], half)]
-        parts += [(a, a + half), (a + half, b)]
+    order = np.arange(len(x))
+    _halve_regions(x.copy(), order, max(1, leaf))
     return order
+
+
+@njit(nogil=True, cache=True)
+def _halve_regions(x, order, leaf):  # type: ignore[no-untyped-def]
+    """Put the lower half along the widest side of a region first, then go on with both halves."""
+    stack, top, d = np.empty((128, 2), np.int64), 1, x.shape[1]
+    stack[0, 0], stack[0, 1] = 0, len(x)
+    while top:
+        top -= 1
+        a, b = stack[top, 0], stack[top, 1]
+        if b - a <= leaf:
+            continue
+        widest, width = 0, np.float32(-1)
+        for j in range(d):
+            low = high = x[a, j]
+            for i in range(a + 1, b):
+                low, high = min(low, x[i, j]), max(high, x[i, j])
+            if high - low > width:
+                widest, width = j, high - low
+        middle = a + (b - a) // 2
+        _select(x, order, a, b - 1, middle, widest)
+        stack[top, 0], stack[top, 1], stack[top + 1, 0], stack[top + 1, 1] = a, middle, middle, b
+        top += 2
+
+
+@njit(nogil=True, cache=True)
+def _select(x, order, low, high, k, j):  # type: ignore[no-untyped-def]
+    """Rows low..high such that none before row k is larger in column j, and none after it smaller (Hoare 1961)."""
+    while low < high:
+        p, q, r = x[low, j], x[(low + high) // 2, j], x[high, j]
+        pivot = max(min(p, q), min(max(p, q), r))
+        first, last = low, high
+        while first <= last:
+            while x[first, j] < pivot:
+                first += 1
+            while pivot < x[last, j]:
+                last -= 1
+            if first <= last:
+                for c in range(x.shape[1]):
+                    x[first, c], x[last, c] = x[last, c], x[first, c]
+                order[first], order[last] = order[last], order[first]
+                first, last = first + 1, last - 1
+        if last < k:
+            low = first
+        if k < first:
+            high = last
 
 
 def strata(shares: F64, size: int, u: F64) -> I64:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dkdist.numerics.cosine import TILE
 from dkdist.numerics.fourier import orthogonal_frequencies
 from dkdist.numerics.fourier_grid import grid_layout
-from dkdist.numerics.grid_sums import add_grid_sums, grid_sums, shares
+from dkdist.numerics.grid_sums import add_grid_sums, grid_sums, grid_values, shares
 from dkdist.numerics.mean_features import half_turns, mean_features
 from dkdist.numerics.sobol import sobol_normals
 from dkdist.parameters.domain import Domain
@@ -83,6 +83,10 @@ class RandomMeanParameters:
         out = np.empty((len(sets), self.spec.n_components), np.float32)
         mean_features(sets.points, sets.offsets, sets.weights, self._centre, self._half_turns, out)
         return out
+
+    def embed_points(self, points: F32) -> F32:
+        """Rows of single points (n, d): (n, n_components) float32."""
+        return self.embed(SampleSets(points, np.arange(len(points) + 1)))
 
 
 def _iid(rng: np.random.Generator, count: int, d: int) -> F64:
@@ -167,6 +171,14 @@ class GridMeanParameters:
             for (L, layout), total in zip(self._grids, sums, strict=True):
                 add_grid_sums(points, box, L, layout.lengths, total)
         return np.asarray(np.concatenate(sums) / n * self._scales, np.float32)
+
+    def embed_points(self, points: F32) -> F32:
+        """Rows of single points (n, d): (n, n_features) float32, without a tile for each of them."""
+        box, root = self.spec.domain.arrays, np.sqrt(len(self._grids))
+        values = [
+            grid_values(points, box, L, layout.lengths, layout.scales / root) for L, layout in self._grids
+        ]
+        return np.concatenate(values, axis=1) if len(values) > 1 else values[0]
 
 
 def _whole_tiles(pieces: Iterable[F32]) -> Iterable[F32]:

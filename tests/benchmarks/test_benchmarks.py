@@ -61,6 +61,39 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert len(figures["fourier"]) == 9
     assert all(row["error"] <= row["eps"] and row["ratio"] > 0 for row in figures["fourier"])
     assert all(row["tree"] > 0 for row in figures["growth"])
+    peers = figures["peers"]  # those that are installed
+    assert all(row["difference"] < 1e-4 for row in peers["keops"] + peers["finufft"])
+    distance = {row["method"]: row["distance"] for row in peers["coreset"] if row["size"] == 32}
+    assert distance["swap"] < distance["halving"] < distance["random"]
+    assert all(row["difference"] < 0.1 for row in peers["mean"])
+    assert all(row["same"] > 0.99 for row in peers["nearest"])
+
+
+def test_alignment_beside_icp(tmp_path: Path) -> None:
+    figures = run("alignment.py", output=tmp_path / "alignment.json")
+    ours = [row for row in figures["rows"] if row["method"] == "align"]
+    assert [(row["case"], row["d"]) for row in ours] == [("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)]
+    assert all(row["success"] >= (0.75 if row["case"] == "whole" else 0.25) for row in ours)
+    assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
+
+
+def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
+    figure = tmp_path / "kernel.png"
+    report = run("papers/kernel_distance.py", "--figure", str(figure), output=tmp_path / "papers.json")
+    cells = report["cells"]
+    assert {cell["method"] for cell in cells} == {"exact", "fourier", "tree", "taylor", "rff", "wspd", "auto"}
+    assert all(
+        cell["error"] <= (4 if cell["method"] == "rff" else 1) * cell["eps"]
+        for cell in cells
+        if "value" in cell
+    )
+    assert all(
+        "error" in cell or "up to 3 dimensions" in cell["refused"]
+        for cell in cells
+        if cell["method"] == "fourier"
+    )
+    assert report["growth"]["exact"]["fits"][0]["exponent"] > 0
+    assert figure.stat().st_size > 10_000
 
 
 def test_huge_sets_in_small(tmp_path: Path) -> None:

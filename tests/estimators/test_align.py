@@ -5,13 +5,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import dkdist as dk
-from dkdist.numerics.alignment import (
-    climb,
-    overlap_with_slopes,
-    rotation_from,
-    rotation_grid,
-    translation_search,
-)
+from dkdist.numerics.alignment import best_translations, rotation_from, rotation_grid
+from dkdist.numerics.alignment_climb import climb, overlap_slopes
+from dkdist.numerics.cell_means import cell_means
 
 
 def closed_curve(rng, d, n=200):
@@ -52,26 +48,21 @@ def test_translations_alone(d):
 @pytest.mark.parametrize("d", [2, 3])
 def test_slopes_are_those_of_differences(d):
     rng = np.random.default_rng(d)
-    x, y = np.zeros((3, 30), np.float32), np.zeros((20, 3))
-    x[:d], y[:, :d] = rng.normal(size=(d, 30)), rng.normal(size=(20, d))
-    p, q, t = rng.random(30).astype("f4"), rng.random(20).astype("f4"), np.zeros(3)
-    t[:d] = 0.3
+    x, y, t = np.zeros((30, 3)), np.zeros((20, 3)), np.zeros(3)
+    x[:, :d], y[:, :d], t[:d] = rng.normal(size=(30, d)), rng.normal(size=(20, d)), 0.3
+    p, q = rng.random(30), rng.random(20)
 
-    def f(R, t):
-        return overlap_with_slopes(x, p, (y @ R.T + t).astype("f4"), y, q)
+    def f(v):  # float64
+        moved = y @ Rotation.from_rotvec(v[3:]).as_matrix().T + t + v[:3]
+        return p @ np.exp(-((x[:, None] - moved) ** 2).sum(axis=2) / 2) @ q
 
-    total, by_shift, by_rotation = f(np.eye(3), t)
-    square = ((x.T[:, None] - (y + t)) ** 2).sum(axis=2)
-    assert total == pytest.approx(p @ np.exp(-square / 2) @ q, rel=1e-5)
-    for a in range(d):
-        e = np.eye(3)[a] * 1e-2
-        assert (f(np.eye(3), t + e)[0] - f(np.eye(3), t - e)[0]) / 2e-2 == pytest.approx(
-            by_shift[a], rel=1e-2, abs=0.02
-        )
-        E = np.zeros((3, 3))
-        E[a, 0] = 1e-2
-        slope = (f(np.eye(3) + E, t)[0] - f(np.eye(3) - E, t)[0]) / 2e-2
-        assert slope == pytest.approx(by_rotation[a, 0], rel=1e-2, abs=0.02)
+    value, gradient, hessian = overlap_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
+    assert value == pytest.approx(f(np.zeros(6)), rel=1e-5)
+    E = np.eye(6) * 1e-3
+    slopes = [(f(e) - f(-e)) / 2e-3 for e in E]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-3)
+    second = [[(f(e + g) - f(e - g) - f(g - e) + f(-e - g)) / 4e-6 for g in E] for e in E]
+    np.testing.assert_allclose(hessian, second, rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -79,17 +70,43 @@ def test_the_search_finds_the_best_translation(d):
     rng = np.random.default_rng(d)
     x, y = rng.uniform(-1, 1, (40, d)), rng.uniform(-1, 1, (30, d))
     p, q, sigma = rng.random(40), rng.random(30), 0.4
+    turns = np.array([np.eye(d), -np.eye(d)])
 
-    def overlap(t):
-        return p @ np.exp(-((x[:, None] - y - t) ** 2).sum(axis=2) / (2 * sigma**2)) @ q
+    def overlap(t, R):
+        return p @ np.exp(-((x[:, None] - y @ R.T - t) ** 2).sum(axis=2) / (2 * sigma**2)) @ q
 
-    t, value = translation_search(x, p, sigma, np.sqrt(d))(y, q)
-    assert value == pytest.approx(overlap(t), rel=0.02)
-    tried = max(overlap(rng.uniform(-2, 2, d)) for _ in range(300))
-    assert value >= 0.9 * tried
-    _, end, best = climb(x, p, y, q, sigma, (np.zeros(0), t), False)
-    assert best == pytest.approx(overlap(end), rel=1e-4)
-    assert best >= max(tried, value) * 0.999
+    shifts, values = best_translations(x, p, y, q, turns, sigma, np.sqrt(d))
+    for R, t, value in zip(turns, shifts, values, strict=True):
+        assert value == pytest.approx(overlap(t, R), rel=0.03)
+        tried = max(overlap(rng.uniform(-2, 2, d), R) for _ in range(300))
+        assert value >= 0.9 * tried
+        _, ends, best = climb(x, p, y, q, sigma, (R[None], t[None]), False, 50)
+        assert best[0] == pytest.approx(overlap(ends[0], R), rel=1e-4)
+        assert best[0] >= max(tried, overlap(t, R)) * 0.999
+
+
+def test_a_climb_keeps_rotations_and_never_descends():
+    rng = np.random.default_rng(0)
+    x, y, p = rng.normal(size=(50, 3)), rng.normal(size=(40, 3)), np.full(50, 1 / 50)
+    starts = Rotation.random(5, rng=rng).as_matrix(), rng.normal(size=(5, 3))
+    few = [climb(x, p, y, p[:40], 0.5, starts, True, steps)[2] for steps in (0, 1, 5, 50)]
+    assert (np.diff(few, axis=0) >= 0).all()
+    R, _, _ = climb(x, p, y, p[:40], 0.5, starts, True, 50)
+    np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.tile(np.eye(3), (5, 1, 1)), atol=1e-10)
+    far = climb(x, p, y + 1e3, p[:40], 0.5, starts, True, 50)  # where nothing overlaps it stays
+    assert far[2].max() < 1e-30
+    assert np.isfinite(far[1]).all()
+
+
+def test_means_of_regions_stand_for_the_points():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=(700, 2)), np.ones((50, 2))])  # many of them equal
+    means, shares = cell_means(x, 64)
+    assert means.shape == (64, 2)
+    assert np.ptp(shares) * len(x) <= 1 + 1e-9
+    np.testing.assert_allclose(shares @ means, x.mean(axis=0), atol=1e-12)
+    assert dk.kernel_distance(means, x, sigma=1.0, weights=(shares, None)) < 0.02
+    np.testing.assert_array_equal(cell_means(x[:3], 64)[0], x[:3])
 
 
 def test_rotations_are_spread_evenly():

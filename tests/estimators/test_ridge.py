@@ -101,6 +101,17 @@ def test_classes_are_targets_of_plus_and_minus_one(k: int) -> None:
     np.testing.assert_allclose(held.coef_, np.atleast_2d(expected), atol=1e-9)
 
 
+def test_rows_travel_as_classes(monkeypatch: Any) -> None:
+    X, _y = data(200)
+    sent: list[Any] = []
+    monkeypatch.setattr(
+        "dkdist.estimators.ridge.tree_sum",
+        lambda b, j, *a, **k: (sent.extend(job.extra.targets for job in j), tree_sum(b, j, *a, **k))[1],
+    )
+    IncrementalRidgeClassifier(random_state=0).fit(X, np.arange(200) % 5)
+    np.testing.assert_array_equal(np.concatenate(sent), np.arange(200) % 5)  # not five numbers a row
+
+
 def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) -> None:
     X, y = data(2000)
     lazy = da.from_array(X.astype("f4"), chunks=(30, -1))  # 67 blocks

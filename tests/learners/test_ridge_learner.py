@@ -31,7 +31,7 @@ def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> Rows:
 
 
 def sums(X: Any, y: Any, centre: bool = True) -> Statistics:
-    return accumulate(X.dtype, centre, False, iter([X]), rows_for(y, (len(X),), X.shape[1])).parts[0]
+    return accumulate(X.dtype, centre, False, None, iter([X]), rows_for(y, (len(X),), X.shape[1])).parts[0]
 
 
 def upper(A: Any) -> Any:
@@ -79,7 +79,7 @@ def test_training_and_held_out_rows_are_summed_apart_over_several_blocks() -> No
     X, y = problem(1300)
     held = np.arange(1300) % 5 == 2
     rows = rows_for(y, (700, 600), 7, held)
-    train, rest = accumulate(X.dtype, True, True, iter([X[:700], X[700:]]), rows).parts
+    train, rest = accumulate(X.dtype, True, True, None, iter([X[:700], X[700:]]), rows).parts
     assert (train.n, rest.n) == (1040, 260)
     for s, part in ((train, ~held), (rest, held)):
         C = np.cov(X[part].T, bias=True) * part.sum()
@@ -128,7 +128,7 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_row() -> None:
     alphas, rows = np.array([0.1, 10.0]), rows_for(y, (40,), 5)
     equations = centred(sums(X, y), True)
     known = LeaveOneOut.of(equations, spectrum(equations), alphas, X.dtype, True)
-    total = leave_one_out(known, iter([X]), rows)
+    total = leave_one_out(known, None, iter([X]), rows)
     for alpha, found in zip(alphas, total, strict=True):
         errors = []
         for i in range(40):

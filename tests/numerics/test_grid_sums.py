@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dkdist.numerics.fourier_grid import fourier_grid, grid_layout
-from dkdist.numerics.grid_sums import grid_sums, shares
+from dkdist.numerics.grid_sums import grid_sums, grid_values, shares
 
 from .test_fourier_grid import features
 
@@ -43,6 +43,13 @@ def test_signed_channels(problem):
     sizes = np.diff(problem[1], axis=1)[:, :, None]
     assert found.dtype == np.float64
     assert (np.abs(found - expected(problem, weights)) / np.sqrt(sizes)).max() < 3e-6
+
+
+def test_values_of_single_points(problem):
+    points, _, (low, high), periods, layout = problem
+    centre = (low.astype(np.float64) + high) / 2
+    found = grid_values(points, (low, high), np.array(periods), layout.lengths, layout.scales)
+    np.testing.assert_allclose(found, features(points - centre, periods, layout), atol=3e-6)
 
 
 @pytest.mark.parametrize("scale", [None, 1.0, 1e-30])

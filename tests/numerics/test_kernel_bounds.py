@@ -8,6 +8,7 @@ from scipy.stats import poisson
 
 from dkdist.numerics.kernel_cells import cell_energy, kernel_cells
 from dkdist.numerics.kernel_fourier import fourier_energy, fourier_plan
+from dkdist.numerics.kernel_mesh import kernel_mesh, mesh_energy
 from dkdist.numerics.kernel_taylor import n_terms, taylor_energy, taylor_order
 from dkdist.numerics.kernel_trees import box_tree, separated_energy, tree_energy
 
@@ -50,7 +51,7 @@ def test_cells(eps, widths, sigma):
 
 def test_cells_beyond_float64_are_none():
     assert kernel_cells(np.ones(2), 0.1, 1e-13) is None
-    assert fourier_plan(np.ones(2), 0.1, 1e-13, 1.0) is None
+    assert fourier_plan(np.ones(2), 0.1, 1e-13, 1.0, 100) is None
 
 
 def test_flat_boxes_have_few_cells():
@@ -59,21 +60,50 @@ def test_flat_boxes_have_few_cells():
     assert flat.shape[:2] == (1, 1)
 
 
+@pytest.mark.parametrize("eps", [1e-1, 1e-3, 1e-5, 1e-8, 1e-11])
+@pytest.mark.parametrize("n", [10, 10**7])  # fewer or more cells, splines of higher or lower order
+@pytest.mark.parametrize(("widths", "sigma"), [((1.0,), 0.1), ((1.0, 3.0), 0.4), ((1.0, 0.5, 0.2), 0.2)])
+def test_meshes(eps, n, widths, sigma):
+    mesh = kernel_mesh(np.array(widths), sigma, eps, n)
+    assert mesh.error <= eps
+
+    def find(x, z):
+        corners = np.stack([np.zeros(len(widths)), np.array(widths)])  # without weight: they span the box
+        points, weights = np.concatenate([x, corners]), np.concatenate([z, np.zeros((2, 1))])
+        return mesh_energy(points, weights, corners[0], sigma, mesh)
+
+    error = kernel_errors(widths, sigma, find, np.random.default_rng(0))
+    assert error <= mesh.error + 1e-14
+    assert mesh.error < 100 * error + 1e-10  # nor is it a bound of no use
+
+
+def test_what_meshes_are_not_for():
+    assert kernel_mesh(np.ones(2), 0.1, 1e-12, 100) is None
+    assert kernel_mesh(np.zeros(2), 0.1, 1e-3, 100) is None
+    assert kernel_mesh(np.ones(1), 1e-9, 1e-3, 100) is None
+
+
 @pytest.mark.parametrize(
     ("d", "sigma"), [(1, 1e-4), (1, 0.3), (2, 0.003), (2, 0.03), (2, 30.0), (3, 0.03), (3, 0.3), (3, 30.0)]
 )
 @pytest.mark.parametrize("C", [1, 3])
-def test_fourier_by_frequencies_and_by_cells(d, sigma, C):
+def test_fourier_by_frequencies_by_a_mesh_and_by_cells(d, sigma, C):
     rng = np.random.default_rng(d)
     x, z = rng.random((400, d)), rng.standard_normal((400, C))
     W = float(np.sqrt((z**2).sum(axis=1)).sum())
     exact = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / (2 * sigma**2))
     expected = float(np.einsum("ic,ij,jc->", z, exact, z))
-    for eps in (1e-2, 1e-4, 1e-7):
-        plan = fourier_plan(x.max(axis=0) - x.min(axis=0), sigma, eps * W**2, W)
-        assert plan.error <= eps * W**2
-        assert (plan.grid is None) == (eps == 1e-7 or plan.n_modes == plan.cells.n_cells)
-        assert abs(fourier_energy(x, z, sigma, plan) - expected) <= plan.error
+    ways = set()
+    for eps in (1e-2, 1e-4, 1e-7, 3e-12):
+        for n in (1, 400, 10**8):  # a plan for so many points is as right for others
+            plan = fourier_plan(x.max(axis=0) - x.min(axis=0), sigma, eps * W**2, W, n)
+            assert plan.error <= eps * W**2
+            if plan.n_modes <= 10**6:
+                ways.add(type(plan.way).__name__)
+                assert abs(fourier_energy(x, z, sigma, plan) - expected) <= plan.error + 1e-14 * W**2
+    assert ways >= (
+        {"Mesh", "FourierGrid"} if sigma > 0.1 else {"Mesh"} if d > 1 or sigma > 1e-3 else {"Cells"}
+    )
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1, 1.0, 3.0])

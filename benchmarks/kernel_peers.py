@@ -1,0 +1,214 @@
+"""Other libraries beside ours, for `kernel.py`: those that are not installed are named and left out.
+
+    pip install pykeops finufft goodpoints faiss-cpu
+
+keops      exact sums in float32 on the CPU (ours are float64)
+finufft    the transform alone of the frequencies that a Gaussian needs, beside the whole of kernel_distance
+coresets   goodpoints' Compress++ and random samples: 128 of 16,384 points; and a million points to 256 of ours
+mean       random features of many sets beside the same in NumPy, float64
+nearest    10 of 100,000 rows of 512 numbers beside faiss's exact search
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import dkdist as dk
+
+OURS = ("swap", "halving", "stratified", "random")
+
+
+def installed(name: str) -> Any:
+    """A module, or None with a line that says so."""
+    try:
+        return import_module(name)
+    except Exception as error:  # KeOps compiles on import: anything may go wrong
+        print(
+            f"  {name}: not installed ({type(error).__name__}: {str(error).splitlines()[0][:90]})", flush=True
+        )
+        return None
+
+
+def alternately(calls: list[Callable[[], Any]], repeats: int) -> tuple[np.ndarray, list[Any]]:
+    """(median seconds of each call, the last values), after one call each to warm up."""
+    seconds, values = np.zeros((repeats, len(calls))), [call() for call in calls]
+    for r in range(repeats):
+        for k, call in enumerate(calls):
+            start = time.perf_counter()
+            values[k] = call()
+            seconds[r, k] = time.perf_counter() - start
+    return np.median(seconds, axis=0), values
+
+
+def line(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    cells = [
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()
+    ]
+    print(f"  {name:<10} " + ", ".join(cells), flush=True)
+    return row
+
+
+def by_keops(keops: Any, P: np.ndarray, Q: np.ndarray, sigma: float) -> float:
+    def mean(x: np.ndarray, y: np.ndarray) -> float:
+        a, b = keops.LazyTensor(x[:, None]), keops.LazyTensor(y[None])
+        sums = (-((a - b) ** 2).sum(-1) / (2 * sigma**2)).exp().sum(axis=1, backend="CPU")
+        return float(sums.sum(dtype=np.float64)) / len(x) / len(y)
+
+    return mean(P, P) + mean(Q, Q) - 2 * mean(P, Q)
+
+
+def keops_rows(quick: bool, make_points: Callable[..., Any]) -> list[dict[str, Any]]:
+    keops = installed("pykeops.numpy")
+    if keops is None:
+        return []
+    rows, n = [], 500 if quick else 10_000
+    for d in (2, 3):
+        P, Q = make_points(n, d)
+        P32, Q32 = P.astype(np.float32), Q.astype(np.float32)
+        calls = [
+            lambda P=P, Q=Q: dk.kernel_distance(P, Q, sigma=0.3, squared=True, method="exact"),
+            lambda P=P32, Q=Q32: by_keops(keops, P, Q, 0.3),
+        ]
+        (a, b), (x, y) = alternately(calls, 2 if quick else 5)
+        rows.append(line("keops", {
+            "d": d, "n": n, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
+            "difference": abs(x - y),
+        }))  # fmt: skip
+    return rows
+
+
+def finufft_rows(quick: bool, make_points: Callable[..., Any], eps: float) -> list[dict[str, Any]]:
+    finufft = installed("finufft")
+    if finufft is None:
+        return []
+    rows, n, sigma = [], 1000 if quick else 100_000, 0.1 if quick else 0.02
+    for d in (2, 3):
+        P, Q = make_points(n, d)
+        reach = np.sqrt(2 * np.log(40 / eps)) * sigma
+        L = 1 / np.sqrt(d) + reach
+        most = int(np.sqrt(2 * np.log(40 / eps)) / sigma * L / (2 * np.pi)) + 1
+        k = np.arange(-most, most + 1)
+        w = np.sqrt(2 * np.pi) * sigma / L * np.exp(-((2 * np.pi * k / L * sigma) ** 2) / 2)
+        turns = [np.ascontiguousarray(c) for c in (np.concatenate([P, Q]) * (2 * np.pi / L) - np.pi).T]
+        z = np.repeat([1 / n, -1 / n], n).astype(complex)
+
+        def by_finufft(d: int = d, turns: Any = turns, z: Any = z, k: Any = k, w: Any = w) -> float:
+            F = getattr(finufft, f"nufft{d}d1")(*turns, z, (len(k),) * d, eps=eps / 10, nthreads=1)
+            E = np.abs(F) ** 2
+            for _ in range(d):
+                E = np.tensordot(w, E, axes=(0, 0))
+            return float(E)
+
+        def ours(P: np.ndarray = P, Q: np.ndarray = Q) -> float:
+            return dk.kernel_distance(P, Q, sigma=sigma, squared=True, method="fourier", eps=eps)
+
+        (a, b), (x, y) = alternately([ours, by_finufft], 2 if quick else 7)
+        rows.append(line("finufft", {
+            "d": d, "n": n, "sigma": sigma, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
+            "difference": abs(x - y),
+        }))  # fmt: skip
+    return rows
+
+
+def coreset_rows(quick: bool) -> list[dict[str, Any]]:
+    """Distances are medians over seeds, exact; seconds medians too."""
+    n, size, seeds = (1024, 32, 2) if quick else (16_384, 128, 7)
+    compress = installed("goodpoints.compress")
+    found: dict[str, list[tuple[float, float]]] = {}
+    for method in OURS:
+        dk.coreset(np.random.default_rng(0).normal(size=(n, 2)), size, sigma=1.0, method=method)
+    for seed in range(seeds):
+        P = np.random.default_rng(seed).normal(size=(n, 2))
+
+        def peer(g: int, P: np.ndarray = P, seed: int = seed) -> Any:
+            return compress.compresspp_kt(P, b"gaussian", k_params=np.array([2.0]), g=g, seed=seed)
+
+        calls = {
+            method: lambda P=P, m=method: dk.coreset(P, size, sigma=1.0, method=m, random_state=0).indices
+            for method in OURS
+        }
+        calls |= {f"Compress++ g={g}": lambda g=g: peer(g) for g in (0, 4)} if compress else {}
+        for name, call in calls.items():
+            start = time.perf_counter()
+            chosen = call()
+            taken = time.perf_counter() - start
+            distance = dk.kernel_distance(P, P[chosen], sigma=1.0, method="exact")
+            found.setdefault(name, []).append((taken, distance))
+    swap = np.median(found["swap"], axis=0)
+    rows = []
+    for name, values in found.items():
+        taken, distance = np.median(values, axis=0)
+        rows.append(line("coreset", {
+            "method": name, "n": n, "size": size, "seconds": float(taken), "distance": float(distance),
+            "error_ratio": float(swap[1] / distance), "speed_ratio": float(taken / swap[0]),
+        }))  # fmt: skip
+    return rows
+
+
+def million_row(quick: bool) -> dict[str, Any]:
+    n = 20_000 if quick else 1_000_000
+    P = np.random.default_rng(0).normal(size=(n, 2))
+    (taken,), (few,) = alternately([lambda: dk.coreset(P, 256, sigma=1.0, random_state=0)], 1 if quick else 3)
+    row = {"method": "swap", "n": n, "size": 256, "seconds": float(taken), "distance": few.distance}
+    return line("coreset", row)
+
+
+def mean_rows(quick: bool) -> list[dict[str, Any]]:
+    n_sets, n, D, rows = (20 if quick else 500), 200, 2000, []
+    for d in (2, 10):
+        X = np.random.default_rng(0).normal(size=(n_sets, n, d))
+        sets = dk.SampleSets.from_arrays(list(X.astype(np.float32)))
+        embedding = dk.MeanEmbedding(D, 1.0, "iid", random_state=0).fit(sets)
+        W = np.random.default_rng(1).normal(size=(d, D // 2))
+
+        def in_numpy(X: np.ndarray = X, W: np.ndarray = W) -> np.ndarray:
+            rows = [
+                (phase := x @ W, np.concatenate([np.sin(phase).mean(0), np.cos(phase).mean(0)]))[1] for x in X
+            ]
+            return np.stack(rows) / np.sqrt(W.shape[1])
+
+        (a, b), (x, y) = alternately(
+            [lambda e=embedding, s=sets: e.transform(s), in_numpy], 1 if quick else 5
+        )
+        values = [float((v[:-1] * v[1:]).sum(axis=1).mean()) for v in (x, y)]  # means of the same kernel
+        rows.append(line("mean", {
+            "d": d, "sets": n_sets, "n": n, "D": D, "seconds": float(a), "peer_seconds": float(b),
+            "ratio": float(b / a), "difference": abs(values[0] - values[1]),
+        }))  # fmt: skip
+    return rows
+
+
+def nearest_rows(quick: bool) -> list[dict[str, Any]]:
+    faiss = installed("faiss")
+    if faiss is None:
+        return []
+    faiss.omp_set_num_threads(1)
+    n, m = (1000, 20) if quick else (100_000, 1000)
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((n, 512), np.float32), rng.random((m, 512), np.float32)
+    search, index = dk.NearestSets(10).fit(X), faiss.IndexFlatL2(512)
+    index.add(X)
+    (a, b), (ours, theirs) = alternately(
+        [lambda: search.kneighbors(Y)[1], lambda: index.search(Y, 10)[1]], 1 if quick else 5
+    )
+    agree = float((ours == theirs).mean())
+    return [line("nearest", {
+        "n": n, "queries": m, "dims": 512, "seconds": float(a), "peer_seconds": float(b), "ratio": float(a / b),
+        "same": agree,
+    })]  # fmt: skip
+
+
+def peer_rows(quick: bool, make_points: Callable[..., Any], eps: float) -> dict[str, Any]:
+    """Everything, by the name of what is compared."""
+    return {
+        "keops": keops_rows(quick, make_points),
+        "finufft": finufft_rows(quick, make_points, eps),
+        "coreset": [*coreset_rows(quick), million_row(quick)],
+        "mean": mean_rows(quick),
+        "nearest": nearest_rows(quick),
+    }

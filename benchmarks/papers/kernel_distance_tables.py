@@ -1,0 +1,115 @@
+"""What `kernel_distance.py` prints and draws: cells, growth with n, error against time."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LARGE = 10_000  # points from which on growth is measured, if two sizes are as large
+LEAST = 1e-16  # errors below are drawn here
+
+
+def print_cells(cells: list[dict[str, Any]]) -> None:
+    """One line a method: seconds and error for each eps."""
+    one = cells[0]
+    print(
+        f"  n = {one['n']:,}, d = {one['d']}, sigma = {one['sigma']}; reference: {one['reference']}",
+        flush=True,
+    )
+    for method, group in groupby(cells, key=lambda cell: cell["method"]):
+        parts = [said(cell) for cell in group]
+        print(f"    {method:<8} " + "   ".join(f"{part:<24}" for part in parts), flush=True)
+
+
+def said(cell: dict[str, Any]) -> str:
+    """What came of a cell, in short."""
+    eps = "" if cell["method"] == "exact" else f"{cell['eps']:.0e}: "
+    if "cut" in cell:
+        return f"{eps}cut at {cell['cut']:.3g} s"
+    if "refused" in cell:
+        return f"{eps}refused"
+    error = f" {cell['error']:.0e}" if "error" in cell else ""
+    return f"{eps}{cell['seconds']:.3g} s{error}"
+
+
+def slopes(cells: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By method: the exponents of time over n for every d, sigma and eps, and what is printed of them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cell in cells:
+        found.setdefault(cell["method"], []).append(cell)
+    return {method: _slopes(group) for method, group in found.items()}
+
+
+def _slopes(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    exponents, key = [], lambda cell: (cell["d"], cell["sigma"], cell["eps"])
+    for which, group in groupby(sorted(cells, key=key), key=key):
+        timed = [(cell["n"], cell["seconds"]) for cell in group if "value" in cell]
+        large = [row for row in timed if row[0] >= LARGE]
+        rows = np.log(large if len(large) > 1 else timed)
+        if len(rows) > 1:
+            exponents.append(
+                {
+                    "d": which[0],
+                    "sigma": which[1],
+                    "eps": which[2],
+                    "exponent": float(np.polyfit(*rows.T, 1)[0]),
+                }
+            )
+    values = [row["exponent"] for row in exponents]
+    summary = (
+        dict(zip(("least", "median", "most"), np.quantile(values, [0, 0.5, 1]).tolist(), strict=True))
+        if values
+        else {}
+    )
+    cut = sum("cut" in cell for cell in cells)
+    refused = sum("refused" in cell for cell in cells)
+    return {"fits": exponents, "cells": len(cells), "cut": cut, "refused": refused, **summary}
+
+
+def print_refusals(cells: list[dict[str, Any]]) -> None:
+    """Why methods refuse: the first reason that each gave in each dimension."""
+    print("  refused, for example")
+    first = {(cell["method"], cell["d"]): cell for cell in reversed(cells) if "refused" in cell}
+    for (method, d), cell in sorted(first.items()):
+        print(f"    {method}, d = {d}, sigma = {cell['sigma']}, eps = {cell['eps']:.0e}: {cell['refused']}")
+
+
+def print_growth(growth: dict[str, dict[str, Any]]) -> None:
+    """Exponents, and how many cells were cut and refused."""
+    print("  growth with n   least  median    most   cells     cut refused")
+    for method, row in growth.items():
+        values = "".join(f" {row.get(name, np.nan):>7.2f}" for name in ("least", "median", "most"))
+        print(f"  {method:<13}{values} {row['cells']:>7} {row['cut']:>7} {row['refused']:>7}")
+
+
+def draw(cells: list[dict[str, Any]], n: int, file: Path) -> None:
+    """Error against seconds at n points: dimensions down, bandwidths across; a line joins the eps of a method."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    drawn = [cell for cell in cells if cell["n"] == n and "error" in cell]
+    dims, widths = (sorted({cell[key] for cell in drawn}) for key in ("d", "sigma"))
+    shape = (len(dims), len(widths))
+    figure, panels = plt.subplots(
+        *shape, figsize=(9, 7), layout="constrained", squeeze=False, sharex=True, sharey=True
+    )
+    colours = {method: f"C{k}" for k, method in enumerate(dict.fromkeys(cell["method"] for cell in cells))}
+    lines: dict[str, Any] = {}
+    for (row, column), panel in np.ndenumerate(panels):
+        here = [cell for cell in drawn if (cell["d"], cell["sigma"]) == (dims[row], widths[column])]
+        for method, colour in colours.items():
+            points = [(c["seconds"], max(c["error"], LEAST)) for c in here if c["method"] == method]
+            if points:
+                (lines[method],) = panel.plot(*zip(*points, strict=True), "o-", color=colour, ms=4, lw=1)
+        panel.set(xscale="log", yscale="log", title=f"d = {dims[row]}, sigma = {widths[column]}")
+        panel.grid(alpha=0.3)
+    figure.supxlabel(f"seconds, two sets of {n:,} points, one thread")
+    figure.supylabel("error of D^2 (exact: 0, drawn at 1e-16)")
+    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=len(lines))
+    figure.savefig(file, dpi=80)
+    plt.close(figure)

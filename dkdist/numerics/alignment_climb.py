@@ -1,0 +1,171 @@
+"""Climbing the overlap of two weighted point sets over rigid motions, by Newton's method.
+
+    f(R, t) = sum_ij k_ij,   k_ij = p_i q_j exp(-|e_ij|^2 / 2),   e_ij = x_i - m_j - t,  m_j = R y_j  (units of sigma)
+
+For a small shift s and turn w the points go to m + w x m + w x (w x m) / 2 + t + s, so that with
+J v = s + w x m for v = (s, w)
+
+    gradient  sum k J' e
+    Hessian   sum k [ (J' e)(J' e)' - J' J ] + turns: sum k [ (e m' + m e') / 2 - <e, m> I ]
+
+All of it follows from sum_i k, sum_i k e and sum_i k e e' of each point j: one pass over the pairs. A step is Newton's
+with the eigenvalues of the Hessian made negative, at most as long as one sigma, halved until f grows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dkdist.numerics.elementary import SUM, exp, f32
+
+F64 = NDArray[np.float64]
+
+UNDERFLOW = f32(-87.0)
+SHORTEST = 1e-5  # in sigma: a step that is shorter is the last one
+LEAST_CURVATURE = 1e-3  # of the largest one
+HALVINGS = 12
+
+
+def climb(
+    x: F64, p: F64, y: F64, q: F64, sigma: float, starts: tuple[F64, F64], rotates: bool, steps: int
+) -> tuple[F64, F64, F64]:
+    """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``."""
+    d = x.shape[1]
+    columns = np.zeros((3, len(x)), np.float32)
+    columns[:d] = (x / sigma).T
+    rows = np.zeros((len(y), 3))
+    rows[:, :d] = y / sigma
+    rotations = np.zeros((len(starts[0]), 3, 3))
+    rotations[:] = np.eye(3)
+    rotations[:, :d, :d] = starts[0]
+    shifts = np.zeros((len(rotations), 3))
+    shifts[:, :d] = starts[1] / sigma
+    free = np.array([*range(d), *({2: [5], 3: [3, 4, 5]}[d] if rotates else [])])
+    values = climb_all(columns, p.astype(np.float32), rows, q, rotations, shifts, free, steps)
+    return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
+
+
+@njit(nogil=True, cache=True, fastmath=SUM)
+def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
+    """sum k, sum k e and sum k e e' (xx, yy, zz, xy, xz, yz) over the points, for one m + t = (a, b, c)."""
+    total, u, v, w = f32(0), f32(0), f32(0), f32(0)
+    xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
+    for i in range(len(p)):
+        e, f, g = x[i] - a, y[i] - b, z[i] - c
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), UNDERFLOW))
+        ke, kf, kg = k * e, k * f, k * g
+        total += k
+        u += ke
+        v += kf
+        w += kg
+        xx += ke * e
+        yy += kf * f
+        zz += kg * g
+        xy += ke * f
+        xz += ke * g
+        yz += kf * g
+    return total, u, v, w, xx, yy, zz, xy, xz, yz
+
+
+@njit(nogil=True, cache=True)
+def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
+    """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin."""
+    total, gradient, hessian = 0.0, np.zeros(6), np.zeros((6, 6))
+    J, E, e, s = np.zeros((3, 6)), np.empty((3, 3)), np.empty(3), t.astype(np.float32)
+    for a in range(3):
+        J[a, a] = 1
+    for j in range(len(m)):
+        a, b, c = f32(m[j, 0]) + s[0], f32(m[j, 1]) + s[1], f32(m[j, 2]) + s[2]
+        k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(x[0], x[1], x[2], p, a, b, c)
+        if k == 0:  # far from all
+            continue
+        total += q[j] * k
+        e[0], e[1], e[2] = u, v, w
+        E[0, 0], E[1, 1], E[2, 2] = xx - k, yy - k, zz - k
+        E[0, 1], E[0, 2], E[1, 2] = xy, xz, yz
+        E[1, 0], E[2, 0], E[2, 1] = xy, xz, yz
+        J[0, 4], J[0, 5], J[1, 3] = m[j, 2], -m[j, 1], -m[j, 2]  # w x m
+        J[1, 5], J[2, 3], J[2, 4] = m[j, 0], m[j, 1], -m[j, 0]
+        along = e[0] * m[j, 0] + e[1] * m[j, 1] + e[2] * m[j, 2]
+        for a in range(6):
+            for b in range(3):
+                gradient[a] += q[j] * J[b, a] * e[b]
+            for b in range(a + 1):
+                value = 0.0
+                for g in range(3):
+                    for h in range(3):
+                        value += J[g, a] * E[g, h] * J[h, b]
+                if b >= 3:
+                    value += (e[a - 3] * m[j, b - 3] + e[b - 3] * m[j, a - 3]) / 2 - (
+                        along if a == b else 0.0
+                    )
+                hessian[a, b] += q[j] * value
+    for a in range(6):
+        for b in range(a):
+            hessian[b, a] = hessian[a, b]
+    return total, gradient, hessian
+
+
+@njit(nogil=True, cache=True)
+def _turned(R, w):  # type: ignore[no-untyped-def]
+    """exp([w]) R (Rodrigues), with rows made orthonormal again."""
+    angle = np.sqrt((w**2).sum())
+    K = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+    if angle < 1e-9:
+        turn = np.eye(3) + K
+    else:
+        turn = np.eye(3) + np.sin(angle) / angle * K + (1 - np.cos(angle)) / angle**2 * (K @ K)
+    S = turn @ R
+    return 1.5 * S - 0.5 * (S @ S.T @ S)
+
+
+@njit(nogil=True, cache=True)
+def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
+    """Newton's step in the free ones of 6 coordinates, turns in units of 1 / ``size``, no longer than 1."""
+    n = len(free)
+    g, H, scale = np.empty(n), np.empty((n, n)), np.ones(n)
+    for a in range(n):
+        if free[a] >= 3:
+            scale[a] = 1 / size
+    for a in range(n):
+        g[a] = gradient[free[a]] * scale[a]
+        for b in range(n):
+            H[a, b] = -hessian[free[a], free[b]] * scale[a] * scale[b]
+    curvatures, axes = np.linalg.eigh(H)
+    least = LEAST_CURVATURE * np.abs(curvatures).max() + 1e-300
+    v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), least))
+    length = np.sqrt((v**2).sum())
+    if length > 1:
+        v /= length
+    step = np.zeros(6)
+    for a in range(n):
+        step[free[a]] = v[a] * scale[a]
+    return step, min(length, 1.0)
+
+
+@njit(nogil=True, cache=True)
+def climb_all(x, p, y, q, rotations, shifts, free, steps):  # type: ignore[no-untyped-def]
+    """Move every (rotation, shift) to a local maximum, in place; the values of f."""
+    size = np.sqrt((y**2).sum() / len(y)) + 1e-12
+    values = np.zeros(len(rotations))
+    for r in range(len(rotations)):
+        R, t = rotations[r].copy(), shifts[r].copy()
+        value, gradient, hessian = overlap_slopes(x, p, y @ R.T, q, t)
+        step, length = _step(gradient, hessian, free, size)
+        halved = 0
+        for _ in range(steps):
+            S, s = _turned(R, step[3:]), t + step[:3]
+            found, gradient, hessian = overlap_slopes(x, p, y @ S.T, q, s)
+            if found > value:
+                R, t, value, halved = S, s, found, 0
+                if length < SHORTEST:
+                    break
+                step, length = _step(gradient, hessian, free, size)
+            elif halved < HALVINGS and length > SHORTEST:
+                step, length, halved = step / 2, length / 2, halved + 1
+            else:
+                break
+        rotations[r], shifts[r], values[r] = R, t, value
+    return values
