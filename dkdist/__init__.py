@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dkdist.estimators.divergence import DivergenceEmbedding
     from dkdist.estimators.feature_store import open_features, write_features
     from dkdist.estimators.fourier import RandomFourierFeatures
+    from dkdist.estimators.hdd_bound import HddErrorBound, hdd_error_bound
     from dkdist.estimators.histogram import HistogramEmbedding
     from dkdist.estimators.importing import import_sets
     from dkdist.estimators.invariant import InvariantFeatures
@@ -92,6 +93,8 @@ _HOMES = {
     "coreset_size": "dkdist.estimators.coreset",
     "Alignment": "dkdist.estimators.align",
     "align": "dkdist.estimators.align",
+    "HddErrorBound": "dkdist.estimators.hdd_bound",
+    "hdd_error_bound": "dkdist.estimators.hdd_bound",
     "HistogramEmbedding": "dkdist.estimators.histogram",
     "NearestSets": "dkdist.estimators.nearest",
     "InvariantFeatures": "dkdist.estimators.invariant",
@@ -149,6 +152,7 @@ __all__ = [
     "DynamicTimeWarping",
     "Energy",
     "Hausdorff",
+    "HddErrorBound",
     "HistogramEmbedding",
     "IncrementalRidge",
     "IncrementalRidgeClassifier",
@@ -183,6 +187,7 @@ __all__ = [
     "distance_matrix",
     "divergence_matrix",
     "gridded_shape",
+    "hdd_error_bound",
     "import_sets",
     "kernel_distance",
     "kernel_error",

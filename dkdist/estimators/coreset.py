@@ -105,8 +105,9 @@ def coreset(
     of the sums over all points and its best candidates; swaps then choose among the 16,384 candidates of all pieces,
     toward the mean embedding of the whole set. The ``distance`` is to the whole set: to 1e-8 in D^2 for up to three
     dimensions and four million cells (sigma at least some 1/1000 of the width in the plane, 1/100 in space), else
-    estimated by 4,096 random features. Memory: a piece for each thread (of stores, 4 MiB or one chunk; of dask arrays,
-    a chunk of rows) and the features of the candidates. Results depend on the pieces, and on no scheduler.
+    estimated by 4,096 random features. Memory: for each thread a piece (of stores, 4 MiB or one chunk; of dask arrays,
+    a chunk of rows) and its sums (at most 32 MiB), and the features of the candidates. Results depend on the pieces,
+    and on no scheduler.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 4; Dwivedi, Mackey: Kernel thinning (2021).
 
