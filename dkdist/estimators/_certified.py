@@ -181,6 +181,8 @@ def _norm(x: F64, p: F64 | None, sigma: float) -> float:
 def _first_cells(search: Search) -> Cells:
     """All motions, cut until many cells are left, or none."""
     cells = search.all_motions()
+    search.split(cells)  # compiles what the rate is then measured of
+    search.counted, search.seconds = 0, 0.0
     while 0 < len(cells.upper) < FIRST:
         children, _, _ = search.split(cells)
         cells = children.part(children.upper > search.enough)

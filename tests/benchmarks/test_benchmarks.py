@@ -71,6 +71,16 @@ def test_alignment_beside_icp(tmp_path: Path) -> None:
     assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
 
 
+def test_silhouettes(tmp_path: Path) -> None:
+    figures = run("papers/shapes.py", output=tmp_path / "shapes.json")
+    assert {row["kind"] for row in figures["rows"]} == {"points", "current", "varifold"}
+    for row in figures["rows"]:
+        assert row["error"] is None or row["error"] < 1e-2
+        assert row["as they are"]["all"] <= row["distance"]["all"]  # turned and reflected within a class
+        assert row["distance"]["all"] > 95
+    assert figures["re-ranked"]["all"] > 95
+
+
 def test_gram_matrices(tmp_path: Path) -> None:
     corr2 = run("papers/gram.py", output=tmp_path / "gram.json")["corr2"]
     assert corr2["A"]["mean"] > 0.99
