@@ -109,8 +109,8 @@ def align(
     wider (`dkdist.numerics.alignment_cells`). Coresets at kernel distances D_P, D_Q from P, Q change f by at most
     c = D_P |mu_Q| + D_Q |mu_S|; their size is chosen for c <= eps / 8, and cells whose bound is at most
     f + eps / 2 - c go, f found on all points. Translations are searched as far as points can meet. (What theorems 5.5
-    and 5.6 of the paper bound is D^2, not D, and its bandwidth is h = 2 sigma^2.) For 500 points and eps = .05: a
-    second or two in the plane; in space minutes if sigma is a seventh of the diameter, and far more below.
+    and 5.6 of the paper bound is D^2, not D, and its bandwidth is h = 2 sigma^2.) For 500 points: a second
+    or two in the plane; in space a minute for eps = .2 and a sigma of .3 diameters, and far more below.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 5.
 
