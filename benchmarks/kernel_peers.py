@@ -1,6 +1,6 @@
 """Other libraries beside ours, for `kernel.py`: those that are not installed are named and left out.
 
-    pip install pykeops finufft goodpoints faiss-cpu
+    pip install finufft faiss-cpu pykeops goodpoints        (the last two need a C++ compiler)
 
 keops      exact sums in float32 on the CPU (ours are float64)
 finufft    the transform alone of the frequencies that a Gaussian needs, beside the whole of kernel_distance

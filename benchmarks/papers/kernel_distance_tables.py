@@ -69,6 +69,38 @@ def _slopes(cells: list[dict[str, Any]]) -> dict[str, Any]:
     return {"fits": exponents, "cells": len(cells), "cut": cut, "refused": refused, **summary}
 
 
+def print_markdown(cells: list[dict[str, Any]], sizes: tuple[int, ...], eps: float) -> None:
+    """The tables of the documentation: seconds and error of D^2 for one eps, and growth."""
+    methods = list(dict.fromkeys(cell["method"] for cell in cells))
+    for n in sizes:
+        print(f"\nn = {n:,} points each, eps = {eps:.0e}: seconds, error of D^2\n")
+        print("| d | sigma | " + " | ".join(methods) + " |\n" + "|---" * (len(methods) + 2) + "|")
+        for d, sigma in dict.fromkeys((cell["d"], cell["sigma"]) for cell in cells):
+            here = [c for c in cells if (c["n"], c["d"], c["sigma"]) == (n, d, sigma)]
+            row = {c["method"]: c for c in here if c["eps"] == eps or c["method"] == "exact"}
+            print(f"| {d} | {sigma} | " + " | ".join(entry(row[method]) for method in methods) + " |")
+    growth = slopes(cells)
+    print("\n| | " + " | ".join(methods) + " |\n" + "|---" * (len(methods) + 1) + "|")
+    for name in ("least", "median", "most"):
+        print(f"| {name} | " + " | ".join(exponent(growth[m], name) for m in methods) + " |")
+    for name in ("cells", "cut", "refused"):
+        print(f"| {name} | " + " | ".join(str(growth[m][name]) for m in methods) + " |")
+
+
+def exponent(row: dict[str, Any], name: str) -> str:
+    return f"{row[name]:.2f}" if name in row else "-"
+
+
+def entry(cell: dict[str, Any]) -> str:
+    """A cell of a table of the documentation."""
+    if "cut" in cell:
+        return f"cut: {cell['cut']:.2g} s"
+    if "refused" in cell:
+        return "refused"
+    error = f", {cell['error']:.0e}" if cell.get("error") else ""
+    return f"{cell['seconds']:.2g}{error}"
+
+
 def print_refusals(cells: list[dict[str, Any]]) -> None:
     """Why methods refuse: the first reason that each gave in each dimension."""
     print("  refused, for example")

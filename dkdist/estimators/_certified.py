@@ -28,7 +28,7 @@ Motion = tuple[F64, F64]
 
 CORESET = 32  # points at first, then twice as many, until c is at most a quarter of the slack eps / 2
 TOGETHER = 1024  # cells that are split at once
-PROBES, FIRST = 32, 1024  # random paths down the tree of cells, once so many are left alone
+PROBES, FIRST = 128, 4096  # random paths down the tree of cells, once so many are left alone
 ROLE = 0x43455254  # keeps these random numbers apart from others of the same seed
 SQUARE_ERROR = 1e-9  # of D^2
 
@@ -181,6 +181,8 @@ def _norm(x: F64, p: F64 | None, sigma: float) -> float:
 def _first_cells(search: Search) -> Cells:
     """All motions, cut until many cells are left, or none."""
     cells = search.all_motions()
+    search.split(cells)  # compiles what the rate is then measured of
+    search.counted, search.seconds = 0, 0.0
     while 0 < len(cells.upper) < FIRST:
         children, _, _ = search.split(cells)
         cells = children.part(children.upper > search.enough)

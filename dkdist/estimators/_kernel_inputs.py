@@ -90,6 +90,10 @@ def _weights(name: str, weights: ArrayLike | None, points: F64) -> F64:
     if not np.isfinite(array).all():
         i = int(np.argmin(np.isfinite(array)))
         raise ValueError(f"weight {i} of {name} is {array[i]}: every weight must be finite")
+    if not array.any():
+        raise ValueError(
+            f"the weights of {name} are all zero: give None for equal ones, or weights that count"
+        )
     return array.astype(np.float64)[:, None]
 
 

@@ -14,18 +14,19 @@ from dkdist.estimators._params import draw_seed, one_of, positive
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.numerics.alignment import best_translations, rotation_from, rotation_grid
 from dkdist.numerics.alignment_climb import climb
-from dkdist.numerics.cell_means import cell_means
+from dkdist.numerics.cell_means import cell_means, merged
 
 F64 = NDArray[np.float64]
 
 ROTATIONS = {2: 48, 3: 320}
 COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried with a kernel at least as wide
 MAX_SECONDS = 60.0
-STAGES = (  # points, starts, power of coarse / sigma, steps of Newton's method at most
-    (64, 24, 1.0, 8),
-    (128, 6, 0.5, 12),
-    (256, 3, 0.0, 12),
-    (None, 1, 0.0, 50),  # all of them
+POINTS = 256  # means of regions, half as many in each stage before
+STAGES = (  # starts, power of coarse / sigma, steps of Newton's method at most
+    (24, 1.0, 8),
+    (6, 0.5, 12),
+    (3, 0.0, 12),
+    (1, 0.0, 50),  # on all points
 )
 APART = 0.1  # of an entry of the rotation, and a sigma of the translation: motions that are nearer are one
 LEAST = 0.8  # of the best overlap: ends with less go no further
@@ -108,8 +109,8 @@ def align(
     wider (`dkdist.numerics.alignment_cells`). Coresets at kernel distances D_P, D_Q from P, Q change f by at most
     c = D_P |mu_Q| + D_Q |mu_S|; their size is chosen for c <= eps / 8, and cells whose bound is at most
     f + eps / 2 - c go, f found on all points. Translations are searched as far as points can meet. (What theorems 5.5
-    and 5.6 of the paper bound is D^2, not D, and its bandwidth is h = 2 sigma^2.) For 500 points and eps = .05: a
-    second or two in the plane; in space minutes if sigma is a seventh of the diameter, and far more below.
+    and 5.6 of the paper bound is D^2, not D, and its bandwidth is h = 2 sigma^2.) For 500 points: a second
+    or two in the plane; in space a minute for eps = .2 and a sigma of .3 diameters, and far more below.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 5.
 
@@ -161,15 +162,24 @@ def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
     coarse = max(sigma, COARSE[d] * radius)
     grid = rotation_grid(d, ROTATIONS[d]) if rotates else np.zeros((1, 0))
     R = np.array([rotation_from(turn, d) if rotates else np.eye(d) for turn in grid])
-    few = [cell_means(v, STAGES[0][0]) for v in (x, y)]
-    t, f = best_translations(*few[0], *few[1], R, coarse, radius)
-    for points, starts, power, steps in STAGES:
+    few = [_means(v) for v in (x, y)]
+    t, f = best_translations(*few[0][0], *few[1][0], R, coarse, radius)
+    for k, (starts, power, steps) in enumerate(STAGES):
         best = _distinct(R, t, f, starts, sigma)
         width = sigma * (coarse / sigma) ** power
-        if points != STAGES[0][0]:
-            few = [cell_means(v, points or len(v)) for v in (x, y)]
-        R, t, f = climb(*few[0], *few[1], width, (R[best], t[best]), rotates, steps)
+        R, t, f = climb(*few[0][k], *few[1][k], width, (R[best], t[best]), rotates, steps)
     return R[0], t[0]
+
+
+def _means(x: F64) -> list[tuple[F64, F64]]:
+    """For each stage the means of regions, and their shares; at last all points."""
+    every = cell_means(x, len(x))
+    if len(x) <= POINTS:
+        return [every] * len(STAGES)
+    found = [every, cell_means(x, POINTS)]
+    while len(found) < len(STAGES):
+        found.append(merged(*found[-1]))
+    return found[::-1]
 
 
 def _distinct(R: F64, t: F64, f: F64, count: int, sigma: float) -> list[int]:

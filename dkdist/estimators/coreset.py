@@ -99,7 +99,7 @@ def coreset(
     The guarantee is the ``distance`` itself: found to 1e-8 in D^2 by `kernel_distance`, and for more than 30,000
     points in more than three dimensions estimated by 4,096 random features that the choice has not seen. A random
     sample has E D^2 = (W^2 - kappa(P, P)) / size; swaps are several times nearer. Cost of "swap" from n points: n log
-    n for the order, 16,384 features of at most 1,024 numbers, 0.1 to 0.5 s for sizes of hundreds.
+    n for the order, 16,384 features of at most 1,024 numbers, .05 to .5 s for sizes of hundreds.
 
     Sets that are not in memory take two passes: one for bounds and weights, one in which each piece gives its share
     of the sums over all points and its best candidates; swaps then choose among the 16,384 candidates of all pieces,

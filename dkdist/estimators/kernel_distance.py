@@ -70,8 +70,8 @@ def kernel_distance(
     ------
     ValueError
         Naming what is wrong: no or two bandwidths, points that are not finite or not (n, d), different dimensions,
-        weights of another length, a shape beside a point set, an unknown method or kernel, and a method that cannot
-        do what is asked (with the number of modes, terms or frequencies that it would need).
+        weights of another length or all zero, a shape beside a point set, an unknown method or kernel, and a method
+        that cannot do what is asked (with the number of modes, terms or frequencies that it would need).
 
     Notes
     -----

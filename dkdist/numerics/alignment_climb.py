@@ -73,38 +73,49 @@ def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
 def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
     """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin."""
     total, gradient, hessian = 0.0, np.zeros(6), np.zeros((6, 6))
-    J, E, e, s = np.zeros((3, 6)), np.empty((3, 3)), np.empty(3), t.astype(np.float32)
-    for a in range(3):
-        J[a, a] = 1
+    E, A, s = np.empty((3, 3)), np.empty((6, 3)), t.astype(np.float32)
     for j in range(len(m)):
-        a, b, c = f32(m[j, 0]) + s[0], f32(m[j, 1]) + s[1], f32(m[j, 2]) + s[2]
-        k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(x[0], x[1], x[2], p, a, b, c)
+        e, f, g = m[j, 0], m[j, 1], m[j, 2]
+        k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(
+            x[0], x[1], x[2], p, f32(e) + s[0], f32(f) + s[1], f32(g) + s[2]
+        )
         if k == 0:  # far from all
             continue
         total += q[j] * k
-        e[0], e[1], e[2] = u, v, w
         E[0, 0], E[1, 1], E[2, 2] = xx - k, yy - k, zz - k
         E[0, 1], E[0, 2], E[1, 2] = xy, xz, yz
         E[1, 0], E[2, 0], E[2, 1] = xy, xz, yz
-        J[0, 4], J[0, 5], J[1, 3] = m[j, 2], -m[j, 1], -m[j, 2]  # w x m
-        J[1, 5], J[2, 3], J[2, 4] = m[j, 0], m[j, 1], -m[j, 0]
-        along = e[0] * m[j, 0] + e[1] * m[j, 1] + e[2] * m[j, 2]
+        for b in range(3):  # A = J' E, whose lower half is m x (columns of E)
+            A[0, b], A[1, b], A[2, b] = E[0, b], E[1, b], E[2, b]
+            A[3, b] = f * E[2, b] - g * E[1, b]
+            A[4, b] = g * E[0, b] - e * E[2, b]
+            A[5, b] = e * E[1, b] - f * E[0, b]
         for a in range(6):
             for b in range(3):
-                gradient[a] += q[j] * J[b, a] * e[b]
-            for b in range(a + 1):
-                value = 0.0
-                for g in range(3):
-                    for h in range(3):
-                        value += J[g, a] * E[g, h] * J[h, b]
-                if b >= 3:
-                    value += (e[a - 3] * m[j, b - 3] + e[b - 3] * m[j, a - 3]) / 2 - (
-                        along if a == b else 0.0
-                    )
-                hessian[a, b] += q[j] * value
-    for a in range(6):
-        for b in range(a):
-            hessian[b, a] = hessian[a, b]
+                hessian[a, b] += q[j] * A[a, b]
+        for a in range(3, 6):  # m x (rows of A)
+            hessian[a, 3] += q[j] * (f * A[a, 2] - g * A[a, 1])
+            hessian[a, 4] += q[j] * (g * A[a, 0] - e * A[a, 2])
+            hessian[a, 5] += q[j] * (e * A[a, 1] - f * A[a, 0])
+        hessian[3, 3] -= q[j] * (v * f + w * g)
+        hessian[4, 4] -= q[j] * (u * e + w * g)
+        hessian[5, 5] -= q[j] * (u * e + v * f)
+        mixed = (q[j] * (u * f + v * e) / 2, q[j] * (u * g + w * e) / 2, q[j] * (v * g + w * f) / 2)
+        hessian[3, 4] += mixed[0]
+        hessian[4, 3] += mixed[0]
+        hessian[3, 5] += mixed[1]
+        hessian[5, 3] += mixed[1]
+        hessian[4, 5] += mixed[2]
+        hessian[5, 4] += mixed[2]
+        gradient[0] += q[j] * u
+        gradient[1] += q[j] * v
+        gradient[2] += q[j] * w
+        gradient[3] += q[j] * (f * w - g * v)
+        gradient[4] += q[j] * (g * u - e * w)
+        gradient[5] += q[j] * (e * v - f * u)
+    for a in range(3):
+        for b in range(3, 6):
+            hessian[a, b] = hessian[b, a]
     return total, gradient, hessian
 
 

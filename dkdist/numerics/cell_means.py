@@ -14,11 +14,17 @@ F64 = NDArray[np.float64]
 
 def cell_means(x: F64, size: int) -> tuple[F64, F64]:
     """(means, shares) of at most ``size`` regions of points (n, d), which have as many points each, but for one."""
-    levels = int(np.log2(max(1, min(size, len(x)))))
     if len(x) <= size:
         return x, np.full(len(x), 1 / len(x))
-    means, counts = _halved(np.ascontiguousarray(x, np.float64), levels)
+    means, counts = _halved(np.ascontiguousarray(x, np.float64), int(np.log2(size)))
     return means, counts / len(x)
+
+
+def merged(means: F64, shares: F64) -> tuple[F64, F64]:
+    """The same of regions twice as large, of an even number of them."""
+    pairs = shares.reshape(-1, 2)
+    total = pairs.sum(axis=1)
+    return (means.reshape(-1, 2, means.shape[1]) * (pairs / total[:, None])[..., None]).sum(axis=1), total
 
 
 @njit(nogil=True, cache=True)

@@ -63,10 +63,10 @@ class Mesh:
 def kernel_mesh(widths: F64, sigma: float, eps: float, n: int) -> Mesh | None:
     """The fastest mesh whose error of k is at most ``eps``, for n points in a box with sides ``widths``.
 
-    None if float64 cannot reach ``eps``: below 1e-11.
+    None if float64 cannot reach ``eps``, below 1e-11, if all points are one, or for more than 2^16 cells on a side.
     """
     wide = widths[widths > 0] / sigma
-    if eps < LEAST_ERROR or len(wide) == 0:
+    if eps < LEAST_ERROR or len(wide) == 0 or wide.max() > MOST_CELLS * STEPS[0]:
         return None
     share = float(np.expm1(np.log1p(eps) / len(wide)))
     gap = _gap(IMAGES * share)

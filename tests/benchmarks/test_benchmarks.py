@@ -75,6 +75,17 @@ def test_alignment_beside_icp(tmp_path: Path) -> None:
     assert [(row["case"], row["d"]) for row in ours] == [("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)]
     assert all(row["success"] >= (0.75 if row["case"] == "whole" else 0.25) for row in ours)
     assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
+    assert all(row["certified"] and -1e-5 < row["missed"] < row["eps"] for row in figures["certified"])
+
+
+def test_silhouettes(tmp_path: Path) -> None:
+    figures = run("papers/shapes.py", output=tmp_path / "shapes.json")
+    assert {row["kind"] for row in figures["rows"]} == {"points", "current", "varifold"}
+    for row in figures["rows"]:
+        assert row["error"] is None or row["error"] < 1e-2
+        assert row["as they are"]["all"] <= row["distance"]["all"]  # turned and reflected within a class
+        assert row["distance"]["all"] > 95
+    assert figures["re-ranked"]["all"] > 95
 
 
 def test_kernel_distances_by_every_method(tmp_path: Path) -> None:

@@ -80,7 +80,10 @@ def test_meshes(eps, n, widths, sigma):
 def test_what_meshes_are_not_for():
     assert kernel_mesh(np.ones(2), 0.1, 1e-12, 100) is None
     assert kernel_mesh(np.zeros(2), 0.1, 1e-3, 100) is None
-    assert kernel_mesh(np.ones(1), 1e-9, 1e-3, 100) is None
+    for sigma in (1e-9, 1e-30, 1e-100):
+        assert kernel_mesh(np.ones(1), sigma, 1e-3, 100) is None
+    for d in (1, 2, 3):  # cells take over, or say how many there would be
+        assert fourier_plan(np.ones(d), 1e-90, 1e-3, 1.0, 100).n_modes >= 1e90
 
 
 @pytest.mark.parametrize(
