@@ -22,7 +22,7 @@ from dkdist.numerics.elementary import SUM, exp, f32
 
 F64 = NDArray[np.float64]
 
-UNDERFLOW = f32(-87.0)
+REACH = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
 SHORTEST = 1e-5  # in sigma: a step that is shorter is the last one
 LEAST_CURVATURE = 1e-3  # of the largest one
 HALVINGS = 12
@@ -32,9 +32,9 @@ def climb(
     x: F64, p: F64, y: F64, q: F64, sigma: float, starts: tuple[F64, F64], rotates: bool, steps: int
 ) -> tuple[F64, F64, F64]:
     """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``."""
-    d = x.shape[1]
+    d, order = x.shape[1], np.argsort(x[:, 0], kind="stable")
     columns = np.zeros((3, len(x)), np.float32)
-    columns[:d] = (x / sigma).T
+    columns[:d] = (x[order] / sigma).T
     rows = np.zeros((len(y), 3))
     rows[:, :d] = y / sigma
     rotations = np.zeros((len(starts[0]), 3, 3))
@@ -43,7 +43,7 @@ def climb(
     shifts = np.zeros((len(rotations), 3))
     shifts[:, :d] = starts[1] / sigma
     free = np.array([*range(d), *({2: [5], 3: [3, 4, 5]}[d] if rotates else [])])
-    values = climb_all(columns, p.astype(np.float32), rows, q, rotations, shifts, free, steps)
+    values = climb_all(columns, p[order].astype(np.float32), rows, q, rotations, shifts, free, d < 3, steps)
     return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
 
 
@@ -54,7 +54,7 @@ def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
     xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
         e, f, g = x[i] - a, y[i] - b, z[i] - c
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), UNDERFLOW))
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), f32(-87.0)))
         ke, kf, kg = k * e, k * f, k * g
         total += k
         u += ke
@@ -69,15 +69,63 @@ def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
     return total, u, v, w, xx, yy, zz, xy, xz, yz
 
 
+@njit(nogil=True, cache=True, fastmath=SUM)
+def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
+    """The same in the plane: xx, yy, xy."""
+    total, u, v, xx, yy, xy = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
+    for i in range(len(p)):
+        e, f = x[i] - a, y[i] - b
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), f32(-87.0)))
+        ke, kf = k * e, k * f
+        total += k
+        u += ke
+        v += kf
+        xx += ke * e
+        yy += kf * f
+        xy += ke * f
+    return total, u, v, xx, yy, xy
+
+
+@njit(nogil=True, cache=True)
+def plane_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
+    """`overlap_slopes` of x, y and their turn, where z is zero: J is (I, (-m_y, m_x)'); zero for the others."""
+    total, gradient, hessian, s = 0.0, np.zeros(6), np.zeros((6, 6)), t.astype(np.float32)
+    for j in range(len(m)):
+        e, f = m[j, 0], m[j, 1]
+        a, b = f32(e) + s[0], f32(f) + s[1]
+        first, last = np.searchsorted(x[0], a - f32(REACH)), np.searchsorted(x[0], a + f32(REACH))
+        k, u, v, xx, yy, xy = _plane_moments(x[0, first:last], x[1, first:last], p[first:last], a, b)
+        if k == 0:  # far from all
+            continue
+        A, B = e * xy - f * (xx - k), e * (yy - k) - f * xy
+        total += q[j] * k
+        gradient[0] += q[j] * u
+        gradient[1] += q[j] * v
+        gradient[5] += q[j] * (e * v - f * u)
+        hessian[0, 0] += q[j] * (xx - k)
+        hessian[0, 1] += q[j] * xy
+        hessian[1, 1] += q[j] * (yy - k)
+        hessian[0, 5] += q[j] * A
+        hessian[1, 5] += q[j] * B
+        hessian[5, 5] += q[j] * (e * B - f * A - u * e - v * f)
+    hessian[1, 0], hessian[5, 0], hessian[5, 1] = hessian[0, 1], hessian[0, 5], hessian[1, 5]
+    return total, gradient, hessian
+
+
 @njit(nogil=True, cache=True)
 def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
-    """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin."""
+    """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin.
+
+    Points x (3, n) are in the order of x[0].
+    """
     total, gradient, hessian = 0.0, np.zeros(6), np.zeros((6, 6))
     E, A, s = np.empty((3, 3)), np.empty((6, 3)), t.astype(np.float32)
     for j in range(len(m)):
         e, f, g = m[j, 0], m[j, 1], m[j, 2]
+        a, b, c = f32(e) + s[0], f32(f) + s[1], f32(g) + s[2]
+        first, last = np.searchsorted(x[0], a - f32(REACH)), np.searchsorted(x[0], a + f32(REACH))
         k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(
-            x[0], x[1], x[2], p, f32(e) + s[0], f32(f) + s[1], f32(g) + s[2]
+            x[0, first:last], x[1, first:last], x[2, first:last], p[first:last], a, b, c
         )
         if k == 0:  # far from all
             continue
@@ -120,6 +168,11 @@ def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def _slopes(flat, x, p, m, q, t):  # type: ignore[no-untyped-def]
+    return plane_slopes(x, p, m, q, t) if flat else overlap_slopes(x, p, m, q, t)
+
+
+@njit(nogil=True, cache=True)
 def _turned(R, w):  # type: ignore[no-untyped-def]
     """exp([w]) R (Rodrigues), with rows made orthonormal again."""
     angle = np.sqrt((w**2).sum())
@@ -157,18 +210,18 @@ def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def climb_all(x, p, y, q, rotations, shifts, free, steps):  # type: ignore[no-untyped-def]
+def climb_all(x, p, y, q, rotations, shifts, free, flat, steps):  # type: ignore[no-untyped-def]
     """Move every (rotation, shift) to a local maximum, in place; the values of f."""
     size = np.sqrt((y**2).sum() / len(y)) + 1e-12
     values = np.zeros(len(rotations))
     for r in range(len(rotations)):
         R, t = rotations[r].copy(), shifts[r].copy()
-        value, gradient, hessian = overlap_slopes(x, p, y @ R.T, q, t)
+        value, gradient, hessian = _slopes(flat, x, p, y @ R.T, q, t)
         step, length = _step(gradient, hessian, free, size)
         halved = 0
         for _ in range(steps):
             S, s = _turned(R, step[3:]), t + step[:3]
-            found, gradient, hessian = overlap_slopes(x, p, y @ S.T, q, s)
+            found, gradient, hessian = _slopes(flat, x, p, y @ S.T, q, s)
             if found > value:
                 R, t, value, halved = S, s, found, 0
                 if length < SHORTEST:

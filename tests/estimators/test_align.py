@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import dkdist as dk
 from dkdist.numerics.alignment import best_translations, rotation_from, rotation_grid
-from dkdist.numerics.alignment_climb import climb, overlap_slopes
+from dkdist.numerics.alignment_climb import climb, overlap_slopes, plane_slopes
 from dkdist.numerics.cell_means import cell_means, merged
 
 
@@ -56,6 +56,8 @@ def test_slopes_are_those_of_differences(d):
         moved = y @ Rotation.from_rotvec(v[3:]).as_matrix().T + t + v[:3]
         return p @ np.exp(-((x[:, None] - moved) ** 2).sum(axis=2) / 2) @ q
 
+    order = np.argsort(x[:, 0])
+    x, p = x[order], p[order]
     value, gradient, hessian = overlap_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
     assert value == pytest.approx(f(np.zeros(6)), rel=1e-5)
     E = np.eye(6) * 1e-3
@@ -63,6 +65,24 @@ def test_slopes_are_those_of_differences(d):
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-3)
     second = [[(f(e + g) - f(e - g) - f(g - e) + f(-e - g)) / 4e-6 for g in E] for e in E]
     np.testing.assert_allclose(hessian, second, rtol=1e-3, atol=1e-2)
+    if d == 2:
+        flat = plane_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
+        assert flat[0] == pytest.approx(value, rel=1e-6)
+        free = np.ix_([0, 1, 5], [0, 1, 5])
+        np.testing.assert_allclose(flat[1][[0, 1, 5]], gradient[[0, 1, 5]], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(flat[2][free], hessian[free], rtol=1e-5, atol=1e-5)
+
+
+def test_points_beyond_reach_change_nothing():
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(size=(3, 40)).astype("f4"), rng.normal(size=(3, 40)).astype("f4")
+    far[0] += 30
+    y, p, q, t = rng.normal(size=(20, 3)), np.ones(80, "f4"), np.ones(20), np.zeros(3)
+    near, far = (v[:, np.argsort(v[0])] for v in (near, far))
+    alone = overlap_slopes(near.copy(), p[:40], y, q, t)
+    both = overlap_slopes(np.hstack([near, far]), p, y, q, t)
+    for a, b in zip(alone, both, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
