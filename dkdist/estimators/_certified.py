@@ -172,10 +172,10 @@ def _few(x: F64, size: int, sigma: float, seed: int) -> tuple[F64, F64, float]:
 
 
 def _norm(x: F64, p: F64 | None, sigma: float) -> float:
-    """A bound of |mu|: the distance from no mass at all."""
-    nothing = (p, np.zeros(1))
-    square = kernel_distance(x, x[:1], sigma=sigma, squared=True, eps=SQUARE_ERROR, weights=nothing)
-    return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
+    """A bound of |mu|: half the distance to its negative."""
+    w = np.full(len(x), 1 / len(x)) if p is None else p
+    square = kernel_distance(x, x, sigma=sigma, squared=True, eps=SQUARE_ERROR, weights=(w, -w))
+    return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR)) / 2
 
 
 def _first_cells(search: Search) -> Cells:

@@ -82,7 +82,7 @@ def test_points_beyond_reach_change_nothing():
     alone = overlap_slopes(near.copy(), p[:40], y, q, t)
     both = overlap_slopes(np.hstack([near, far]), p, y, q, t)
     for a, b in zip(alone, both, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # float32 sums
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
