@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.estimators._kernel_methods import find, make_task
 from dkdist.estimators.coreset import coreset
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.execution.progress import Progress
@@ -173,8 +174,8 @@ def _few(x: F64, size: int, sigma: float, seed: int) -> tuple[F64, F64, float]:
 
 def _norm(x: F64, p: F64 | None, sigma: float) -> float:
     """A bound of |mu|: the distance from no mass at all."""
-    nothing = (p, np.zeros(1))
-    square = kernel_distance(x, x[:1], sigma=sigma, squared=True, eps=SQUARE_ERROR, weights=nothing)
+    z = np.full((len(x), 1), 1 / len(x)) if p is None else p[:, None]
+    square = find(make_task(x, z, sigma, SQUARE_ERROR, "gaussian", 0), "auto")
     return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
 
 
