@@ -225,6 +225,7 @@ def test_zero_to_itself_symmetric_and_the_triangle_inequality():
         ({"sigma": 1e-6, "method": "fourier"}, "would need .* modes"),
         ({"sigma": 0.01, "method": "taylor"}, "would need order"),
         ({"sigma": 0.3, "method": "rff", "eps": 1e-9}, "standard error of"),
+        ({"sigma": 1e-6, "method": "rff"}, "phases in float32, which for this bandwidth"),
         ({"sigma": 1, "method": "rff", "random_state": -1}, "random_state"),
     ],
 )  # fmt: skip
