@@ -149,8 +149,8 @@ def _rff(task: Task) -> float:
     d, rounding = task.x.shape[1], float32_error(task.widths, task.sigma)
     if rounding > max(MOST_ROUNDING, task.share):
         raise ValueError(
-            f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: use "
-            "'exact', or a larger bandwidth or eps"
+            f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
+            "use 'exact', or a larger bandwidth or eps"
         )
     draw = DRAWS["sobol" if d <= SOBOL_DIMS else "orthogonal"]
     count = 64
