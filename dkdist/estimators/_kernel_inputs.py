@@ -81,11 +81,11 @@ def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
-    w_P, w_Q = (_weights(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
+    w_P, w_Q = (weights_of(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
     return w_P, w_Q
 
 
-def _weights(name: str, weights: ArrayLike | None, points: F64) -> F64:
+def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
     if weights is None:
         return np.full((len(points), 1), 1 / len(points))
