@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.estimators._kernel_methods import find, make_task
 from dkdist.estimators.coreset import coreset
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.execution.progress import Progress
@@ -172,10 +173,10 @@ def _few(x: F64, size: int, sigma: float, seed: int) -> tuple[F64, F64, float]:
 
 
 def _norm(x: F64, p: F64 | None, sigma: float) -> float:
-    """A bound of |mu|: half the distance to its negative."""
-    w = np.full(len(x), 1 / len(x)) if p is None else p
-    square = kernel_distance(x, x, sigma=sigma, squared=True, eps=SQUARE_ERROR, weights=(w, -w))
-    return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR)) / 2
+    """A bound of |mu|: the distance from no mass at all."""
+    z = np.full((len(x), 1), 1 / len(x)) if p is None else p[:, None]
+    square = find(make_task(x, z, sigma, SQUARE_ERROR, "gaussian", 0), "auto")
+    return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
 
 
 def _first_cells(search: Search) -> Cells:

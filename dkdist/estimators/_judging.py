@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkdist.execution.arrays import drawn
 from dkdist.numerics.fourier_grid import MOST_DIMS
 from dkdist.numerics.kernel_cells import Cells, cell_sums, kernel_cells, sums_energy
+from dkdist.numerics.kernel_random import float32_error
 from dkdist.parameters.embedding import EmbeddingSpec
 from dkdist.parameters.mean import GridMeanSpec, RandomMeanSpec
 from dkdist.sets import SampleSets
@@ -23,6 +24,7 @@ F64 = NDArray[np.float64]
 
 UNSEEN = 4096  # random features
 KERNEL_ERROR = 2.5e-9  # of cells: (W + W)^2 times it is 1e-8 W^2
+MOST_ROUNDING = 1e-2  # of the kernel of two points by random features
 MOST_CELLS = 2**22  # 32 MiB for each piece at work
 
 
@@ -75,10 +77,20 @@ class Judge:
         return float(np.sqrt(max(0.0, sums_energy(total[None], self.box.widths, self.sigma, self.how))))
 
 
+def require_resolved(widths: F64, sigma: float) -> None:
+    """Refuse a bandwidth that features in float32 of points in a box cannot tell from a smaller one."""
+    if float32_error(widths, sigma) > MOST_ROUNDING:
+        raise ValueError(
+            f"sigma={sigma:.3g} is too small for points {widths.max():.3g} wide, whose distance is estimated by "
+            "features in float32: give a larger one, or drop outliers"
+        )
+
+
 def find_judge(box: Box, sigma: float, seed: int) -> Judge:
     """The judge with the least error for points of a box."""
     d = len(box.low)
     cells = kernel_cells(box.widths, sigma, KERNEL_ERROR) if d <= MOST_DIMS else None
     if cells is not None and cells.n_cells <= MOST_CELLS:
         return Judge(box, sigma, cells)
+    require_resolved(box.widths, sigma)
     return Judge(box, sigma, RandomMeanSpec((0.0,) * d, (sigma,), UNSEEN, "orthogonal", seed))

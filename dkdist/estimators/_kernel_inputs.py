@@ -18,6 +18,8 @@ F64 = NDArray[np.float64]
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 FARTHEST = 1e100  # of the width of the points over the bandwidth
+LARGEST = 1e150  # of the total weight: squares of it are numbers
+OR_SHAPE = ", a Curve or a Surface"
 
 
 @dataclass(frozen=True)
@@ -40,27 +42,33 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     if isinstance(P, Shape) or isinstance(Q, Shape):
         points, channels = _two_shapes(P, Q, weights)
     else:
-        points = points_of("P", P), points_of("Q", Q)
+        points = points_of("P", P, OR_SHAPE), points_of("Q", Q, OR_SHAPE)
         channels = _two_weights(weights, points)
     d, other = (p.shape[1] for p in points)
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
     x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
+    total = float(np.abs(z).sum())
+    if not total <= LARGEST:
+        raise ValueError(
+            f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, more than {LARGEST:g}: give "
+            "smaller ones"
+        )
     low, high = extent(x)
     middle = low / 2 + high / 2
     return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, high - low)
 
 
-def points_of(name: str, points: ArrayLike) -> F64:
-    """A set of points as (n, d) float64."""
+def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
+    """A set of points as (n, d) float64; ``others`` says what else could be given."""
     try:
         array = np.asarray(points)
     except ValueError as error:
         raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
     if array.dtype.kind not in "fiub" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
-            f"{name} must be points (n, d) of real numbers with n, d >= 1, a Curve or a Surface; found "
-            f"{array.dtype} of shape {array.shape}. Use x[:, None] for one dimension"
+            f"{name} must be points (n, d) of real numbers with n, d >= 1{others}; found {array.dtype} of shape "
+            f"{array.shape}. Use x[:, None] for one dimension"
         )
     x = np.ascontiguousarray(array, np.float64)
     lost = not_finite(x)
@@ -73,11 +81,11 @@ def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
-    w_P, w_Q = (_weights(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
+    w_P, w_Q = (weights_of(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
     return w_P, w_Q
 
 
-def _weights(name: str, weights: ArrayLike | None, points: F64) -> F64:
+def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
     if weights is None:
         return np.full((len(points), 1), 1 / len(points))
@@ -125,11 +133,15 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
     if name != "sigma" and kernel != "gaussian":
         raise ValueError(f"{name} is a bandwidth of kernel='gaussian': give sigma for kernel={kernel!r}")
     if isinstance(value, str):
-        one_of(name, value, ("median",) if name == "sigma" else ())
+        if name != "sigma":
+            raise ValueError(f"{name} must be a positive number; found {value!r}: only sigma may be 'median'")
+        one_of(name, value, ("median",))
         result = _median(pair)
     else:
         number = positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
+    if not result >= np.finfo(np.float64).tiny:
+        raise ValueError(f"the bandwidth {name}={value!r} is too small for a float: give a larger one")
     width = float(pair.widths.max())
     if not width <= FARTHEST * result:
         raise ValueError(

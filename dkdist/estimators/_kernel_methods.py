@@ -14,7 +14,7 @@ from dkdist.numerics.domain import extent
 from dkdist.numerics.fourier_grid import MOST_DIMS
 from dkdist.numerics.kernel_exact import energy, scaled
 from dkdist.numerics.kernel_fourier import MOST_NUMBERS, FourierPlan, fourier_energy, fourier_plan, mass
-from dkdist.numerics.kernel_random import random_energies
+from dkdist.numerics.kernel_random import float32_error, random_energies
 from dkdist.numerics.kernel_taylor import n_terms, taylor_energy, taylor_order
 from dkdist.numerics.kernel_trees import LEAF, box_tree, separated_energy, tree_energy
 from dkdist.parameters.mean import DRAWS
@@ -28,6 +28,7 @@ FIND_NS = 4e6  # to find the best mesh
 MOST_TERMS = 20_000
 REPLICATES = 16
 MOST_FREQUENCIES = 2**18
+MOST_ROUNDING = 1e-4  # of the kernel of two points by "rff": over all pairs it averages out
 SOBOL_DIMS = 16
 ROLE = 0x4B444953  # keeps these random numbers apart from others of the same seed
 
@@ -145,7 +146,12 @@ def _wspd(task: Task) -> float:
 
 def _rff(task: Task) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
-    d = task.x.shape[1]
+    d, rounding = task.x.shape[1], float32_error(task.widths, task.sigma)
+    if rounding > max(MOST_ROUNDING, task.share):
+        raise ValueError(
+            f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
+            "use 'exact', or a larger bandwidth or eps"
+        )
     draw = DRAWS["sobol" if d <= SOBOL_DIMS else "orthogonal"]
     count = 64
     while REPLICATES * count <= MOST_FREQUENCIES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.estimators._judging import require_resolved
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.execution.arrays import drawn
 from dkdist.numerics.domain import extent
@@ -120,12 +121,17 @@ def _mean(embedding: MeanParameters, y: F32, share: F64) -> F64:
     return np.asarray(row, np.float64)
 
 
-def achieved(x: F32, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
+def achieved(x: F64, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
     """The kernel distance between points with weights p and some of them with other weights."""
     n, d = x.shape
     if d <= 3 or n <= MOST_PAIRS:
         eps = 1e-8 * float(p.sum()) ** 2
         return kernel_distance(x, x[indices], sigma=sigma, weights=(p, weights), eps=eps)
-    unseen = drawn(RandomMeanSpec(_centre(x), (sigma,), 4096, "orthogonal", seed + 1))
-    apart = p.sum() * _mean(unseen, x, p) - weights @ unseen.embed_points(x[indices]).astype(np.float64)
+    low, high = extent(x)
+    require_resolved(high - low, sigma)
+    points = x.astype(np.float32)
+    unseen = drawn(RandomMeanSpec(_centre(points), (sigma,), 4096, "orthogonal", seed + 1))
+    apart = p.sum() * _mean(unseen, points, p) - weights @ unseen.embed_points(points[indices]).astype(
+        np.float64
+    )
     return float(np.sqrt((apart**2).sum()))

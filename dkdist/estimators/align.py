@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -160,8 +161,7 @@ def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
     d = x.shape[1]
     radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or sigma
     coarse = max(sigma, COARSE[d] * radius)
-    grid = rotation_grid(d, ROTATIONS[d]) if rotates else np.zeros((1, 0))
-    R = np.array([rotation_from(turn, d) if rotates else np.eye(d) for turn in grid])
+    R = _tried(d) if rotates else np.eye(d)[None]
     few = [_means(v) for v in (x, y)]
     t, f = best_translations(*few[0][0], *few[1][0], R, coarse, radius)
     for k, (starts, power, steps) in enumerate(STAGES):
@@ -169,6 +169,12 @@ def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
         width = sigma * (coarse / sigma) ** power
         R, t, f = climb(*few[0][k], *few[1][k], width, (R[best], t[best]), rotates, steps)
     return R[0], t[0]
+
+
+@cache
+def _tried(d: int) -> F64:
+    """The rotations that are tried, (r, d, d)."""
+    return np.array([rotation_from(turn, d) for turn in rotation_grid(d, ROTATIONS[d])])
 
 
 def _means(x: F64) -> list[tuple[F64, F64]]:
@@ -190,11 +196,12 @@ def _distinct(R: F64, t: F64, f: F64, count: int, sigma: float) -> list[int]:
     near = (np.abs(turns[:, None] - turns).max(axis=2) < APART) & (
         np.abs(shifts[:, None] - shifts).max(axis=2) < sigma
     )
-    kept: list[int] = []
-    for i in range(len(order)):
-        if not near[i, kept].any():
-            kept.append(i)
-    return [int(i) for i in order[kept[:count]]]
+    kept, taken = [], np.zeros(len(order), np.bool_)
+    while len(kept) < count and not taken.all():
+        i = int(taken.argmin())
+        kept.append(int(order[i]))
+        taken |= near[i]
+    return kept
 
 
 def _distance(y: F64, x: F64, sigma: float) -> float:

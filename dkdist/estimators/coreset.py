@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
 from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
 from dkdist.estimators._streamed_coreset import streamed_coreset, survey_points
 from dkdist.estimators._thinning import METHODS, achieved, choose, require_line
 from dkdist.numerics.bandwidth import median_distance
-from dkdist.sets import SampleSetError, SampleSets, require_nonnegative_weights
+from dkdist.sets import SampleSetError
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -92,7 +93,8 @@ def coreset(
     ------
     ValueError
         For a size beyond the number of points, points that are not finite, weights that are negative, of another length
-        or without a sum, a store that holds several sets, and method="every" for points that are not in memory.
+        or without a sum, a sigma too small for the features that estimate the distance (below some 1 / 300,000 of the
+        width of the points), a store that holds several sets, and method="every" for points that are not in memory.
 
     Notes
     -----
@@ -130,7 +132,7 @@ def coreset(
     require_line(method, x.shape[1])
     width = _width(sigma, x, p)
     seed = draw_seed(random_state)
-    indices, chosen = choose(x, p, size, width, method, optimal_weights, seed)
+    indices, chosen = choose(x.astype(np.float32), p, size, width, method, optimal_weights, seed)
     return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
 
 
@@ -150,24 +152,18 @@ def _streamed(
     return Coreset(*streamed_coreset(points, found, size, width, method, optimal, draw_seed(random_state)))
 
 
-def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F32, F64]:
-    points = np.asarray(P, np.float64)
-    if points.ndim != 2:
-        raise SampleSetError(f"expected points of shape (n, d), found {points.shape}")
-    if not len(points) or not np.isfinite(points).all():
-        raise SampleSetError("expected at least one point and finite values: drop the points that are not")
+def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
+    points = points_of("P", P)
     centred = points - points.mean(axis=0)  # the kernel knows differences alone
-    x = SampleSets.from_arrays([centred], None if weights is None else [np.asarray(weights, np.float64)])
-    require_nonnegative_weights(x)
-    p = (
-        np.full(len(points), 1 / len(points))
-        if weights is None
-        else np.asarray(weights, np.float64).reshape(-1)
-    )
-    return x.points, p
+    given = None if weights is None else np.asarray(weights)
+    p = weights_of("P", given.reshape(-1) if given is not None and given.ndim == 2 else given, points)[:, 0]
+    if p.min() < 0:
+        i = int(np.argmax(p < 0))
+        raise SampleSetError(f"weight {i} is {p[i]}: weights must be >= 0. Clip them, or drop the points")
+    return centred, p
 
 
-def _width(sigma: float | str, x: F32, p: F64) -> float:
+def _width(sigma: float | str, x: F64, p: F64) -> float:
     if not isinstance(sigma, str):
         return positive("sigma", sigma)
     one_of("sigma", sigma, ("median",))
@@ -175,7 +171,7 @@ def _width(sigma: float | str, x: F32, p: F64) -> float:
     return median_width(some[np.linspace(0, len(some) - 1, min(1024, len(some))).round().astype(int)])
 
 
-def median_width(points: F32) -> float:
+def median_width(points: F32 | F64) -> float:
     """The median distance of points, to seven digits; ValueError if it is zero."""
     found = settled(median_distance(points))
     if not found > 0:

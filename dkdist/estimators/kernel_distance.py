@@ -93,7 +93,8 @@ def kernel_distance(
     "exact".
 
     "rff" draws 16 independent replicates of Sobol (d <= 16) or orthogonal frequencies, which P and Q share, and doubles
-    their number until the standard error of the mean is at most eps, or refuses beyond 2^18 frequencies.
+    their number until the standard error of the mean is at most eps, or refuses beyond 2^18 frequencies. Its phases are
+    float32: points more than some thousand bandwidths apart are refused, unless eps is as large as their rounding.
 
     References
     ----------

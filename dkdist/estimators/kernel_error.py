@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
+from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import check_sets
@@ -17,6 +18,7 @@ from dkdist.estimators.divergence import DivergenceEmbedding
 from dkdist.estimators.fourier import RandomFourierFeatures
 from dkdist.estimators.mean import MeanEmbedding
 from dkdist.numerics.divergences import divergence
+from dkdist.numerics.finite import not_finite
 from dkdist.numerics.kernel_exact import scaled, sums
 from dkdist.sets import SampleSets
 
@@ -69,7 +71,8 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     ------
     ValueError
         For a model that has no exact kernel to compare with: no RandomFourierFeatures after an embedding other than
-        MeanEmbedding, other steps between, or `DistanceEmbedding` (whose kernel is an expectation over random objects).
+        MeanEmbedding, other steps between, or `DistanceEmbedding` (whose kernel is an expectation over random objects);
+        for a model that is not fitted, and for bad sets, which on_error="skip" makes rows of NaN.
 
     Notes
     -----
@@ -92,6 +95,9 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     (True, True)
     """
     embedding, features = _steps(model)
+    for step in (embedding, features):
+        if step is not None:
+            check_is_fitted(step)
     sets, n_pairs = check_sets(sets, embedding.n_features_in_), whole("n_pairs", n_pairs, least=2)
     if len(sets) < 2:
         raise ValueError("kernel_error needs two sets at least; found 1")
@@ -102,6 +108,9 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     few: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].load()
     i, j = places[:n_pairs], places[n_pairs:]
     A = embedding.transform(few)
+    lost = not_finite(A)
+    if len(lost):
+        raise ValueError(f"set {chosen[lost[0]]} has no row, for it is a bad one: leave it out of the sets")
     if features is None:
         return _summary(_products(A, i, j) - _mean_kernels(embedding, few, i, j), np.zeros(n_pairs))
     of_rows = _gaussian(_squares(A, i, j), features.sigma_)

@@ -55,9 +55,9 @@ class NearestSets(BaseEstimator):
     Notes
     -----
     Cost of m queries among n rows of length D: 2 m n D flops, near the speed of the matrix product. Lazy features are
-    made once for all queries of a call: ask for many at a time. Equal distances keep the order of the rows. Products
-    pick eight candidates more than neighbours, so that rows are missed only where more than eight others are as near
-    as the last neighbour to seven digits.
+    made once for all queries of a call: ask for many at a time. Equal distances keep the order of the rows. Queries
+    whose neighbours float32 cannot tell from other rows (tight groups that are far apart) take products in float64, at
+    twice the cost.
 
     Examples
     --------

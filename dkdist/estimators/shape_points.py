@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.estimators._kernel_inputs import read_pair
 from dkdist.estimators._params import draw_seed, positive, whole
-from dkdist.estimators.shapes import Curve, Shape, Surface
+from dkdist.estimators.shapes import MOST_PIECES, Curve, Shape, Surface, pieces_of
 from dkdist.numerics.shapes import (
     merge_cells,
     points_on_segments,
@@ -20,7 +21,8 @@ from dkdist.numerics.shapes import (
 F64 = NDArray[np.float64]
 C = TypeVar("C", Curve, Surface)
 
-MOST_PIECES = 2**24
+MOST_CELLS = 2.0**52  # along a side: more have no numbers
+ROUNDING = 1e-12  # of lengths: the bound is then kept with its last digit
 ROLE = 0x53484150  # keeps these random numbers apart from others of the same seed
 
 
@@ -72,7 +74,12 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
     (True, True)
     """
     shape = _shape("shape", shape)
-    points, channels, moved = merge_cells(shape.points, shape.channels, positive("side", side))
+    side, width = positive("side", side), float(np.ptp(shape.points, axis=0).max())
+    if width >= MOST_CELLS * side:
+        raise ValueError(
+            f"side={side:.3g} is too small for a shape {width:.3g} wide: give at least {width / MOST_CELLS:.3g}"
+        )
+    points, channels, moved = merge_cells(shape.points, shape.channels, side)
     size = np.sqrt((shape.channels**2).sum(axis=1))
     return ShapePoints(shape.kind, shape.varifold, points, channels, float((size * moved).sum()))
 
@@ -128,7 +135,8 @@ def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -
 
     W are lengths or areas, m the middle of a piece: M = l^3 / 12 of a segment, area (a^2 + b^2 + c^2) / 36 of a
     triangle with edges a, b, c. For no slope of the kernel counts at a centre of mass, and no second derivative of
-    exp(-r^2 / (2 sigma^2)) is above 1 / sigma^2. Pieces no longer than L: at most (W L / sigma)^2 / 12.
+    exp(-r^2 / (2 sigma^2)) is above 1 / sigma^2. Pieces no longer than L: at most (W L / sigma)^2 / 12. ValueError for
+    shapes that have no kernel distance: of different kinds or dimensions.
 
     Examples
     --------
@@ -138,7 +146,8 @@ def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -
     0.003333
     """
     P, Q, sigma = _shape("P", P), _shape("Q", Q), positive("sigma", sigma)
-    return (_weight(P) + _weight(Q)) * (_moment(P) + _moment(Q)) / sigma**2
+    read_pair(P, Q, None)
+    return (_weight(P) + _weight(Q)) / sigma * ((_moment(P) + _moment(Q)) / sigma)
 
 
 def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]:
@@ -160,7 +169,7 @@ def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]
     Raises
     ------
     ValueError
-        For eps that would take more than 2^24 pieces, with their number.
+        For shapes of different kinds or dimensions, and eps that would take more than 2^24 pieces, with their number.
 
     Examples
     --------
@@ -175,8 +184,8 @@ def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]
     eps = positive("eps", eps)
     if shape_error_bound(P, Q, sigma=sigma) <= eps:
         return P, Q
-    longest = float(sigma * np.sqrt(12 * eps) / (_weight(P) + _weight(Q)))
-    pieces = sum(_pieces(shape, longest) for shape in (P, Q))
+    longest = float(sigma * np.sqrt(12 * eps) / (_weight(P) + _weight(Q))) * (1 - ROUNDING)
+    pieces = sum(pieces_of(shape, longest) for shape in (P, Q))
     if pieces > MOST_PIECES:
         raise ValueError(
             f"eps={eps:.3g} would take some {pieces:.3g} pieces no longer than {longest:.3g}, more than {MOST_PIECES}: "
@@ -199,12 +208,3 @@ def _moment(shape: Curve | Surface) -> float:
     if isinstance(shape, Curve):
         return float(segment_moments(shape.vertices).sum())
     return float(triangle_moments(shape.vertices, shape.faces).sum())
-
-
-def _pieces(shape: Curve | Surface, longest: float) -> float:
-    """At most so many: halves of the longest edge, again and again, for triangles."""
-    if isinstance(shape, Curve):
-        return len(shape.points) + _weight(shape) / longest
-    corners = shape.vertices[shape.faces]
-    edges = np.sqrt(((corners - np.roll(corners, -1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
-    return float((4.0 ** np.ceil(np.log2(np.maximum(edges / longest, 1)))).sum())

@@ -21,6 +21,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 LEAST_AREA = 1e-13  # of the square of a triangle's longest edge
+MOST_PIECES, MOST_HALVINGS = 2**24, 100
 
 
 class Shape:
@@ -103,8 +104,11 @@ class Curve(Shape):
         return Curve(self.vertices[::-1], varifold=self.varifold)
 
     def refined(self, longest: float) -> Curve:
-        """The same curve with every segment cut into equal parts that are no longer than ``longest``."""
-        return Curve(split_segments(self.vertices, positive("longest", longest)), varifold=self.varifold)
+        """The same curve with every segment cut into equal parts that are no longer than ``longest``.
+
+        ValueError for more than 2^24 of them.
+        """
+        return Curve(split_segments(self.vertices, _longest(self, longest)), varifold=self.varifold)
 
 
 class Surface(Shape):
@@ -181,10 +185,32 @@ class Surface(Shape):
         return Surface(self.vertices, self.faces[:, ::-1], self.varifold)
 
     def refined(self, longest: float) -> Surface:
-        """The same surface with triangles cut into four until no edge is longer than ``longest``."""
-        return Surface(
-            *split_triangles(self.vertices, self.faces, positive("longest", longest)), self.varifold
+        """The same surface with triangles cut into four until no edge is longer than ``longest``.
+
+        ValueError for more than 2^24 of them.
+        """
+        return Surface(*split_triangles(self.vertices, self.faces, _longest(self, longest)), self.varifold)
+
+
+def pieces_of(shape: Curve | Surface, longest: float) -> float:
+    """Of how many pieces, at most, the refined shape is: halves of the longest edge, again and again, for triangles."""
+    if isinstance(shape, Curve):
+        length = np.sqrt((np.diff(shape.vertices, axis=0) ** 2).sum(axis=1)).sum()
+        return float(len(shape.points) + length / longest)
+    corners = shape.vertices[shape.faces]
+    edges = np.sqrt(((corners - np.roll(corners, -1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
+    halvings = np.minimum(np.ceil(np.log2(np.maximum(edges / longest, 1))), MOST_HALVINGS)
+    return float((4.0**halvings).sum())
+
+
+def _longest(shape: Curve | Surface, value: float) -> float:
+    longest = positive("longest", value)
+    if pieces_of(shape, longest) > MOST_PIECES:
+        raise ValueError(
+            f"longest={longest:.3g} would take some {pieces_of(shape, longest):.3g} pieces, more than {MOST_PIECES}: "
+            "give a larger one, or use sampled_shape"
         )
+    return longest
 
 
 def is_mesh(value: Any) -> bool:

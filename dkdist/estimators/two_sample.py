@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.estimators._kernel_inputs import Pair, bandwidth, points_of, read_pair
+from dkdist.estimators._kernel_inputs import SAMPLE, Pair, bandwidth, points_of, read_pair
 from dkdist.estimators._params import draw_seed, one_of, whole
 from dkdist.numerics.kernel_exact import KERNELS, scaled, sums
 
@@ -104,8 +104,8 @@ def two_sample_test(
     Parameters
     ----------
     P, Q : (n, d) and (m, d) arrays
-        Independent samples, n, m >= 2; bandwidth and ``kernel`` as in `kernel_distance`. sigma="median" is computed
-        from both samples together, so that permutations leave it as it is.
+        Independent samples, n, m >= 2; bandwidth and ``kernel`` as in `kernel_distance`. sigma="median" is that of
+        both samples together (of more than 1,024 points, of some drawn from all), so that permutations leave it.
     n_permutations : int, default=999
         Random partitions of all points into n and m.
     random_state : int, Generator or None, default=None
@@ -147,8 +147,9 @@ def two_sample_test(
     n, N = pair.n, len(pair.x)
     if min(n, N - n) < 2:
         raise ValueError(f"a test needs two points or more in each sample; found {n} and {N - n}")
-    width = bandwidth(pair, sigma, h, gamma, kernel)
     rng = np.random.default_rng([draw_seed(random_state), ROLE])
+    some = isinstance(sigma, str) and max(n, N - n) > SAMPLE
+    width = bandwidth(_shuffled(pair, rng) if some else pair, sigma, h, gamma, kernel)
     x, squares = scaled(pair.x, width, kernel), []
     for start in range(0, count + 1, AT_ONCE):
         columns = [
@@ -160,6 +161,12 @@ def two_sample_test(
     own, *others = np.concatenate(squares)
     as_large = int((np.array(others) >= own - TIES * (1 / n + 1 / (N - n))).sum())
     return TwoSampleTest(float(own), (1 + as_large) / (1 + count), width)
+
+
+def _shuffled(pair: Pair, rng: np.random.Generator) -> Pair:
+    """The same points, of either set, in any order: what is taken of some of them does not know whose they are."""
+    order = rng.permutation(len(pair.x))
+    return replace(pair, x=pair.x[order], n=len(pair.x) // 2)
 
 
 def _points(P: Any, Q: Any, weights: Any) -> Pair:

@@ -46,6 +46,8 @@ def scott_bandwidth(std: F64, size: F64, dims: int, least: float) -> F64:
 def median_distance(X: NDArray[np.floating]) -> float:
     """Median Euclidean distance between different rows of X; the mean of the non-zero ones if the median is 0."""
     x = X.astype(np.float64)
+    unit = 2.0 ** min(1000, max(-1000, int(np.frexp(np.abs(x).max(initial=0.0))[1])))  # changes no digit
+    x = x / unit
     x = x - x.mean(axis=0)
     square = (x**2).sum(axis=1)
     total = square[:, None] + square[None, :]
@@ -54,6 +56,6 @@ def median_distance(X: NDArray[np.floating]) -> float:
     distances = np.sqrt(d2[np.triu_indices(len(x), 1)])
     median = float(np.median(distances)) if len(distances) else 0.0
     if median > 0:
-        return median
+        return median * unit
     positive = distances[distances > 0]
-    return float(positive.mean()) if len(positive) else 0.0
+    return float(positive.mean()) * unit if len(positive) else 0.0

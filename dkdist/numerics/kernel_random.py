@@ -19,6 +19,11 @@ from dkdist.numerics.mean_features import LANES, MOST_TURNS, TILE, _add_features
 F64 = NDArray[np.float64]
 
 
+def float32_error(widths: F64, sigma: float) -> float:
+    """What rounding to float32 may change the kernel of two points in a box with sides ``widths`` by."""
+    return float(np.exp(-0.5) * 2.0**-24 * np.sqrt(((widths / sigma) ** 2).sum()))
+
+
 def random_energies(x: F64, z: F64, frequencies: F64) -> F64:
     """|sum_i z_i exp(i w_f . x_i)|^2, summed over channels, for each frequency (F, d): (F,).
 

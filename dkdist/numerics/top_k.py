@@ -3,8 +3,10 @@
     |q - x|^2 = |q|^2 + |x|^2 - 2 q x
 
 A product in float32 is fast and has errors of 1e-7 |q| |x|, so a few candidates more than k are kept by it, and their
-distances are taken again from differences, in float64. Rows come by in tiles that stay in the cache; each query keeps
-a sorted list, which almost no row gets into after the first tiles, so that the cost is that of the product.
+distances are taken again from differences, in float64. Queries whose k-th distance is not below those of all rows left
+out by more than the error have their candidates from products in float64. Rows come by in tiles that stay in the
+cache; each query keeps a sorted list, which almost no row gets into after the first tiles, so that the cost is that of
+the product.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ I64 = NDArray[np.int64]
 
 QUERIES, ROWS = 256, 4096  # of a tile of the product
 SPARE = 8  # candidates more than neighbours
+ROUNDING = 2e-6  # of |q|^2 + |x|^2, in float32: five times the largest seen
 
 
 def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64]:
@@ -27,23 +30,39 @@ def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64
     Positions count from ``first``; equal distances keep the order of the rows. With fewer than k rows, the last ones
     are at distance inf and position -1.
     """
-    centre = X.mean(axis=0, dtype=np.float64).astype(np.float32)  # shorter vectors have smaller errors
+    distances, places, sure = _by_products(X, queries, k, np.float32)
+    if not sure.all():
+        distances[~sure], places[~sure], _ = _by_products(X, queries[~sure], k, np.float64)
+    return distances, np.where(places < 0, -1, places + first)
+
+
+def _by_products(
+    X: F32, queries: F32, k: int, dtype: type[np.floating]
+) -> tuple[F64, I64, NDArray[np.bool_]]:
+    """Squares, positions, and whether no row that rounding may have brought up is left out."""
+    centre = X.mean(axis=0, dtype=np.float64).astype(dtype)  # shorter vectors have smaller errors
     kept, centred = min(k + SPARE, len(X)), X - centre
-    squares = np.einsum("ij,ij->i", centred, centred)
     distances, places = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, np.int64)
-    for start in range(0, len(queries), QUERIES):
-        tile = queries[start : start + QUERIES] - centre
-        best = np.full((len(tile), kept), np.inf, np.float32)
-        which = np.full((len(tile), kept), -1, np.int64)
-        for a in range(0, len(X), ROWS):
-            keep_nearest(tile @ centred[a : a + ROWS].T, squares[a : a + ROWS], a, best, which)
-        n = min(k, kept)
-        which = np.sort(which, axis=1)
-        apart = exact_squares(X, queries[start : start + QUERIES], which)
-        order = np.argsort(apart, axis=1, kind="stable")[:, :n]
-        distances[start : start + QUERIES, :n] = np.take_along_axis(apart, order, 1)
-        places[start : start + QUERIES, :n] = np.take_along_axis(which, order, 1) + first
-    return distances, places
+    sure, n = np.empty(len(queries), bool), min(k, kept)
+    with np.errstate(over="ignore", invalid="ignore"):  # float32 may overflow: then nothing is sure
+        squares = np.einsum("ij,ij->i", centred, centred)
+        longest = float(np.sqrt(squares.max()))
+        for start in range(0, len(queries), QUERIES):
+            part = slice(start, min(start + QUERIES, len(queries)))
+            tile = queries[part] - centre
+            best = np.full((len(tile), kept), np.inf, dtype)
+            which = np.full((len(tile), kept), -1, np.int64)
+            for a in range(0, len(X), ROWS):
+                keep_nearest(tile @ centred[a : a + ROWS].T, squares[a : a + ROWS], a, best, which)
+            own = np.einsum("ij,ij->i", tile, tile).astype(np.float64)
+            least = best[:, -1] + own - ROUNDING * (own + longest**2)  # of the rows that were left out
+            which.sort(axis=1)
+            apart = exact_squares(X, queries[part], which)
+            order = np.argsort(apart, axis=1, kind="stable")[:, :n]
+            distances[part, :n] = np.take_along_axis(apart, order, 1)
+            places[part, :n] = np.take_along_axis(which, order, 1)
+            sure[part] = np.isfinite(least) & ((kept == len(X)) | (distances[part, n - 1] < least))
+    return distances, places, sure
 
 
 @njit(nogil=True, cache=True)

@@ -118,19 +118,35 @@ def test_what_is_refused():
         ("of one dimension; found 2", {"size": 2, "sigma": 1.0, "method": "every"}),
         ("sigma must be a positive number", {"size": 2, "sigma": 0}),
         ("must be >= 0", {"size": 2, "sigma": 1.0, "weights": -np.ones(10)}),
-        ("sum to 0", {"size": 2, "sigma": 1.0, "weights": np.zeros(10)}),
-        (r"shape \(9,\)", {"size": 2, "sigma": 1.0, "weights": np.ones(9)}),
+        ("are all zero", {"size": 2, "sigma": 1.0, "weights": np.zeros(10)}),
+        ("weight 3 is -1", {"size": 2, "sigma": 1.0, "weights": np.where(np.arange(10) == 3, -1, 1)}),
+        (r"must be 10 real numbers.*shape \(9,\)", {"size": 2, "sigma": 1.0, "weights": np.ones(9)}),
     ):
         with pytest.raises(ValueError, match=message):
             dk.coreset(P, **arguments)
-    with pytest.raises(dk.SampleSetError, match="finite"):
-        dk.coreset([[np.nan]], 1, sigma=1.0)
+    for bad, message in (
+        ([[np.nan]], "finite"),
+        (P + 1j, "complex"),
+        ([["a"]], "real numbers"),
+        ([[1], [1, 2]], "rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dk.coreset(bad, 1, sigma=1.0)
+    with pytest.raises(ValueError, match="sigma=1e-09 is too small for points"):
+        dk.coreset(RNG.normal(size=(30_001, 4)), 2, sigma=1e-9, method="random")
     with pytest.raises(ValueError, match="most points are equal"):
         dk.coreset(np.zeros((5, 2)), 2, sigma="median")
     with pytest.raises(ValueError, match="of one dimension; found 2"):
         dk.CoresetThinning(2, sigma=1.0, method="every").fit([P])
     with pytest.raises(ValueError, match="below 1"):
         dk.coreset_size(0.1, 1.5)
+
+
+def test_an_outlier_does_not_blur_the_distance():
+    P = np.concatenate([RNG.normal(size=(200, 2)), [[1e9, 0]]])
+    few = dk.coreset(P, 10, sigma=1.0, random_state=0)
+    own = dk.kernel_distance(P, P[few.indices], sigma=1.0, weights=(None, few.weights), eps=1e-8)
+    assert few.distance == pytest.approx(own, rel=1e-6)
 
 
 def test_a_model_file_keeps_thinning(tmp_path):

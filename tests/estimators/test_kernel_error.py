@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from oracles import gaussian_mixtures, panels, reflected_density
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -121,3 +122,15 @@ def test_what_is_refused():
         dk.kernel_error(mean, sets[:1])
     with pytest.raises(ValueError, match="n_pairs"):
         dk.kernel_error(mean, sets, n_pairs=1)
+
+
+def test_a_model_without_a_fit_and_bad_sets_are_refused():
+    sets = list(RNG.normal(size=(4, 20, 1)))
+    for model in (dk.MeanEmbedding(), make_pipeline(dk.MeanEmbedding(), dk.RandomFourierFeatures(10))):
+        with pytest.raises(NotFittedError):
+            dk.kernel_error(model, sets)
+    weighted = dk.SampleSets.from_arrays(sets, [np.zeros(20), *np.ones((3, 20))])
+    with pytest.warns(UserWarning, match="bad set"):
+        model = dk.MeanEmbedding(sigma=1.0, on_error="skip").fit(weighted)
+    with pytest.warns(UserWarning, match="bad set"), pytest.raises(ValueError, match="set 0 has no row"):
+        dk.kernel_error(model, weighted, random_state=0)

@@ -27,6 +27,17 @@ def test_neighbours_are_those_of_brute_force(n, D, m, k, offset):
     assert all(len(set(row)) == k for row in indices.tolist())
 
 
+@pytest.mark.parametrize("scale", [1, 1e17])
+def test_groups_that_float32_products_cannot_resolve(scale):
+    near = 1e-3 * RNG.standard_normal((150, 5))
+    X = (scale * np.concatenate([near, near[::-1] + 100, [[1e4] * 5]])).astype(np.float32)
+    distances, indices = dk.NearestSets(3).fit(X).kneighbors()
+    exact = np.linalg.norm(X[:, None].astype(np.float64) - X, axis=2)
+    np.fill_diagonal(exact, np.inf)
+    np.testing.assert_allclose(distances, np.sort(exact, axis=1)[:, :3], rtol=1e-12)
+    np.testing.assert_allclose(np.take_along_axis(exact, indices, 1), distances, rtol=1e-12)
+
+
 def test_lazy_features_give_the_same():
     X = RNG.standard_normal((1000, 16)).astype(np.float32)
     distances, indices = dk.NearestSets(5).fit(X).kneighbors(X[:50])

@@ -53,6 +53,14 @@ def test_the_bound_is_reached_by_a_line_beside_itself():
     assert 0.9 * bound < square(line, far, 1.0) - exact <= bound
 
 
+@pytest.mark.parametrize("length", [0.5, 1, 3])
+def test_refinement_into_equal_parts_keeps_to_the_last_digit(length):
+    P = dk.Curve([[0, 0], [length, 0]])
+    for n in range(1, 40):
+        eps = (2 * length * length / n) ** 2 / 12
+        assert dk.shape_error_bound(*dk.refine_shapes(P, P, sigma=1.0, eps=eps), sigma=1.0) <= eps
+
+
 @pytest.mark.parametrize("share", [0.02, 0.005])
 def test_refinement_keeps_to_a_tolerance(share):
     for P, Q in pairs():
@@ -138,6 +146,11 @@ def test_meshes_of_meshio(tmp_path):
         (lambda P, Q: dk.refine_shapes(P, Q, sigma=0.1, eps=0), "eps must be a positive"),
         (lambda P, Q: dk.refine_shapes(P, CUBE, sigma=0.1), "Q must be a Curve or a Surface; found ndarray"),
         (lambda P, Q: dk.gridded_shape(P, 0), "side must be a positive"),
+        (lambda P, Q: dk.gridded_shape(P, 1e-30), "side=1e-30 is too small"),
+        (lambda P, Q: P.refined(1e-12), "some .* pieces, more than"),
+        (lambda P, Q: dk.Surface(CUBE, BOX).refined(1e-200), "some .* pieces, more than"),
+        (lambda P, Q: dk.refine_shapes(P, dk.Surface(CUBE, BOX), sigma=1), "found Curve and Surface"),
+        (lambda P, Q: dk.shape_error_bound(P, dk.Curve([[0, 0, 0], [1, 1, 1]]), sigma=1), "P has 2 dimensions and Q"),
         (lambda P, Q: dk.sampled_shape(P, 0), "size must be"),
         (lambda P, Q: dk.sampled_shape(CUBE, 5), "shape must be a Curve or a Surface; found ndarray"),
         (lambda P, Q: dk.kernel_distance(dk.sampled_shape(P, 5), CUBE, sigma=1), "found Curve and ndarray"),

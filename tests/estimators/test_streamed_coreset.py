@@ -169,6 +169,7 @@ def test_what_is_refused(tmp_path):
         ("expected 20000 weights", points, {"weights": np.ones(9)}),
         ("weight 3 is -1", points, {"weights": np.where(np.arange(20_000) == 3, -1, 1)}),
         ("sum to 0", points, {"weights": np.zeros(20_000)}),
+        ("sigma=1e-07 is too small for points", points, {"sigma": 1e-7}),
         ("shape", points[:, 0], {}),
         ("real numbers", points.astype(complex), {}),
         ("'median'", points, {"sigma": "mean"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 import dkdist as dk
 
@@ -50,6 +51,13 @@ def test_the_level_of_the_test():
 def test_equal_sets_and_ties_are_never_significant():
     x = np.array([[0.0], [1.0]] * 5)
     assert dk.two_sample_test(x, x, sigma=1.0, n_permutations=50, random_state=0).p_value == 1
+
+
+@pytest.mark.parametrize("n", [2, 500, 900])
+def test_the_median_bandwidth_does_not_know_whose_points_are_whose(n):
+    x = np.concatenate([np.random.default_rng(0).normal(size=(500, 1)), np.arange(10.0, 460.0)[:, None]])
+    found = dk.two_sample_test(x[:n], x[n:], sigma="median", n_permutations=1, random_state=0)
+    assert found.sigma == pytest.approx(np.median(pdist(x)))
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,9 @@ def test_rows_that_differ_in_one_last_place_differ():
     X = np.ones((9, 1), np.float32)
     X[4:] = np.nextafter(np.float32(1), np.float32(2))
     assert median_distance(X) == pytest.approx(2.0**-23, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 1e180])
+def test_units_do_not_matter(scale):
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    assert median_distance(scale * X) == pytest.approx(scale * median_distance(X), rel=1e-12)
