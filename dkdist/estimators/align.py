@@ -23,11 +23,11 @@ ROTATIONS = {2: 48, 3: 320}
 COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried with a kernel at least as wide
 MAX_SECONDS = 60.0
 POINTS = 256  # means of regions, half as many in each stage before
-STAGES = (  # starts, power of coarse / sigma, steps of Newton's method at most
-    (24, 1.0, 8),
-    (6, 0.5, 12),
-    (3, 0.0, 12),
-    (1, 0.0, 50),  # on all points
+STAGES = (  # starts, power of coarse / sigma, steps of Newton's method at most, and the last one's length in sigma
+    (24, 1.0, 8, 0.03),
+    (6, 0.5, 12, 0.03),
+    (3, 0.0, 12, 0.03),
+    (1, 0.0, 50, 1e-5),  # on all points
 )
 APART = 0.1  # of an entry of the rotation, and a sigma of the translation: motions that are nearer are one
 LEAST = 0.8  # of the best overlap: ends with less go no further
@@ -164,10 +164,10 @@ def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
     R = _tried(d) if rotates else np.eye(d)[None]
     few = [_means(v) for v in (x, y)]
     t, f = best_translations(*few[0][0], *few[1][0], R, coarse, radius)
-    for k, (starts, power, steps) in enumerate(STAGES):
+    for k, (starts, power, steps, shortest) in enumerate(STAGES):
         best = _distinct(R, t, f, starts, sigma)
         width = sigma * (coarse / sigma) ** power
-        R, t, f = climb(*few[0][k], *few[1][k], width, (R[best], t[best]), rotates, steps)
+        R, t, f = climb(*few[0][k], *few[1][k], width, (R[best], t[best]), rotates, steps, shortest)
     return R[0], t[0]
 
 
@@ -196,7 +196,8 @@ def _distinct(R: F64, t: F64, f: F64, count: int, sigma: float) -> list[int]:
     near = (np.abs(turns[:, None] - turns).max(axis=2) < APART) & (
         np.abs(shifts[:, None] - shifts).max(axis=2) < sigma
     )
-    kept, taken = [], np.zeros(len(order), np.bool_)
+    kept: list[int] = []
+    taken = np.zeros(len(order), np.bool_)
     while len(kept) < count and not taken.all():
         i = int(taken.argmin())
         kept.append(int(order[i]))

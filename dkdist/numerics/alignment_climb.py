@@ -23,15 +23,26 @@ from dkdist.numerics.elementary import SUM, exp, f32
 F64 = NDArray[np.float64]
 
 REACH = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
-SHORTEST = 1e-5  # in sigma: a step that is shorter is the last one
+SHORTEST = 1e-5
 LEAST_CURVATURE = 1e-3  # of the largest one
 HALVINGS = 12
 
 
 def climb(
-    x: F64, p: F64, y: F64, q: F64, sigma: float, starts: tuple[F64, F64], rotates: bool, steps: int
+    x: F64,
+    p: F64,
+    y: F64,
+    q: F64,
+    sigma: float,
+    starts: tuple[F64, F64],
+    rotates: bool,
+    steps: int,
+    shortest: float = SHORTEST,
 ) -> tuple[F64, F64, F64]:
-    """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``."""
+    """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``.
+
+    A step below ``shortest``, in sigma, is the last one.
+    """
     d, order = x.shape[1], np.argsort(x[:, 0], kind="stable")
     columns = np.zeros((3, len(x)), np.float32)
     columns[:d] = (x[order] / sigma).T
@@ -43,7 +54,9 @@ def climb(
     shifts = np.zeros((len(rotations), 3))
     shifts[:, :d] = starts[1] / sigma
     free = np.array([*range(d), *({2: [5], 3: [3, 4, 5]}[d] if rotates else [])])
-    values = climb_all(columns, p[order].astype(np.float32), rows, q, rotations, shifts, free, d < 3, steps)
+    values = climb_all(
+        columns, p[order].astype(np.float32), rows, q, rotations, shifts, free, d < 3, steps, shortest
+    )
     return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
 
 
@@ -210,7 +223,7 @@ def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def climb_all(x, p, y, q, rotations, shifts, free, flat, steps):  # type: ignore[no-untyped-def]
+def climb_all(x, p, y, q, rotations, shifts, free, flat, steps, shortest):  # type: ignore[no-untyped-def]
     """Move every (rotation, shift) to a local maximum, in place; the values of f."""
     size = np.sqrt((y**2).sum() / len(y)) + 1e-12
     values = np.zeros(len(rotations))
@@ -224,10 +237,10 @@ def climb_all(x, p, y, q, rotations, shifts, free, flat, steps):  # type: ignore
             found, gradient, hessian = _slopes(flat, x, p, y @ S.T, q, s)
             if found > value:
                 R, t, value, halved = S, s, found, 0
-                if length < SHORTEST:
+                if length < shortest:
                     break
                 step, length = _step(gradient, hessian, free, size)
-            elif halved < HALVINGS and length > SHORTEST:
+            elif halved < HALVINGS and length > shortest:
                 step, length, halved = step / 2, length / 2, halved + 1
             else:
                 break
