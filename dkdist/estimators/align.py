@@ -137,7 +137,6 @@ def align(
         raise ValueError(
             f"points have {d} dimension(s): transform={transform!r} is for {'2 or 3' if rotates else '1 to 3'}"
         )
-    seed = draw_seed(random_state)
     if guarantee is None and (max_seconds is not None or verbose):
         raise ValueError(
             "max_seconds and verbose are for a guaranteed search: give guarantee, or leave them out"
@@ -149,7 +148,7 @@ def align(
     R, t = _search(x0, y0, sigma, rotates)
     certified, gap = False, float("inf")
     if eps is not None:
-        found = certify(x0, y0, sigma, rotates, (R, t), eps, seed, budget, verbose)
+        found = certify(x0, y0, sigma, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
         R, t, certified, gap = found.R, found.t, found.complete, found.gap
     translation = centre_x + t - R @ centre_y
     moved = y @ R.T + translation
