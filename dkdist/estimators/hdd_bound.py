@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -113,10 +114,17 @@ def hdd_error_bound(
         whole("n_dims", n_dims),
     )
     sigma, h, delta = positive("sigma", sigma), positive("bandwidth", bandwidth), positive("delta", delta)
+    for name, value in (
+        ("lipschitz", lipschitz), ("holder", holder), ("lowest", lowest), ("frequency_error", frequency_error),
+    ):  # fmt: skip
+        _require(isinstance(value, Real), f"{name} must be a number; found {value!r}")
     _require(n_components % 2 == 0, f"n_components must be even; found {n_components}")
     _require(delta < 1, f"delta must be a probability below 1; found {delta}")
     _require(0 < holder <= 1, f"holder must be above 0 and at most 1; found {holder}")
-    _require(lipschitz >= 0 and 0 <= lowest <= 1, "lipschitz must be >= 0 and lowest between 0 and 1")
+    _require(
+        lipschitz >= 0 and 0 <= lowest <= 1,
+        f"lipschitz must be >= 0 and lowest between 0 and 1; found {lipschitz} and {lowest}",
+    )
     _require(0 <= frequency_error < 1, f"frequency_error must be below 1; found {frequency_error}")
     Z = divergence_of(one_of("divergence", divergence, NAMES)).total
     share = delta / (2 + (n_frequencies is not None) + (n_nodes is not None))
@@ -138,6 +146,9 @@ def hdd_error_bound(
     if n_basis is not None:
         K = whole("n_basis", n_basis)
         if smoothness is not None:
+            _require(
+                np.shape(smoothness) == (2,), f"smoothness must be (radius, order); found {smoothness!r}"
+            )
             radius, order = (positive("smoothness", value) for value in smoothness)
             truncation = slope * bounds.left_out(Z, radius, order, K)
         if n_nodes is not None:

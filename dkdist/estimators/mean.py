@@ -13,6 +13,7 @@ from dkdist.estimators._inputs import Sets, Survey, check_sets, sample_points
 from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.numerics.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
+from dkdist.numerics.kernel_random import float32_error
 from dkdist.parameters.domain import Domain
 from dkdist.parameters.mean import DRAWS, GridMeanSpec, RandomMeanSpec
 
@@ -90,7 +91,8 @@ class MeanEmbedding(SetEmbedding):
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
     depends on that set alone, bit for bit. A stored set of more than 32 MiB without weights is read in pieces of 4 MiB
     by "fourier". `fit` reads the data once, and some points for the median. Points outside
-    the box of the grid count at its wall, with a warning that counts them; random frequencies take points anywhere.
+    the box of the grid count at its wall, with a warning that counts them; random frequencies take points anywhere,
+    with a warning in `fit` if those are some million sigmas apart, where float32 has no digits left.
 
     A kernel value of random frequencies has a standard deviation of at most 1 / sqrt(n_components). Cost of a set of n
     points at 1,000 features on one core: some 0.2 us a point for random frequencies in the plane, .04 for the grid.
@@ -157,6 +159,7 @@ class MeanEmbedding(SetEmbedding):
             self.error_bound_ = settled(error + ROUNDING)
             _warn_if_void(error, self.n_components)
         else:
+            _warn_if_unresolved(found, min(sigmas))
             centre = tuple(map(float, (found.low.astype(np.float64) + found.high) / 2))
             automatic = "sobol" if sets.n_dims <= SOBOL_DIMS else "orthogonal"
             random = automatic if method == "auto" else method
@@ -218,5 +221,16 @@ def _warn_if_void(error: float, n_components: int) -> None:
         warnings.warn(
             f"with n_components={n_components} the error of method='fourier' may reach {error:.2g} of the kernel's "
             "largest value 1: give more components, a larger sigma, or use method='orthogonal'",
+            stacklevel=3,
+        )
+
+
+def _warn_if_unresolved(found: Survey, sigma: float) -> None:
+    widths = found.high.astype(np.float64) - found.low
+    error = float32_error(widths, sigma)
+    if error > VOID_ERROR:
+        warnings.warn(
+            f"sigma={sigma:.3g} is so small for points {widths.max():.3g} wide that rounding to float32 may change the "
+            f"kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or drop outliers",
             stacklevel=3,
         )

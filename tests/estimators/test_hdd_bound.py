@@ -161,7 +161,9 @@ def test_terms_of_rules_and_limits():
         ("holder", {"holder": 2.0}),
         ("below 1", {"delta": 1.0}),
         ("'chi2'", {"divergence": "kl"}),
-        ("between 0 and 1", {"lowest": 2.0}),
+        ("between 0 and 1; found 1.0 and 2.0", {"lowest": 2.0}),
+        ("lipschitz must be a number; found 'a'", {"lipschitz": "a"}),
+        (r"\(radius, order\); found 1", {"n_basis": 5, "smoothness": 1.0}),
     ):
         with pytest.raises(ValueError, match=message):
             terms(**given)

@@ -61,6 +61,14 @@ def test_points_outside_the_box_count_at_its_wall_and_are_told():
     assert products(far)[0, 1] == pytest.approx(np.exp(-0.5), abs=0.02)
 
 
+@pytest.mark.parametrize("method", ["auto", "iid", "sobol"])
+def test_a_sigma_below_the_digits_of_float32_is_told(method):
+    sets = np.random.default_rng(0).normal(size=(3, 20, 2))
+    with pytest.warns(UserWarning, match="rounding to float32 may change the kernel by"):
+        dk.MeanEmbedding(sigma=1e-8, method=method).fit(sets)
+    dk.MeanEmbedding(sigma=1e-4, method=method).fit(sets)  # no warning
+
+
 def test_flat_and_single_data():
     rng = np.random.default_rng(0)
     flat = [np.c_[rng.random(30), np.full(30, 7.0)] for _ in range(N_SETS)]
