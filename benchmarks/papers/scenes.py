@@ -6,9 +6,10 @@
 An image is a set of dense SIFT descriptors (three cell sizes, a patch every 8 pixels: some 2,700 points), reduced to 64
 principal components fitted on training images. Each component is mapped to [0, 1] by a logistic curve through its 10th
 and 90th percentiles, and its density taken alone (structure="marginal"), as P1 does with the activations of a network.
-100 random training images of every class, all others to test; ridge on 5,000 random features of the rows, and
-on the rows themselves ("linear"). Bandwidth, sigma and penalty are chosen for every rival alike on a quarter of the
-first split's training images (16 pairs, nine penalties).
+100 random training images of every class, all others to test; ridge on 5,000 random features of the rows, and on the
+rows themselves ("linear") up to 100,000 columns; wider rows are streamed into their features, never held. Bandwidth,
+sigma and penalty are chosen for every rival alike on a quarter of the first split's training images (16 pairs, nine
+penalties).
 
 "bands" adds the sets of three horizontal bands side by side with the whole image's; "pairs" takes the densities
 of pairs of neighbouring components together (12 x 12 nodes, Hellinger). "D3" is P1's baseline (d3.py).
@@ -42,16 +43,15 @@ from typing import Any
 
 import numpy as np
 from d3 import D3
+from side_by_side import WIDEST, held_rows, streamed, wide_rows, width
 from sift import dense_sift
 from sklearn.linear_model import RidgeClassifier
-from sklearn.pipeline import Pipeline
-from study import ALPHAS, Rival, data_file, show, spread, write
+from study import Rival, data_file, show, spread, write
 
 import dkdist as dk
 
 SHA256 = "2ec6a9250809249e6fb09c991cde1e997af283d0f032c79bc80cb2315eea5a64"
 COMPONENTS, A_CLASS, STEP, CELLS, BANDS = 64, 100, 8, (4, 6, 8), 3
-LINEAR_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 3))
 SIGMAS = (0.5, 1.0, 2.0, 4.0)
 BANDWIDTHS = (0.04, 0.08, 0.12, 0.2)
 MANY = tuple(2.0 ** (k / 3 - 2) for k in range(16))
@@ -171,53 +171,20 @@ LAYOUTS = {"whole": slice(0, 1), "bands": slice(None)}
 KINDS = ("random features", "linear")
 
 
-def rows(
-    parts: list[dk.SampleSets], rival: Rival, values: dict[str, Any], train: Any = slice(None)
-) -> list[np.ndarray]:
-    """Rows of each part, by an embedding fitted on the training images of the first."""
-    embedding = rival.make(**values).fit(parts[0][train])
-    return [embedding.transform(part) for part in parts]
-
-
-def with_features(A: np.ndarray, y: np.ndarray, sigmas: list[float], D: int) -> tuple[float, float, float]:
-    """(score, sigma, penalty) that are best on a quarter of the rows."""
-    features, learner = dk.RandomFourierFeatures(D, random_state=0), dk.IncrementalRidgeClassifier(ALPHAS)
-    model = Pipeline([("features", features), ("learn", learner)])
-    grid = {"features__sigma": sigmas}
-    search = dk.OnePassSearch(model, grid, 0.25, refit=False, random_state=0).fit(A, y)
-    return (
-        search.best_score_, search.best_params_["features__sigma"], search.cv_results_["alpha"][search.best_index_]
-    )  # fmt: skip
-
-
-def without(A: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """The same without random features (sigma 0): rows are wide and few, so one kernel matrix serves all penalties."""
-    n, names = len(A) * 3 // 4, np.unique(y)
-    X = A - A[:n].mean(axis=0)
-    values, V = np.linalg.eigh((X[:n] @ X[:n].T).astype(float))
-    targets = np.where(y[:n, None] == names, 1.0, -1.0)
-    means, across = targets.mean(axis=0), (X[n:] @ X[:n].T).astype(float) @ V
-    right, scores = V.T @ (targets - means), {}
-    for a in LINEAR_ALPHAS:
-        found = across @ (right / (np.maximum(values, 0) + a)[:, None]) + means
-        scores[a] = float(np.mean(names[found.argmax(axis=1)] == y[n:]))
-    best = max(scores, key=scores.__getitem__)
-    return scores[best], 0.0, best
-
-
 def choose(parts: list[dk.SampleSets], y: np.ndarray, rival: Rival, D: int) -> dict[str, Any]:
     """The best values of a rival, for each layout and learner, on training images alone."""
     best: dict[str, Any] = {f"{layout}, {kind}": (-1.0,) for layout in LAYOUTS for kind in KINDS}
     for values in rival.candidates():
-        blocks = rows(parts, rival, values)
+        embedding = rival.make(**values).fit(parts[0])
         for layout, taken in LAYOUTS.items():
-            A = np.hstack(blocks[taken])
-            median = dk.RandomFourierFeatures(2, random_state=0).fit(A).sigma_
-            sigmas = [float(m * median) for m in rival.sigmas]
-            for kind, found in zip(KINDS, (with_features(A, y, sigmas, D), without(A, y)), strict=True):
+            wide = width(embedding, parts[taken]) > WIDEST
+            tried = wide_rows if wide else held_rows
+            for kind, found in zip(
+                KINDS, tried(parts[taken], embedding, y, rival.sigmas, D), strict=not wide
+            ):
                 if found[0] > best[f"{layout}, {kind}"][0]:
                     best[f"{layout}, {kind}"] = (*found, values)
-    return best
+    return {key: found for key, found in best.items() if len(found) > 1}
 
 
 def one_split(
@@ -225,17 +192,20 @@ def one_split(
     test: np.ndarray, D: int, seed: int,
 ) -> dict[str, float]:  # fmt: skip
     """Accuracy on the test images."""
-    found, made = {}, dict[str, list[np.ndarray]]()
+    found, fitted = {}, dict[str, Any]()
     for key, (_, sigma, alpha, values) in choice.items():
-        if str(values) not in made:
-            made = {str(values): rows(parts, rival, values, train)}
-        A = np.hstack(made[str(values)][LAYOUTS[key.split(",")[0]]])
-        if sigma:
-            A = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit_transform(A)
-            model = dk.IncrementalRidgeClassifier(alpha).fit(A[train], y[train])
+        taken = parts[LAYOUTS[key.split(",")[0]]]
+        if str(values) not in fitted:
+            fitted[str(values)] = rival.make(**values).fit(parts[0][train])
+        embedding = fitted[str(values)]
+        if width(embedding, taken) > WIDEST:
+            (A,) = streamed(taken, embedding, D, [sigma], seed)[1]
         else:
-            model = RidgeClassifier(alpha, solver="cholesky").fit(A[train], y[train])
-        found[key] = float(model.score(A[test], y[test]))
+            A = np.hstack([embedding.transform(part) for part in taken])
+            if sigma:
+                A = dk.RandomFourierFeatures(D, sigma=sigma, random_state=seed).fit_transform(A)
+        model = dk.IncrementalRidgeClassifier(alpha) if sigma else RidgeClassifier(alpha, solver="cholesky")
+        found[key] = float(model.fit(A[train], y[train]).score(A[test], y[test]))
     return found
 
 
@@ -275,8 +245,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
             print(f"  split {seed} {rival.name}: {row['runs'][-1]} {row['seconds']:.0f} s", flush=True)
     for row in results.values():
         row["accuracy"] = {key: spread([run[key] for run in row["runs"]]) for key in row["runs"][0]}
-    columns = list(next(iter(results.values()))["accuracy"])
-    table = {name: [row["accuracy"][key] for key in columns] for name, row in results.items()}
+    columns = [f"{layout}, {kind}" for layout in LAYOUTS for kind in KINDS]
+    table = {name: [row["accuracy"].get(key, "-") for key in columns] for name, row in results.items()}
     show(f"accuracy on test images, D = {D:,}, {n_splits} split(s)", columns, table)
     report = {"experiment": "scenes", "D": D, "splits": n_splits, "rivals": results}
     write(args.output, report)

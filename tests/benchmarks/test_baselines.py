@@ -36,3 +36,22 @@ def test_d3_is_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
                         (own[:, j].mean() - everything[:, j].mean()) / (math.sqrt(2) * spread)
                     )
                 assert rows[i, 2 * k + j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_wide_rows_are_streamed_into_the_same_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PAPERS))
+    side_by_side = importlib.import_module("side_by_side")
+    rng = np.random.default_rng(0)
+    parts = [dk.SampleSets.from_arrays(rng.random((300, 20, 2))) for _ in range(2)]
+    embedding = dk.DivergenceEmbedding("hellinger", 8, domain="unit").fit(parts[0])
+    rows = np.hstack([embedding.transform(part) for part in parts])
+    assert side_by_side.width(embedding, parts) == rows.shape[1]
+    sigmas, (Z, _) = side_by_side.streamed(parts, embedding, 50, [0.5, 1.0], 3)
+    assert sigmas == [0.5, 1.0]
+    expected = dk.RandomFourierFeatures(50, sigma=0.5, random_state=3).fit_transform(rows)
+    np.testing.assert_array_equal(Z, expected)
+    y = (np.arange(300) % 2).astype(str)
+    score, sigma, alpha = side_by_side.wide_rows(parts, embedding, y, (0.5, 1.0), 50)[0]
+    assert 0 <= score <= 1
+    assert sigma > 0
+    assert alpha in side_by_side.ALPHAS
