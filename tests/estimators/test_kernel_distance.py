@@ -132,6 +132,31 @@ def test_two_points_in_closed_form(method):
         )
 
 
+@pytest.mark.parametrize("method", ["exact", "fourier", "tree", "taylor"])
+def test_normal_distributions_in_closed_form(method):
+    """By Gauss-Hermite nodes; E k = prod_j sigma / v_j exp(-mu_j^2 / (2 v_j^2)), v^2 = sigma^2 + s^2 + t^2."""
+    nodes, w = np.polynomial.hermite_e.hermegauss(40)
+    square = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+    weights = np.outer(w, w).ravel() / w.sum() ** 2
+    mu, s, t, sigma = np.array([0.7, -0.4]), np.array([1.0, 0.5]), np.array([0.6, 0.8]), 1.5
+
+    def mean(mu, s, t):
+        v2 = sigma**2 + s**2 + t**2
+        return np.prod(sigma / np.sqrt(v2) * np.exp(-(mu**2) / (2 * v2)))
+
+    expected = mean(0, s, s) + mean(0, t, t) - 2 * mean(mu, s, t)
+    found = dk.kernel_distance(
+        square * s,
+        square * t + mu,
+        sigma=sigma,
+        method=method,
+        squared=True,
+        eps=1e-8,
+        weights=(weights, weights),
+    )
+    assert found == pytest.approx(expected, abs=2e-8)
+
+
 def test_samples_approach_the_distance_of_their_normal_distributions():
     """E k(x - y) of normal differences: sigma^d / (sigma^2 + 2 s^2)^(d/2) exp(-mu^2 / 2 (sigma^2 + 2 s^2))."""
     rng = np.random.default_rng(0)
