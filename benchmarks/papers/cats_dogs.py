@@ -1,7 +1,8 @@
 """Cats and dogs of CIFAR-10 as distributions of their pixels (P1, Figure 5).
 
     python benchmarks/papers/cats_dogs.py [triples] [gradients] [width] [--quick] [--seeds 3] [--features 5000]
-                                          [--only NAME ...] [--output results.json]
+                                          [--tuned-on 4000] [--tuning-features 2000] [--only NAME ...]
+                                          [--output results.json]
 
 triples    a grey image is 1,024 points (x, y, v), place and value of a pixel, as in the paper; training images are
            taken with their mirror images. 2,500, 5,000 and 10,000 images to train on, 2,000 to test.
@@ -93,7 +94,7 @@ def error(model: Any, X: Any, y: np.ndarray) -> float:
 
 
 def run_triples(
-    rivals: list[Rival], sizes: tuple[int, ...], tuned_on: int, n_test: int, seeds: int, D: int
+    rivals: list[Rival], sizes: tuple[int, ...], tuned_on: int, tuning_D: int, n_test: int, seeds: int, D: int
 ) -> dict[str, Any]:
     found: dict[str, Any] = {rival.name: {"error": [], "seconds": []} for rival in rivals}
     choices = {}
@@ -104,7 +105,7 @@ def run_triples(
             learner, row = dk.IncrementalRidgeClassifier(random_state=seed), found[rival.name]
             if seed == 0:
                 some = values(x[:tuned_on])
-                choices[rival.name] = tune(rival, some, y[:tuned_on], learner, min(D, 2000), seed)
+                choices[rival.name] = tune(rival, some, y[:tuned_on], learner, tuning_D, seed)
                 row["chosen"] = choices[rival.name].record
             errors, start = [], time.perf_counter()
             for n in sizes:
@@ -242,7 +243,13 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         parser.error(f"unknown parts {sorted(unknown)}: choose of triples, gradients, width")
     warnings.filterwarnings("ignore", message="bandwidth .* is much finer")  # on purpose
     warnings.filterwarnings("ignore", message="with n_components")
-    sizes, tuned_on, n_test, D, widths = (2500, 5000, 10_000), TUNED_ON, 2000, args.features, (5000, 14_000)
+    sizes, tuned_on, n_test, D, widths = (
+        (2500, 5000, 10_000),
+        args.tuned_on,
+        2000,
+        args.features,
+        (5000, 14_000),
+    )
     exact_n, exact_widths = 3000, (1000, 2000, 4000, 8000, 16_000, 32_000)
     if args.quick:
         sizes, tuned_on, n_test, D, widths, args.seeds = (1000,), 500, 300, 200, (200,), 1
@@ -250,7 +257,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     rivals = [r for r in RIVALS if not args.only or r.name in args.only]
     report: dict[str, Any] = {"experiment": "cats_dogs", "sizes": sizes, "D": D}
     if "triples" in parts:
-        report["triples"] = run_triples(rivals, sizes, tuned_on, n_test, args.seeds, D)
+        report["triples"] = run_triples(
+            rivals, sizes, tuned_on, min(D, args.tuning_features), n_test, args.seeds, D
+        )
         write(args.output, report)
     if "gradients" in parts:
         report["gradients"] = run_gradients(sizes[-1], tuned_on, n_test, args.seeds, widths, min(D, 3000))
