@@ -236,6 +236,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument(
         "--only", nargs="+", choices=[r.name for r in RIVALS], help="these rivals alone (triples)"
     )
+    parser.add_argument("--tuned-on", type=int, default=TUNED_ON, help="images that settings are chosen on")
+    parser.add_argument("--tuning-features", type=int, default=2000, help="features of that choice (triples)")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
     parts = args.parts or ["triples", "gradients", "width"]

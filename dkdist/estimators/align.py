@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._certified import certify
 from dkdist.estimators._kernel_inputs import points_of
+from dkdist.estimators._kernel_methods import find, make_task
 from dkdist.estimators._params import draw_seed, one_of, positive
-from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.numerics.alignment import best_translations, rotation_from, rotation_grid
 from dkdist.numerics.alignment_climb import climb
 from dkdist.numerics.cell_means import cell_means, merged
@@ -151,8 +151,8 @@ def align(
         found = certify(x0, y0, sigma, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
         R, t, certified, gap = found.R, found.t, found.complete, found.gap
     translation = centre_x + t - R @ centre_y
-    moved = y @ R.T + translation
-    return Alignment(R, translation, _distance(moved, x, sigma), _distance(y, x, sigma), certified, gap)
+    after, before = _distance(y0 @ R.T + t, x0, sigma), _distance(y - centre_x, x0, sigma)
+    return Alignment(R, translation, after, before, certified, gap)
 
 
 def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
@@ -205,4 +205,7 @@ def _distinct(R: F64, t: F64, f: F64, count: int, sigma: float) -> list[int]:
 
 
 def _distance(y: F64, x: F64, sigma: float) -> float:
-    return kernel_distance(y, x, sigma=sigma, eps=1e-8)
+    both = np.concatenate([y, x])
+    z = np.repeat([1 / len(y), -1 / len(x)], [len(y), len(x)])[:, None]
+    square = find(make_task(both - both.mean(axis=0), z, sigma, 1e-8, "gaussian", 0), "auto")
+    return float(np.sqrt(max(square, 0.0)))
