@@ -24,10 +24,10 @@ COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried wi
 MAX_SECONDS = 60.0
 POINTS = 256  # means of regions, half as many in each stage before
 STAGES = (  # starts, power of coarse / sigma, steps of Newton's method at most, and the last one's length in sigma
-    (24, 1.0, 8, 0.03),
-    (6, 0.5, 12, 0.03),
-    (3, 0.0, 12, 0.03),
-    (1, 0.0, 50, 1e-5),  # on all points
+    (24, 1.0, 4, 0.2),
+    (6, 0.5, 6, 0.2),
+    (3, 0.0, 8, 0.1),
+    (1, 0.0, 50, 1e-4),  # on all points
 )
 APART = 0.1  # of an entry of the rotation, and a sigma of the translation: motions that are nearer are one
 LEAST = 0.8  # of the best overlap: ends with less go no further
