@@ -2,9 +2,10 @@
 
     |q - x|^2 = |q|^2 + |x|^2 - 2 q x
 
-A product in float32 is fast and has errors of 1e-7 |q| |x|, so a few candidates more than k are kept by it, and their
-distances are taken again from differences, in float64. Queries whose k-th distance is not below those of all rows left
-out by more than the error have their candidates from products in float64. Rows come by in tiles that stay in the
+A product in float32 is fast and off by at most D u |q| |x|, u = 2^-24 (whatever the order of adding), so a few
+candidates more than k are kept by it, and their distances are taken again from differences, in float64. Queries whose
+k-th distance is not below those of all rows left out by more than the error have their candidates from products in
+float64. Rows come by in tiles that stay in the
 cache; each query keeps a sorted list, which almost no row gets into after the first tiles, so that the cost is that of
 the product.
 """
@@ -21,7 +22,7 @@ I64 = NDArray[np.int64]
 
 QUERIES, ROWS = 256, 4096  # of a tile of the product
 SPARE = 8  # candidates more than neighbours
-ROUNDING = 2e-6  # of |q|^2 + |x|^2, in float32: five times the largest seen
+UNIT = 2.0**-24  # of float32: D + 8 of them bound the error of a product and of its vectors, in |q|^2 + |x|^2
 
 
 def nearest_rows(X: F32, queries: F32, k: int, first: int = 0) -> tuple[F64, I64]:
@@ -45,8 +46,8 @@ def _by_products(
     distances, places = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, np.int64)
     sure, n = np.empty(len(queries), bool), min(k, kept)
     with np.errstate(over="ignore", invalid="ignore"):  # float32 may overflow: then nothing is sure
-        squares = np.einsum("ij,ij->i", centred, centred)
-        longest = float(np.sqrt(squares.max()))
+        squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64).astype(dtype)
+        longest, rounding = float(squares.max()), (X.shape[1] + 8) * UNIT
         for start in range(0, len(queries), QUERIES):
             part = slice(start, min(start + QUERIES, len(queries)))
             tile = queries[part] - centre
@@ -54,8 +55,8 @@ def _by_products(
             which = np.full((len(tile), kept), -1, np.int64)
             for a in range(0, len(X), ROWS):
                 keep_nearest(tile @ centred[a : a + ROWS].T, squares[a : a + ROWS], a, best, which)
-            own = np.einsum("ij,ij->i", tile, tile).astype(np.float64)
-            least = best[:, -1] + own - ROUNDING * (own + longest**2)  # of the rows that were left out
+            own = np.einsum("ij,ij->i", tile, tile, dtype=np.float64)
+            least = best[:, -1] + own - rounding * (own + longest)  # of the rows that were left out
             which.sort(axis=1)
             apart = exact_squares(X, queries[part], which)
             order = np.argsort(apart, axis=1, kind="stable")[:, :n]

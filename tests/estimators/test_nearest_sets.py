@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 import dkdist as dk
+from dkdist.numerics.top_k import nearest_rows
 
 RNG = np.random.default_rng(0)
 
@@ -36,6 +37,16 @@ def test_groups_that_float32_products_cannot_resolve(scale):
     np.fill_diagonal(exact, np.inf)
     np.testing.assert_allclose(distances, np.sort(exact, axis=1)[:, :3], rtol=1e-12)
     np.testing.assert_allclose(np.take_along_axis(exact, indices, 1), distances, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "D"), [(8000, 512), (4000, 2048)])
+def test_rows_whose_roundings_add_up(n, D):
+    """Constant rows: all terms of a product round to the same side, and the sum is off by far more than at random."""
+    c = np.sort(np.random.default_rng(0).random(n)).astype(np.float32)
+    X, some = np.repeat(c[:, None], D, axis=1), np.arange(0, n, 5)
+    squares, _ = nearest_rows(X, X[some], 3)
+    exact = np.sort(np.abs(c[some, None].astype(np.float64) - c), axis=1)[:, :3] * np.sqrt(D)
+    np.testing.assert_allclose(np.sqrt(squares), exact, rtol=1e-9, atol=1e-9)
 
 
 def test_lazy_features_give_the_same():
