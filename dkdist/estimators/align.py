@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._certified import certify
-from dkdist.estimators._kernel_inputs import points_of
+from dkdist.estimators._kernel_inputs import box, points_of, require_near
 from dkdist.estimators._kernel_methods import SMALL, find, make_task
 from dkdist.estimators._params import draw_seed, one_of, positive
 from dkdist.numerics.alignment_distance import squared_distances
@@ -18,6 +18,8 @@ from dkdist.numerics.alignment_search import search
 F64 = NDArray[np.float64]
 
 MAX_SECONDS = 60.0
+WIDEST = 1e6  # of a set, in sigma
+SQUARE_ERROR = 1e-8  # of D^2 of many points
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def align(
     Raises
     ------
     ValueError
-        For points that are not finite, different or other dimensions; for a guarantee that would take too long.
+        For points that are not finite, different or other dimensions, and sets that are a million sigma wide; for a
+        guarantee that would take too long.
 
     Notes
     -----
@@ -130,30 +133,45 @@ def align(
         )
     eps = None if guarantee is None else positive("guarantee", guarantee)
     budget = positive("max_seconds", MAX_SECONDS if max_seconds is None else max_seconds)
+    middle = _checked(y, x, sigma)
+    x, y = (x - middle) / sigma, (y - middle) / sigma  # from here on in units of sigma
     centre_x, centre_y = x.mean(axis=0), y.mean(axis=0)
     x0, y0 = x - centre_x, y - centre_y
-    R, t = search(x0, y0, sigma, rotates)
+    R, t = search(x0, y0, rotates)
     certified, gap = False, float("inf")
     if eps is not None:
-        found = certify(x0, y0, sigma, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
+        found = certify(x0, y0, 1.0, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
         R, t, certified, gap = found.R, found.t, found.complete, found.gap
     as_given = np.eye(d), centre_y - centre_x
-    after, before = _distances(x0, y0, [(R, t), as_given], sigma)
-    return Alignment(R, centre_x + t - R @ centre_y, after, before, certified, gap)
+    after, before = _distances(x0, y0, [(R, t), as_given])
+    translation = (centre_x + t - R @ centre_y) * sigma + middle - R @ middle
+    return Alignment(R, translation, after, before, certified, gap)
 
 
-def _distances(
-    x: F64, y: F64, motions: list[tuple[F64, F64]], sigma: float
-) -> list[float]:
+def _checked(y: F64, x: F64, sigma: float) -> F64:
+    """The middle of both sets; each must be narrow enough for coordinates in float32, which the search works with."""
+    middle, sides = box(np.concatenate([y, x]))
+    require_near("sigma", sigma, sigma, float(sides.max()))
+    for name, points in (("Q", y), ("P", x)):
+        width = float(box(points)[1].max())
+        if width / WIDEST > sigma:
+            raise ValueError(
+                f"{name} is {width:.3g} wide, more than {WIDEST:g} bandwidths sigma={sigma:.3g}, which the search "
+                "cannot tell apart: give a larger sigma, about the size of the details that should match"
+            )
+    return middle
+
+
+def _distances(x: F64, y: F64, motions: list[tuple[F64, F64]]) -> list[float]:
     """D of x and R y + t for each motion (R, t)."""
     if len(x) + len(y) <= SMALL:
-        squares = squared_distances(x, y, motions, sigma)
+        squares = squared_distances(x, y, motions)
     else:
-        squares = [_square(x, y @ R.T + t, sigma) for R, t in motions]
+        squares = [_square(x, y @ R.T + t) for R, t in motions]
     return [float(np.sqrt(max(square, 0.0))) for square in squares]
 
 
-def _square(x: F64, y: F64, sigma: float) -> float:
+def _square(x: F64, y: F64) -> float:
     both = np.concatenate([y, x])
     z = np.repeat([1 / len(y), -1 / len(x)], [len(y), len(x)])[:, None]
-    return find(make_task(both - both.mean(axis=0), z, sigma, 1e-8, "gaussian", 0), "auto")
+    return find(make_task(both - both.mean(axis=0), z, 1.0, SQUARE_ERROR, "gaussian", 0), "auto")

@@ -61,7 +61,9 @@ def best_translations(
     along = damping(sigma, L, most, n)[np.abs(k)].astype(np.float32)
     own = _coefficients(x[None], p, most, L)[0]
     for axis in range(d):
-        own = own * (along[most:] if axis == d - 1 else along).reshape([-1 if a == axis else 1 for a in range(d)])
+        own = own * (along[most:] if axis == d - 1 else along).reshape(
+            [-1 if a == axis else 1 for a in range(d)]
+        )
     found_t, found_f = np.empty((len(rotations), d)), np.empty(len(rotations))
     for first in range(0, len(rotations), TOGETHER):
         part = slice(first, first + TOGETHER)

@@ -83,7 +83,10 @@ def _slopes(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
 def _turned(R, w, flat):  # type: ignore[no-untyped-def]
     """exp([w]) R (Rodrigues), with rows made orthonormal again."""
     if flat:  # about the third axis
-        c, s = np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0], np.sin(w[2]) * R[0, 0] + np.cos(w[2]) * R[1, 0]
+        c, s = (
+            np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0],
+            np.sin(w[2]) * R[0, 0] + np.cos(w[2]) * R[1, 0],
+        )
         length = np.hypot(c, s)
         return np.array([[c / length, -s / length, 0.0], [s / length, c / length, 0.0], [0.0, 0.0, 1.0]])
     angle = np.sqrt((w**2).sum())

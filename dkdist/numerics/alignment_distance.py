@@ -19,19 +19,20 @@ F64 = NDArray[np.float64]
 REACH = 7.5  # where the kernel is 2^(-r^2): points farther away along the first axis weigh below 2^-56
 
 
-def squared_distances(x: F64, y: F64, motions: list[tuple[F64, F64]], sigma: float) -> list[float]:
-    """D^2 of points x (n, d) and R y + t for motions (R, t); each point weighs one over their number."""
-    a = _columns(x, sigma)
-    same = sum(_own(*v) / v.shape[1] ** 2 for v in (a, _columns(y, sigma)))
-    return [
-        same - 2 * _across(*_columns(y @ R.T + t, sigma), *a) / (len(x) * len(y)) for R, t in motions
-    ]
+def squared_distances(x: F64, y: F64, motions: list[tuple[F64, F64]]) -> list[float]:
+    """D^2 of points x (n, d) and R y + t for motions (R, t); each point weighs one over their number.
+
+    Points are in units of sigma.
+    """
+    a = _columns(x)
+    same = sum(_own(*v) / v.shape[1] ** 2 for v in (a, _columns(y)))
+    return [same - 2 * _across(*_columns(y @ R.T + t), *a) / (len(x) * len(y)) for R, t in motions]
 
 
-def _columns(x: F64, sigma: float) -> F64:
+def _columns(x: F64) -> F64:
     """(3, n), in the order of the first coordinate, in units in which the kernel is 2^(-r^2)."""
     columns = np.zeros((3, len(x)))
-    columns[: x.shape[1]] = scaled(x[np.argsort(x[:, 0], kind="stable")], sigma).T
+    columns[: x.shape[1]] = scaled(x[np.argsort(x[:, 0], kind="stable")], 1.0).T
     return columns
 
 

@@ -2,9 +2,9 @@
 
 A quarter turn takes (u, v) to (-v, u), so the Fourier coefficients of a set's four quarter turns are those of one:
 
-    F(k, l) = sum_j q_j exp(-i (k u_j + l v_j)),   F'(k, l) = F(l, -k),   F'' = conj F,   F''' = conj F'
+    F(k, m) = sum_j q_j exp(-i (k u_j + m v_j)),   F'(k, m) = F(m, -k),   F'' = conj F,   F''' = conj F'
 
-and F(k, l), F(-k, l) follow from sums of products of cosines and sines of k u_j and l v_j: one real product of
+and F(k, m), F(-k, m) follow from sums of products of cosines and sines of k u_j and m v_j: one real product of
 matrices. The rest is as in `alignment.best_translations`.
 """
 
@@ -47,35 +47,35 @@ def _waves(u, weights, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _spectra(x, p, y, q, quarter, frequency, damped, n):  # type: ignore[no-untyped-def]
-    """Coefficients (4 quarter, n, n // 2 + 1) of the overlaps by translation: those of x times conjugates of those of y."""
+    """Coefficients (4 quarter, n, n // 2 + 1) of the overlaps: those of x times the conjugates of those of y."""
     K = len(damped)
     spectra = np.zeros((4 * quarter, n, n // 2 + 1), np.complex64)
     own = _coefficients(x, p.astype(np.float32), 0.0, frequency, K)
     for k in range(K):
-        for l in range(K):
-            own[:, k, l] *= f32(damped[k] * damped[l])
+        for m in range(K):
+            own[:, k, m] *= f32(damped[k] * damped[m])
     for i in range(quarter):
         F = _coefficients(y, q.astype(np.float32), np.pi / 2 * i / quarter, frequency, K)
         for k in range(K):
-            for l in range(K):
-                plus, minus = F[0, k, l], F[1, l, k]
-                spectra[i, k, l] = own[0, k, l] * np.conj(plus)
-                spectra[quarter + i, k, l] = own[0, k, l] * minus
-                spectra[2 * quarter + i, k, l] = own[0, k, l] * plus
-                spectra[3 * quarter + i, k, l] = own[0, k, l] * np.conj(minus)
+            for m in range(K):
+                plus, minus = F[0, k, m], F[1, m, k]
+                spectra[i, k, m] = own[0, k, m] * np.conj(plus)
+                spectra[quarter + i, k, m] = own[0, k, m] * minus
+                spectra[2 * quarter + i, k, m] = own[0, k, m] * plus
+                spectra[3 * quarter + i, k, m] = own[0, k, m] * np.conj(minus)
         for k in range(1, K):
-            for l in range(K):
-                plus, minus = F[0, l, k], F[1, k, l]
-                spectra[i, n - k, l] = own[1, k, l] * np.conj(minus)
-                spectra[quarter + i, n - k, l] = own[1, k, l] * np.conj(plus)
-                spectra[2 * quarter + i, n - k, l] = own[1, k, l] * minus
-                spectra[3 * quarter + i, n - k, l] = own[1, k, l] * plus
+            for m in range(K):
+                plus, minus = F[0, m, k], F[1, k, m]
+                spectra[i, n - k, m] = own[1, k, m] * np.conj(minus)
+                spectra[quarter + i, n - k, m] = own[1, k, m] * np.conj(plus)
+                spectra[2 * quarter + i, n - k, m] = own[1, k, m] * minus
+                spectra[3 * quarter + i, n - k, m] = own[1, k, m] * plus
     return spectra
 
 
 @njit(nogil=True, cache=True)
 def _coefficients(points, weights, angle, frequency, K):  # type: ignore[no-untyped-def]
-    """F(k, l) and F(-k, l) for k, l from 0 to K - 1, (2, K, K), of turned points."""
+    """F(k, m) and F(-k, m) for k, m from 0 to K - 1, (2, K, K), of turned points."""
     c, s, n = np.cos(angle) * frequency, np.sin(angle) * frequency, len(points)
     u, v, ones = np.empty(n, np.float32), np.empty(n, np.float32), np.ones(n, np.float32)
     for j in range(n):
@@ -86,7 +86,7 @@ def _coefficients(points, weights, angle, frequency, K):  # type: ignore[no-unty
     T = first @ second.T
     F = np.empty((2, K, K), np.complex64)
     for k in range(K):
-        for l in range(K):
-            cc, ss, sc, cs = T[k, l], T[K + k, K + l], T[K + k, l], T[k, K + l]
-            F[0, k, l], F[1, k, l] = complex(cc - ss, -sc - cs), complex(cc + ss, sc - cs)
+        for m in range(K):
+            cc, ss, sc, cs = T[k, m], T[K + k, K + m], T[K + k, m], T[k, K + m]
+            F[0, k, m], F[1, k, m] = complex(cc - ss, -sc - cs), complex(cc + ss, sc - cs)
     return F

@@ -18,7 +18,7 @@ F64 = NDArray[np.float64]
 ROTATIONS = {2: 48, 3: 320}
 COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried with a kernel at least as wide
 POINTS = 256  # means of regions, half as many in each stage before
-STAGES = (  # starts, power of coarse / sigma, steps of Newton's method at most, and the last one's length in sigma
+STAGES = (  # starts, power of the first kernel's width, Newton's steps at most, and the last one's length in sigma
     (24, 1.0, 4, 0.2),
     (6, 0.5, 6, 0.2),
     (3, 0.0, 8, 0.1),
@@ -28,11 +28,14 @@ APART = 0.1  # of an entry of the rotation, and a sigma of the translation: moti
 LEAST = 0.8  # of the best overlap: ends with less go no further
 
 
-def search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
-    """The motion (R, t) of the points y (m, d) that is found to overlap x (n, d) most; both lie about the origin."""
+def search(x: F64, y: F64, rotates: bool) -> tuple[F64, F64]:
+    """The motion (R, t) of the points y (m, d) that is found to overlap x (n, d) most.
+
+    Both lie about the origin, in units of sigma.
+    """
     d = x.shape[1]
-    radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or sigma
-    coarse = max(sigma, COARSE[d] * radius)
+    radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or 1.0
+    coarse = max(1.0, COARSE[d] * radius)
     few = [_means(v) for v in (x, y)]
     R = _tried(d) if rotates else np.eye(d)[None]
     if rotates and d == 2:
@@ -40,9 +43,8 @@ def search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
     else:
         t, f = best_translations(*few[0][0], *few[1][0], R, coarse, radius)
     for k, (starts, power, steps, shortest) in enumerate(STAGES):
-        best = _distinct(R, t, f, np.argsort(-f, kind="stable"), starts, sigma)
-        width = sigma * (coarse / sigma) ** power
-        R, t, f = climb(*few[0][k], *few[1][k], width, (R[best], t[best]), rotates, steps, shortest)
+        best = _distinct(R, t, f, np.argsort(-f, kind="stable"), starts)
+        R, t, f = climb(*few[0][k], *few[1][k], coarse**power, (R[best], t[best]), rotates, steps, shortest)
     return R[0], t[0]
 
 
@@ -64,7 +66,7 @@ def _means(x: F64) -> list[tuple[F64, F64]]:
 
 
 @njit(nogil=True, cache=True)
-def _distinct(R, t, f, order, count, sigma):  # type: ignore[no-untyped-def]
+def _distinct(R, t, f, order, count):  # type: ignore[no-untyped-def]
     """The ``count`` best motions that differ and are not far worse than the best."""
     kept = np.empty(count, np.int64)
     n = 0
@@ -73,7 +75,7 @@ def _distinct(R, t, f, order, count, sigma):  # type: ignore[no-untyped-def]
             break
         new = True
         for k in kept[:n]:
-            if np.abs(R[i] - R[k]).max() < APART and np.abs(t[i] - t[k]).max() < sigma:
+            if np.abs(R[i] - R[k]).max() < APART and np.abs(t[i] - t[k]).max() < 1:
                 new = False
                 break
         if new:
