@@ -54,9 +54,15 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
             f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, more than {LARGEST:g}: give "
             "smaller ones"
         )
+    middle, widths = box(x)
+    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
+
+
+def box(x: F64) -> tuple[F64, F64]:
+    """The middle of the box of points (n, d), and its sides: infinite where they are too long for a float."""
     low, high = extent(x)
-    middle = low / 2 + high / 2
-    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, high - low)
+    with np.errstate(over="ignore"):
+        return low / 2 + high / 2, high - low
 
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
@@ -140,14 +146,18 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
     else:
         number = positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
-    if not result >= np.finfo(np.float64).tiny:
-        raise ValueError(f"the bandwidth {name}={value!r} is too small for a float: give a larger one")
-    width = float(pair.widths.max())
-    if not width <= FARTHEST * result:
-        raise ValueError(
-            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {result:.3g}: check the units"
-        )
+    require_near(name, value, float(result), float(pair.widths.max()))
     return float(result)
+
+
+def require_near(name: str, value: object, sigma: float, width: float) -> None:
+    """Refuse a bandwidth that is too small for a float, or for the width of the points."""
+    if not sigma >= np.finfo(np.float64).tiny:
+        raise ValueError(f"the bandwidth {name}={value!r} is too small for a float: give a larger one")
+    if not width / FARTHEST <= sigma:
+        raise ValueError(
+            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {sigma:.3g}: check the units"
+        )
 
 
 def _median(pair: Pair) -> float:

@@ -25,9 +25,17 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 def positive(name: str, value: Any) -> float:
     """``value`` as a finite float above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _number(value) < np.inf:
         raise ValueError(f"{name} must be a positive number; found {value!r}")
     return float(value)
+
+
+def _number(value: Real) -> float:
+    """``value`` as a float; infinite if it is a whole number that no float reaches."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
 
 
 def settled(value: float) -> float:
