@@ -18,7 +18,7 @@ F64 = NDArray[np.float64]
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 FARTHEST = 1e100  # of the width of the points over the bandwidth
-LARGEST = 1e150  # of the total weight: squares of it are numbers
+LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
 OR_SHAPE = ", a Curve or a Surface"
 
 
@@ -48,15 +48,23 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
     x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
-    total = float(np.abs(z).sum())
-    if not total <= LARGEST:
-        raise ValueError(
-            f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, more than {LARGEST:g}: give "
-            "smaller ones"
+    with np.errstate(over="ignore"):  # what overflows is refused
+        total = float(np.abs(z).sum())
+        low, high = extent(x)
+        widths = high - low
+    if not LEAST <= total <= LARGEST:
+        wrong = (
+            f"more than {LARGEST:g}: give smaller ones"
+            if total > 1
+            else f"less than {LEAST:g}: give larger ones"
         )
-    low, high = extent(x)
+        raise ValueError(f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}")
+    if not np.isfinite(widths).all():
+        raise ValueError(
+            f"the points of P and Q are wider than any float, {widths.max():g}: give them in larger units"
+        )
     middle = low / 2 + high / 2
-    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, high - low)
+    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
 
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
@@ -89,7 +97,12 @@ def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
     if weights is None:
         return np.full((len(points), 1), 1 / len(points))
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:
+        raise ValueError(
+            f"the weights of {name} cannot be made an array ({error}): give one number a point"
+        ) from error
     if array.dtype.kind not in "fiub" or array.shape != (len(points),):
         raise ValueError(
             f"the weights of {name} must be {len(points)} real numbers, one a point; found {array.dtype} of shape "
@@ -140,8 +153,11 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
     else:
         number = positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
-    if not result >= np.finfo(np.float64).tiny:
-        raise ValueError(f"the bandwidth {name}={value!r} is too small for a float: give a larger one")
+    if not np.finfo(np.float64).tiny <= result < np.inf:
+        raise ValueError(
+            f"the bandwidth {name}={value!r}, a sigma of {result:.3g}, is beyond the floats: give points and bandwidth "
+            "in other units"
+        )
     width = float(pair.widths.max())
     if not width <= FARTHEST * result:
         raise ValueError(
