@@ -185,6 +185,6 @@ BY_NAME: dict[str, Callable[[Task], float]] = {
 
 
 def make_task(x: F64, z: F64, sigma: float, eps: float, kernel: str, random_state: object) -> Task:
-    """A task with the seed that a random_state stands for; lengths over the power of two next to sigma: no digit changes."""
+    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
     fraction, exponent = np.frexp(sigma)
     return Task(np.ldexp(x, -exponent), z, float(fraction), eps, kernel, draw_seed(random_state))
