@@ -48,8 +48,8 @@ def require_floats(**values: float) -> None:
         if value != 0 and not LEAST <= value <= MOST:
             units = "the weights" if "weight" in name else "points and sigma"
             raise ValueError(
-                f"the {name} is {value:.3g}, beyond {LEAST:g} to {MOST:g} that coresets are found for: change the units of "
-                f"{units}"
+                f"the {name} is {value:.3g}, beyond {LEAST:g} to {MOST:g} that coresets are found for: change the "
+                f"units of {units}"
             )
 
 

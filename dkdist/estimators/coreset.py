@@ -165,8 +165,8 @@ def _streamed(
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
     points = points_of("P", P)
     centred = points - points.mean(axis=0)  # the kernel knows differences alone
-    column = np.shape(weights) == (len(points), 1)
-    p = weights_of("P", np.asarray(weights)[:, 0] if column else weights, points)[:, 0]
+    one_column = getattr(weights, "shape", None) == (len(points), 1)
+    p = weights_of("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]
     if p.min() < 0:
         i = int(np.argmax(p < 0))
         raise SampleSetError(f"weight {i} is {p[i]}: weights must be >= 0. Clip them, or drop the points")

@@ -141,7 +141,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="sigma=1e-09 is too small for points"):
         dk.coreset(RNG.normal(size=(30_001, 4)), 2, sigma=1e-9, method="random")
     for unit in (1e-200, 1e200):
-        with pytest.raises(ValueError, match="the width of the points is .*change the units"):
+        with pytest.raises(ValueError, match=r"the width of the points is .*change the units"):
             dk.coreset(unit * P, 2, sigma=unit)
     with pytest.raises(ValueError, match="sigma is 1e-40"):
         dk.CoresetThinning(2, sigma=1e-40).fit([P])
