@@ -69,6 +69,8 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
     """A set of points as (n, d) float64; ``others`` says what else could be given."""
+    if np.ma.is_masked(points):
+        raise ValueError(f"{name} is masked in part: fill the masked values, or drop their points")
     try:
         array = np.asarray(points)
     except ValueError as error:

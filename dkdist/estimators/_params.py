@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+LEAST, MOST = 1e-30, 1e30  # of a bandwidth in float32: frequencies and phases are numbers
+
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """``value`` if it is one of the allowed words or numbers."""
@@ -28,6 +30,17 @@ def positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be a positive number; found {value!r}")
     return float(value)
+
+
+def within_float32(name: str, value: Any) -> float:
+    """``value`` as a float above zero that float32 can divide points by."""
+    number = positive(name, value)
+    if not LEAST <= number <= MOST:
+        raise ValueError(
+            f"{name} must lie between {LEAST:g} and {MOST:g}, as features are float32; found {number:.3g}: give the "
+            "points in other units"
+        )
+    return number
 
 
 def settled(value: float) -> float:
