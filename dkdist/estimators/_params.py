@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 LEAST, MOST = 1e-30, 1e30  # of a bandwidth in float32: frequencies and phases are numbers
 
@@ -41,6 +42,17 @@ def within_float32(name: str, value: Any) -> float:
             "points in other units"
         )
     return number
+
+
+def real_matrix(name: str, values: Any) -> NDArray[np.float64]:
+    """``values`` as a float64 array of any shape; ValueError for what is ragged, complex or no number."""
+    try:
+        given = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, found dtype {given.dtype}: convert it first")
+    return given.astype(np.float64, copy=False)
 
 
 def settled(value: float) -> float:
