@@ -158,6 +158,17 @@ def require_codes(points: Points, edges: I64, alphabet: str) -> None:
         )
 
 
+def require_same_columns(arrays: Sequence[Any]) -> None:
+    """Refuse tables (data frames) whose columns are not those of the first one, in its order."""
+    first = next((list(a.columns) for a in arrays if hasattr(a, "columns")), None)
+    for i, a in enumerate(arrays):
+        if hasattr(a, "columns") and list(a.columns) != first:
+            raise SampleSetError(
+                f"set {i} has the columns {list(a.columns)}, but sets before it have {first}: give all in "
+                "the same order"
+            )
+
+
 def as_set(i: int, values: ArrayLike) -> NDArray[Any]:
     array = _as_array(values, f"set {i}")
     if array.ndim != 2:

@@ -18,6 +18,7 @@ from dkdist.numerics.feature_bounds import (
 from dkdist.numerics.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.numerics.kernel_taylor import n_terms, taylor_order
 
+LEAST, FARTHEST = 1e-100, 1e100  # squares are numbers
 MOST_FEATURES = 2**17  # of a grid: more are not searched for
 FORMS = {
     "rff": (("n_points",), ("n_dims", "diameter", "sigma")),
@@ -103,6 +104,10 @@ def n_features_for(
     eps, delta = positive("eps", eps), positive("delta", delta)
     if eps >= 1 or delta >= 1:
         raise ValueError(f"eps and delta must be below 1; found {eps} and {delta}")
+    if eps < LEAST:
+        raise ValueError(
+            f"eps must be at least {LEAST:g}; found {eps:g}: features of floats reach some 1e-15"
+        )
     one_of("rule", rule, tuple(FORMS))
     values = {
         "n_points": n_points, "n_dims": n_dims, "diameter": diameter, "sigma": sigma, "gamma": gamma,
@@ -114,11 +119,17 @@ def n_features_for(
         )
         return 2 * count if rule == "rff" else count
     d, across = given["n_dims"], given["diameter"]
+    reach = across * given["gamma"] if rule == "d2ke" else across / given["sigma"]
+    if reach > FARTHEST:
+        raise ValueError(
+            f"the diameter is {reach:.3g} in units of the kernel, more than {FARTHEST:g}: check the units of diameter "
+            f"and {'gamma' if rule == 'd2ke' else 'sigma'}"
+        )
     if rule == "d2ke":
-        return objects_for_space(eps, delta, d, across * given["gamma"])
+        return objects_for_space(eps, delta, d, reach)
     if rule == "rff":
-        return 2 * frequencies_for_ball(eps, delta, d, across / given["sigma"])
-    return _CERTAIN[rule](eps, d, across / given["sigma"])
+        return 2 * frequencies_for_ball(eps, delta, d, reach)
+    return _CERTAIN[rule](eps, d, reach)
 
 
 def _checked(rule: str, values: dict[str, Any]) -> dict[str, Any]:
