@@ -236,6 +236,9 @@ def test_bandwidths_beyond_float32(sigma: float) -> None:
     for model, given in ((dk.RandomFourierFeatures(8, sigma), x), (dk.MeanEmbedding(8, sigma), [x])):
         with pytest.raises(ValueError, match=r"sigma must lie between 1e-30 and 1e\+30.*found 1e.40"):
             model.fit(given)
+    for embedding in (dk.DivergenceEmbedding(bandwidth=sigma), dk.L2Embedding(bandwidth=[[0.1], [sigma]])):
+        with pytest.raises(ValueError, match=r"bandwidth must be .* 1e-30 to 1e\+30"):
+            embedding.fit([x])
     with pytest.raises(ValueError, match=r"sigma='median' must lie between"):
         dk.RandomFourierFeatures(8).fit(1e-35 * x)
 
