@@ -146,6 +146,22 @@ def as_weights(weights: ArrayLike, edges: I64) -> F32:
     return values
 
 
+def negative_weight(point: int, i: int, weight: float) -> SampleSetError:
+    """The error for a point of set i whose weight is no part of a measure."""
+    return SampleSetError(
+        f"weight of point {point} of set {i} is {weight}: weights of a distribution must be >= 0. "
+        "Clip them, or drop the points"
+    )
+
+
+def weightless(i: int) -> SampleSetError:
+    """The error for set i, which weighs nothing."""
+    return SampleSetError(
+        f"the weights of set {i} sum to 0: a set needs at least one point of positive weight. "
+        "Drop the set, or give it weights"
+    )
+
+
 def require_codes(points: Points, edges: I64, alphabet: str) -> None:
     """Refuse points that are not codes of the symbols of an alphabet."""
     if points.dtype not in CODE_DTYPES:

@@ -34,9 +34,11 @@ from dkdist._validation import (
     joined,
     joined_weights,
     locate,
+    negative_weight,
     require_codes,
     require_finite,
     require_same_columns,
+    weightless,
 )
 
 __all__ = ["SampleSetError", "SampleSets", "as_sample_sets", "require_nonnegative_weights"]
@@ -330,17 +332,10 @@ def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:
     if w.min() < 0:
         row = int(np.argmax(w < 0))
         i, r = locate(sets.offsets, row)
-        raise SampleSetError(
-            f"weight of point {r} of set {first_set + i} is {w[row]}: weights of a distribution must be >= 0. "
-            "Clip them, or drop the points"
-        )
+        raise negative_weight(r, first_set + i, w[row])
     totals = np.add.reduceat(w, sets.offsets[:-1], dtype=np.float64)
     if totals.min() <= 0:
-        i = int(np.argmin(totals))
-        raise SampleSetError(
-            f"the weights of set {first_set + i} sum to 0: a set needs at least one point of positive weight. "
-            "Drop the set, or give it weights"
-        )
+        raise weightless(first_set + int(np.argmin(totals)))
 
 
 def column_bounds(points: Points) -> tuple[Points, Points]:

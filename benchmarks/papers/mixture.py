@@ -61,7 +61,7 @@ RIVALS = (
     Rival("L2", partial(dk.L2Embedding, 14, domain=DOMAIN), "bandwidth", (0.015, 0.03, 0.045, 0.06), SIGMAS),
     Rival("MMD", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", (0.6, 1.2, 2.4, 4.8), SIGMAS),
     Rival("histogram, Jensen-Shannon", partial(dk.HistogramEmbedding, domain=DOMAIN), "n_bins",
-          (6, 8, 10, 13), SIGMAS),
+          (6, 8, 11, 16), SIGMAS),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
     Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY),
     Rival("Jensen-Shannon, invariant", divergence("jensen-shannon"), "bandwidth", BANDWIDTHS, SIGMAS, "all"),

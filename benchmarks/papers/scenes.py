@@ -160,7 +160,7 @@ RIVALS = (
     Rival("Jensen-Shannon", divergence("jensen-shannon"), "bandwidth", BANDWIDTHS),
     Rival("total variation", divergence("total-variation"), "bandwidth", BANDWIDTHS),
     Rival("L2", partial(dk.L2Embedding, structure="marginal", domain="unit"), "bandwidth", BANDWIDTHS),
-    Rival("MMD", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", (0.4, 0.8, 1.2, 2.0)),
+    Rival("MMD", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", (1.0, 2.0, 4.0, 8.0)),
     Rival("histogram, Jensen-Shannon", partial(dk.HistogramEmbedding, structure="marginal", domain="unit"),
           "n_bins", (5, 10, 20, 30)),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),

@@ -6,7 +6,6 @@ Sets in, rows out: lazily for a store, at once for a collection in memory; bad s
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._inputs import Sets, Survey, block_views, check_sets, outside_error, survey
+from dkdist.estimators._pieces import embed_in_pieces
 from dkdist.estimators._skipping import attempt, skips, tell_skipped
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.execution.warn import warn
@@ -23,7 +23,6 @@ from dkdist.parameters.domain import Domain
 from dkdist.parameters.embedding import Additive, EmbeddingParameters, EmbeddingSpec, Selective
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
-from dkdist.store.rows import read_pieces
 
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
@@ -128,12 +127,10 @@ def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tup
 def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32, I64]:
     outside = np.zeros(1, np.int64)
 
-    def counted() -> Iterator[F32]:
-        for points in read_pieces(view):
-            outside[:] += count_outside(parameters.spec.domain, SampleSets(points, [0, len(points)]), first)
-            yield points
+    def count(points: F32) -> None:
+        outside[:] += count_outside(parameters.spec.domain, SampleSets(points, [0, len(points)]), first)
 
-    return parameters.embed_pieces(counted())[None], outside
+    return embed_in_pieces(parameters, view, first, count), outside
 
 
 def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:

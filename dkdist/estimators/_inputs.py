@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._params import one_of
+from dkdist.estimators._pieces import bounds_in_pieces, spaced_in_pieces
 from dkdist.estimators._skipping import attempt
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import source_blocks
@@ -24,11 +25,9 @@ from dkdist.sets import (
     SampleSetError,
     SampleSets,
     as_sample_sets,
-    column_bounds,
     require_nonnegative_weights,
 )
 from dkdist.store import SetStore
-from dkdist.store.rows import read_pieces
 
 SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
@@ -190,7 +189,7 @@ def _survey_block(skip: bool, sets: Sets, extra: tuple[int, Domain | None]) -> S
     first, domain = extra
     nothing = np.full(sets.n_dims, np.inf, np.float32)
     positions = range(first, first + len(sets))
-    pieces = _bounds_of_pieces if domain is None else None
+    pieces = bounds_in_pieces if domain is None else None
     made = attempt(partial(_bounds, domain), sets, positions, (nothing, -nothing), skip=skip, pieces=pieces)
     lows, highs = zip(*made.results, strict=True)
     bad = np.array(made.bad, np.int64)
@@ -203,11 +202,6 @@ def _bounds(domain: Domain | None, sets: SampleSets, first: int) -> tuple[Any, A
     if domain is not None and ((low < domain.arrays[0]).any() or (high > domain.arrays[1]).any()):
         raise outside_error(sets, domain, first)
     return low, high
-
-
-def _bounds_of_pieces(view: SetStore, first: int) -> tuple[Any, Any]:
-    lows, highs = zip(*(column_bounds(points) for points in read_pieces(view)), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
 def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetError:
@@ -244,7 +238,7 @@ def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
 def sample_points(sets: Sets, bad: I64) -> NDArray[np.float32]:
     """About 1,024 points of the sampled sets, evenly spaced in each; none of weight zero."""
     each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
-    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad, partial(_spaced_in_pieces, each)))
+    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad, partial(spaced_in_pieces, each)))
 
 
 def _of_sample(
@@ -282,13 +276,3 @@ def _spaced(each: int, sets: SampleSets, first: int) -> NDArray[np.float32]:
         x = points if weights is None else points[weights.reshape(-1) > 0]
         parts.append(x[np.linspace(0, len(x) - 1, min(each, len(x))).round().astype(np.int64)])
     return np.concatenate(parts).astype(np.float32)
-
-
-def _spaced_in_pieces(each: int, view: SetStore, first: int) -> NDArray[np.float32]:
-    n, start, parts = view.n_points, 0, []
-    chosen = np.linspace(0, n - 1, min(each, n)).round().astype(np.int64)
-    for points in read_pieces(view):
-        here = chosen[(chosen >= start) & (chosen < start + len(points))]
-        parts.append(points[here - start])
-        start += len(points)
-    return np.concatenate(parts)

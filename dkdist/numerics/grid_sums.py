@@ -39,13 +39,21 @@ def grid_sums(
     return np.asarray(out / sizes[:, None, None])
 
 
-def add_grid_sums(points: F32, box: tuple[F32, F32], periods: F64, lengths: I64, out: F64) -> None:
-    """Add the sums of points of weight one to ``out`` (n_features,).
+def add_grid_sums(
+    points: F32,
+    weights: F32 | None,
+    unit: float,
+    box: tuple[F32, F32],
+    periods: F64,
+    lengths: I64,
+    out: F64,
+) -> None:
+    """Add the sums of points of ``unit`` times their weights (None: one) to ``out`` (n_features,).
 
     Over pieces of whole tiles of 256 points, in order, the bits are those of all points together.
     """
-    spans, ones = np.array([[0, len(points)]]), np.zeros((0, 1), np.float32)
-    _add(points, spans, ones, np.ones(1), box, periods, lengths, out.reshape(1, 1, -1))
+    spans, w = np.array([[0, len(points)]]), _weights(weights)[0].reshape(-1, 1)
+    _add(points, spans, w, np.array([unit]), box, periods, lengths, out.reshape(1, 1, -1))
 
 
 def _add(

@@ -36,8 +36,22 @@ def half_turns(frequencies: F64) -> F32:
 
 def mean_features(points: F32, offsets: I64, weights: F32 | None, centre: F64, V: F32, out: F32) -> None:
     """Fill ``out`` (n_sets, 2F) with sines, then cosines; ``V`` is what `half_turns` gives for the F frequencies."""
-    reach = MOST_TURNS / max(1e-30, V.shape[1] * float(np.abs(V).max()))
-    _mean_features(points, offsets, *_weights(weights), centre, reach, V, out)
+    _mean_features(points, offsets, *_weights(weights), centre, _reach(V), V, out)
+
+
+def add_mean_features(
+    points: F32, weights: F32 | None, mean: float, centre: F64, V: F32, sines: F64, cosines: F64
+) -> None:
+    """Add one set's sums over points to ``sines`` and ``cosines`` (lanes, 64); its mean weight is ``mean``.
+
+    Over pieces of whole tiles of 256 points, in order, the bits are those of all points together; what `mean_features`
+    gives is these sums times 1 / (sqrt(F) n) for n points.
+    """
+    _add_piece(points, *_weights(weights), mean, centre, _reach(V), V, sines, cosines)
+
+
+def _reach(V: F32) -> float:
+    return float(MOST_TURNS / max(1e-30, V.shape[1] * np.abs(V).max()))
 
 
 @njit(nogil=True, fastmath=LOOP, forceinline=True)
@@ -56,11 +70,41 @@ def _add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
         C[r] += w * c
 
 
+@njit(nogil=True, fastmath=LOOP, forceinline=True)
+def _add_tiles(points, start, stop, weights, weighted, mean, centre, reach, V, room, sines, cosines):  # type: ignore[no-untyped-def]
+    """Add the sums over the points from ``start`` to ``stop`` - 1."""
+    x, share, base, S, C = room
+    for first in range(start, stop, TILE):
+        m = min(TILE, stop - first)
+        for i in range(m):
+            share[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
+            for j in range(points.shape[1]):
+                x[i, j] = f32(min(max(points[first + i, j] - centre[j], -reach), reach))
+        for q in range(len(V)):
+            S[:] = f32(0.0)
+            C[:] = f32(0.0)
+            for i in range(m):
+                _add_features(x[i], share[i], V[q], base, S, C)
+            sines[q] += S
+            cosines[q] += C
+
+
+@njit(nogil=True, forceinline=True)
+def _room(V):  # type: ignore[no-untyped-def]
+    """What is worked in: the points and shares of a tile, and three rows of lanes."""
+    x, share = np.zeros((TILE, V.shape[1]), f32), np.empty(TILE, f32)
+    return x, share, np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
+
+
+@njit(nogil=True, cache=True, fastmath=LOOP)
+def _add_piece(points, weights, weighted, mean, centre, reach, V, sines, cosines):  # type: ignore[no-untyped-def]
+    room = _room(V)
+    _add_tiles(points, 0, len(points), weights, weighted, mean, centre, reach, V, room, sines, cosines)
+
+
 @njit(nogil=True, cache=True, fastmath=LOOP)
 def _mean_features(points, offsets, weights, weighted, centre, reach, V, out):  # type: ignore[no-untyped-def]
-    F, d = out.shape[1] // 2, points.shape[1]
-    x, share = np.zeros((TILE, V.shape[1]), f32), np.empty(TILE, f32)
-    base, S, C = np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
+    F, room = out.shape[1] // 2, _room(V)
     sines, cosines = np.empty((len(V), LANES)), np.empty((len(V), LANES))
     for s in range(len(offsets) - 1):
         start, stop = offsets[s], offsets[s + 1]
@@ -70,19 +114,7 @@ def _mean_features(points, offsets, weights, weighted, centre, reach, V, out):  
         scale = 1 / (np.sqrt(F) * (stop - start))
         sines[:] = 0.0
         cosines[:] = 0.0
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
-            for i in range(m):
-                share[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
-                for j in range(d):
-                    x[i, j] = f32(min(max(points[first + i, j] - centre[j], -reach), reach))
-            for q in range(len(V)):
-                S[:] = f32(0.0)
-                C[:] = f32(0.0)
-                for i in range(m):
-                    _add_features(x[i], share[i], V[q], base, S, C)
-                sines[q] += S
-                cosines[q] += C
+        _add_tiles(points, start, stop, weights, weighted, mean, centre, reach, V, room, sines, cosines)
         for r in range(F):
             out[s, r] = f32(scale * sines[r // LANES, r % LANES])
             out[s, F + r] = f32(scale * cosines[r // LANES, r % LANES])

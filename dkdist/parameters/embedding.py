@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from dkdist.parameters.domain import Domain
 from dkdist.sets import SampleSets
 
+Piece = tuple[NDArray[np.float32], NDArray[np.float32] | None]
+"""Points (m, d) and their weights (m,), if they have any."""
+
 
 class EmbeddingParameters(Protocol):
     """Drawn tables of a specification; immutable, shared by all blocks."""
@@ -37,14 +40,14 @@ class Selective(Protocol):
 
 @runtime_checkable
 class Additive(Protocol):
-    """Tables whose rows are sums over points, so that a set may come in pieces."""
+    """Tables whose rows are sums over points, so that a set may come in pieces of points and their weights."""
 
     @property
     def spec(self) -> EmbeddingSpec:
         """What these tables were drawn from."""
 
-    def embed_pieces(self, pieces: Iterable[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """The row (m,) of one set without weights: the same bits as of all its points at once."""
+    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> NDArray[np.float32]:
+        """The row (m,) of one set of known size and total weight: the same bits as of all its points at once."""
 
 
 class EmbeddingSpec(Protocol):

@@ -20,9 +20,10 @@ from dkdist.numerics.cosine import TILE
 from dkdist.numerics.fourier import orthogonal_frequencies
 from dkdist.numerics.fourier_grid import grid_layout
 from dkdist.numerics.grid_sums import add_grid_sums, grid_sums, grid_values, shares
-from dkdist.numerics.mean_features import half_turns, mean_features
+from dkdist.numerics.mean_features import LANES, add_mean_features, half_turns, mean_features
 from dkdist.numerics.sobol import sobol_normals
 from dkdist.parameters.domain import Domain
+from dkdist.parameters.embedding import Piece
 from dkdist.sets import SampleSets
 
 F32 = NDArray[np.float32]
@@ -83,6 +84,15 @@ class RandomMeanParameters:
         out = np.empty((len(sets), self.spec.n_components), np.float32)
         mean_features(sets.points, sets.offsets, sets.weights, self._centre, self._half_turns, out)
         return out
+
+    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
+        """The row (n_components,) of one set that comes in pieces: the same bits as of all at once."""
+        sums = np.zeros((2, len(self._half_turns), LANES))
+        for points, weights in _whole_tiles(pieces):
+            add_mean_features(points, weights, weight / n_points, self._centre, self._half_turns, *sums)
+        F = self.spec.n_components // 2
+        row = 1 / (np.sqrt(F) * n_points) * sums.reshape(2, -1)[:, :F]
+        return np.asarray(row.reshape(-1), np.float32)
 
     def embed_points(self, points: F32) -> F32:
         """Rows of single points (n, d): (n, n_components) float32."""
@@ -162,15 +172,14 @@ class GridMeanParameters:
             out[start : start + SETS_AT_ONCE] = np.concatenate(sums, axis=1) * self._scales
         return out
 
-    def embed_pieces(self, pieces: Iterable[F32]) -> F32:
-        """The row (n_features,) of one set without weights that comes in pieces: the same bits as of all at once."""
-        box, n = self.spec.domain.arrays, 0
+    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
+        """The row (n_features,) of one set that comes in pieces: the same bits as of all at once."""
+        box, unit = self.spec.domain.arrays, 1 / weight * n_points
         sums = [np.zeros(int(layout.lengths.sum())) for _, layout in self._grids]
-        for points in _whole_tiles(pieces):
-            n += len(points)
+        for points, weights in _whole_tiles(pieces):
             for (L, layout), total in zip(self._grids, sums, strict=True):
-                add_grid_sums(points, box, L, layout.lengths, total)
-        return np.asarray(np.concatenate(sums) / n * self._scales, np.float32)
+                add_grid_sums(points, weights, unit, box, L, layout.lengths, total)
+        return np.asarray(np.concatenate(sums) / n_points * self._scales, np.float32)
 
     def embed_points(self, points: F32) -> F32:
         """Rows of single points (n, d): (n, n_features) float32, without a tile for each of them."""
@@ -181,13 +190,20 @@ class GridMeanParameters:
         return np.concatenate(values, axis=1) if len(values) > 1 else values[0]
 
 
-def _whole_tiles(pieces: Iterable[F32]) -> Iterable[F32]:
+def _whole_tiles(pieces: Iterable[Piece]) -> Iterable[Piece]:
     """The same points in the same order, cut at multiples of a tile."""
-    rest: F32 | None = None
+    rest: Piece | None = None
     for piece in pieces:
-        points = piece if rest is None else np.concatenate([rest, piece])
+        points, weights = piece if rest is None else _joined(rest, piece)
         whole = len(points) - len(points) % TILE
-        yield points[:whole]
-        rest = points[whole:].copy()
+        yield points[:whole], None if weights is None else weights[:whole]
+        rest = points[whole:].copy(), None if weights is None else weights[whole:].copy()
     if rest is not None:
         yield rest
+
+
+def _joined(first: Piece, second: Piece) -> Piece:
+    points = np.concatenate([first[0], second[0]])
+    if first[1] is None or second[1] is None:
+        return points, None
+    return points, np.concatenate([first[1], second[1]])

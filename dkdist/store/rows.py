@@ -31,8 +31,17 @@ class SetRows:
 
     def load(self) -> NDArray[Any]:
         """(m, d) points, or (m, d + 1) with their weights."""
-        points, weights = self.view._committed.rows(self.start, self.stop)
+        points, weights = self.arrays()
         return points if weights is None else np.concatenate([points, weights.reshape(-1, 1)], axis=1)
+
+    def arrays(self) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
+        """(m, d) points, and their weights (m,) if they have any."""
+        points, weights = self.view._committed.rows(self.start, self.stop)
+        return points, None if weights is None else weights.reshape(-1)
+
+    def weights(self) -> NDArray[np.float32]:
+        """(m,) weights alone, of points that have them."""
+        return self.view._committed.entries("weights", self.start, self.stop).reshape(-1)
 
     def __dask_tokenize__(self) -> Any:
         return self.view.__dask_tokenize__(), self.start, self.stop
@@ -54,23 +63,27 @@ class ArrayRows:
         return str(self.array.store_path), self.start, self.stop
 
 
-Pieces = list[SetRows] | list[ArrayRows]
-
-
 def in_pieces(sets: SetStore) -> bool:
-    """Whether this is one set too large to be read at once, of points without weights."""
-    if len(sets) != 1 or sets.weights_shape is not None or sets.points_dtype != np.float32:
+    """Whether this is one set too large to be read at once, of points with one weight each or none."""
+    if len(sets) != 1 or int(np.prod(sets.weights_shape or ())) != 1 or sets.points_dtype != np.float32:
         return False
     return 4 * sets.n_dims * sets.n_points > WHOLE_BYTES
 
 
-def read_pieces(view: SetStore) -> Iterator[NDArray[np.float32]]:
-    """The points of the one set of a view, piece by piece."""
+def read_pieces(view: SetStore) -> Iterator[tuple[NDArray[Any], NDArray[np.float32] | None]]:
+    """The points of the one set of a view, and their weights, piece by piece."""
     for piece in set_pieces(view)[0]:
-        yield piece.load()
+        yield piece.arrays()
 
 
-def set_pieces(view: SetStore) -> tuple[Pieces, NDArray[np.int64]]:
+def read_weights(view: SetStore) -> Iterator[NDArray[np.float32]]:
+    """The weights of the one set of a view, piece by piece; nothing if it has none."""
+    if view.weights_shape is not None:
+        for piece in set_pieces(view)[0]:
+            yield piece.weights()
+
+
+def set_pieces(view: SetStore) -> tuple[list[SetRows], NDArray[np.int64]]:
     """The pieces of the one set of a view, and their bounds within it (n_pieces + 1,)."""
     starts, stops = view._committed.extents(np.asarray([view._chosen[0]], np.int64))
     first, last = int(starts[0]), int(stops[0])
@@ -79,7 +92,7 @@ def set_pieces(view: SetStore) -> tuple[Pieces, NDArray[np.int64]]:
     return pieces, np.array(edges, np.int64) - first
 
 
-def array_pieces(array: Any) -> tuple[Pieces, NDArray[np.int64]]:
+def array_pieces(array: Any) -> tuple[list[ArrayRows], NDArray[np.int64]]:
     """The pieces of a Zarr array (n, d), and their bounds."""
     edges = _edges(0, array.shape[0], array.chunks[0], array.dtype.itemsize * array.shape[1])
     return [ArrayRows(array, a, b) for a, b in itertools.pairwise(edges)], np.array(edges, np.int64)

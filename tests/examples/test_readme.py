@@ -98,13 +98,6 @@ def test_strings_and_kernel_distances():
     assert names["few"].distance < 0.02
 
 
-def test_numbers_of_features():
-    names = {}
-    (code,) = examples("docs/guarantees.md")
-    run(code, names, "docs/guarantees.md")
-    assert [f"{names[name]:,}" for name in ("random", "grid")] == re.findall(r"# ([\d,]+)", code)
-
-
 def test_what_makes_a_run_resumable(bags):
     sets, y = bags
     (code,) = examples("docs/failures.md")
