@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +250,74 @@ def test_random_features_tell_of_rows_that_float32_does_not_resolve() -> None:
     dk.RandomFourierFeatures(8, 1.0).fit(x * np.nan)
     with pytest.warns(UserWarning, match=r"sigma=1e-06 is so small for rows up to .* from the origin"):
         dk.RandomFourierFeatures(8, 1e-6).fit(x + 100)
+
+
+FAR = np.array([[0.0, 0.0], [1e200, 0.0], [0.0, 1e200]])
+UNIT = FAR / 1e200
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: dk.align(FAR, FAR, sigma=1.0),
+            r"points are 1e\+200 wide, more than 1e\+100 bandwidths of 1: check",
+        ),
+        (
+            lambda: dk.align(UNIT + 1e200, UNIT, sigma=1.0),
+            r"points are 1e\+200 wide, more than 1e\+100 bandwidths",
+        ),
+        (lambda: dk.align(FAR * 1.5e108, -FAR * 1.5e108, sigma=1.0), "points are inf wide"),
+        (lambda: dk.align(FAR, FAR, sigma=1.0, guarantee=0.1), r"points are 1e\+200 wide"),
+        (
+            lambda: dk.align(UNIT, 1e50 * UNIT, sigma=1.0),
+            r"P is 1e\+50 wide, more than 1e\+06 bandwidths sigma=1,",
+        ),
+        (
+            lambda: dk.align(2e6 * UNIT, UNIT, sigma=1.0, transform="translation"),
+            r"Q is 2e\+06 wide.*a larger sigma",
+        ),
+        (lambda: dk.align(UNIT, UNIT, sigma=1e-310), "bandwidth sigma=1e-310 is too small"),
+        (lambda: dk.align(UNIT, UNIT, sigma=10**400), "sigma must be a positive number; found 1000"),
+        (lambda: dk.kernel_distance(FAR * 1.5e108, -FAR * 1.5e108, sigma=1.0), "points are inf wide"),
+    ],
+)
+def test_points_beyond_numbers(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_points_of_any_size_are_aligned_if_sigma_is_of_theirs(scale: float) -> None:
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    P = np.random.default_rng(0).random((80, 2)) * [2, 1]
+    found = dk.align(scale * (P @ turn + 3), scale * P, sigma=0.1 * scale)
+    np.testing.assert_allclose(found.rotation, turn, atol=1e-3)
+    np.testing.assert_allclose(found.translation / scale, -turn @ [3, 3], atol=1e-2)
+    assert found.distance < 0.01 < found.distance_before
+
+
+@pytest.mark.parametrize("rule", ["rff", "d2ke", "fourier", "taylor", "ifgt"])
+def test_numbers_of_features_beyond_numbers(rule: str) -> None:
+    def ask(eps: float = 0.1, n_dims: int = 2, diameter: float = 1.0, width: float = 1.0) -> int:
+        kernel = {"gamma": 1 / width} if rule == "d2ke" else {"sigma": width}
+        return dk.n_features_for(eps, rule=rule, n_dims=n_dims, diameter=diameter, **kernel)
+
+    for diameter, width in ((1e200, 1.0), (1.0, 1e-200), (1e200, 1e-200)):
+        with pytest.raises(
+            ValueError, match=r"diameter of 1(e\+200)? is more than 1e\+100 bandwidths .*: check the units"
+        ):
+            ask(diameter=diameter, width=width)
+    with pytest.raises(ValueError, match=r"n_dims must be at most 1e\+100"):
+        ask(n_dims=10**400)
+    with pytest.raises(ValueError, match="no less than 1e-100; found 1e-200"):
+        ask(1e-200)
+    assert ask(diameter=1e200, width=1e200) == ask()
+    assert 1 <= ask(diameter=1e-200, width=1e200) <= ask()
+    if rule in ("rff", "d2ke"):
+        assert ask(diameter=1e100) > ask(diameter=1e99)
+        with pytest.raises(ValueError, match=r"n_points must be at most 1e\+100"):
+            dk.n_features_for(0.1, rule=rule, n_points=10**200)
+    else:
+        with pytest.raises(ValueError, match="would need"):
+            ask(diameter=1e99)

@@ -5,7 +5,8 @@
                                           [--output results.json]
 
 triples    a grey image is 1,024 points (x, y, v), place and value of a pixel, as in the paper; training images are
-           taken with their mirror images. 2,500, 5,000 and 10,000 images to train on, 2,000 to test.
+           taken with their mirror images. 2,500, 5,000 and 10,000 images to train on, 2,000 to test. "two": two
+           bandwidths side by side, of four pairs.
 gradients  an image is several sets side by side (views.py): pixels (x, y, direction of the edge) weighted by the
            length of the gradient, at two scales; pixels (x, y, slope) for the slopes right and down; and (x, y, v). The
            features of an image and of its mirror image are averaged, so that both have the same.
@@ -43,6 +44,8 @@ import dkdist as dk
 SHA256 = "cb263e0c2e8425c780bcbcd533c4d15f8181e68c5b80996ab48e036477c14392"
 TUNED_ON = 4000
 BANDWIDTHS = (0.04, 0.06, 0.08, 0.12)
+TWO = tuple(((fine,), (coarse,)) for fine, coarse in ((0.04, 0.12), (0.06, 0.12), (0.08, 0.16), (0.08, 0.24)))
+TWO_SIGMAS = ((0.06, 0.17), (0.1, 0.2), (0.1, 0.3), (0.17, 0.34))
 SIGMAS = (0.35, 0.7, 1.4, 2.8)  # times the median distance
 SIGMAS_GRADIENTS = (0.35, 0.5, 0.7, 1.0)
 MANY = tuple(2.0 ** (k / 3 - 2) for k in range(16))
@@ -65,6 +68,13 @@ RIVALS = (
     ),
     Rival("mean and covariance", partial(dk.MomentEmbedding, 2), sigmas=MANY),
     Rival("mean", partial(dk.MomentEmbedding, 1), sigmas=MANY),
+    *(
+        Rival(f"{title}, two", partial(dk.DivergenceEmbedding, name, domain="unit"), "bandwidth", TWO, SIGMAS)
+        for title, name in DIVERGENCES.items()
+        if title != "total variation"
+    ),
+    Rival("L2, two", partial(dk.L2Embedding, domain="unit"), "bandwidth", TWO, SIGMAS),
+    Rival("MMD, two", partial(dk.MeanEmbedding, 1000, random_state=0), "sigma", TWO_SIGMAS, SIGMAS),
 )
 VIEWS = {
     "values": (values,),

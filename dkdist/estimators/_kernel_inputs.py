@@ -50,21 +50,20 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
     with np.errstate(over="ignore"):  # what overflows is refused
         total = float(np.abs(z).sum())
-        low, high = extent(x)
-        widths = high - low
     if not LEAST <= total <= LARGEST:
-        wrong = (
-            f"more than {LARGEST:g}: give smaller ones"
-            if total > 1
-            else f"less than {LEAST:g}: give larger ones"
-        )
-        raise ValueError(f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}")
-    if not np.isfinite(widths).all():
+        wrong = f"more than {LARGEST:g}" if total > 1 else f"less than {LEAST:g}"
         raise ValueError(
-            f"the points of P and Q are wider than any float, {widths.max():g}: give them in larger units"
+            f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
         )
-    middle = low / 2 + high / 2
+    middle, widths = box(x)
     return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
+
+
+def box(x: F64) -> tuple[F64, F64]:
+    """The middle of the box of points (n, d), and its sides: infinite where they are too long for a float."""
+    low, high = extent(x)
+    with np.errstate(over="ignore"):
+        return low / 2 + high / 2, high - low
 
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
@@ -155,17 +154,21 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
     else:
         number = positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
-    if not np.finfo(np.float64).tiny <= result < np.inf:
-        raise ValueError(
-            f"the bandwidth {name}={value!r}, a sigma of {result:.3g}, is beyond the floats: give points and bandwidth "
-            "in other units"
-        )
-    width = float(pair.widths.max())
-    if not width <= FARTHEST * result:
-        raise ValueError(
-            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {result:.3g}: check the units"
-        )
+    require_near(name, value, float(result), float(pair.widths.max()))
     return float(result)
+
+
+def require_near(name: str, value: object, sigma: float, width: float) -> None:
+    """Refuse a bandwidth that is too small or too large for a float, or too small for the width of the points."""
+    if not np.finfo(np.float64).tiny <= sigma < np.inf:
+        size = "small" if sigma < 1 else "large"
+        raise ValueError(
+            f"the bandwidth {name}={value!r} is too {size} for a float: give points in other units"
+        )
+    if not width / FARTHEST <= sigma:
+        raise ValueError(
+            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {sigma:.3g}: check the units"
+        )
 
 
 def _median(pair: Pair) -> float:

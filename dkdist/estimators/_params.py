@@ -28,7 +28,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 def positive(name: str, value: Any) -> float:
     """``value`` as a finite float above zero."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _number(value) < np.inf:
         raise ValueError(f"{name} must be a positive number; found {value!r}")
     return float(value)
 
@@ -53,6 +53,14 @@ def real_matrix(name: str, values: Any) -> NDArray[np.float64]:
     if given.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, found dtype {given.dtype}: convert it first")
     return given.astype(np.float64, copy=False)
+
+
+def _number(value: Real) -> float:
+    """``value`` as a float; infinite if it is a whole number that no float reaches."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
 
 
 def settled(value: float) -> float:

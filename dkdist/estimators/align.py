@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._certified import certify
-from dkdist.estimators._kernel_inputs import points_of
-from dkdist.estimators._kernel_methods import find, make_task
+from dkdist.estimators._kernel_inputs import box, points_of, require_near
+from dkdist.estimators._kernel_methods import SMALL, find, make_task
 from dkdist.estimators._params import draw_seed, one_of, positive
-from dkdist.numerics.alignment import best_translations, rotation_from, rotation_grid
-from dkdist.numerics.alignment_climb import climb
-from dkdist.numerics.cell_means import cell_means, merged
+from dkdist.numerics.alignment_distance import squared_distances
+from dkdist.numerics.alignment_search import search
 
 F64 = NDArray[np.float64]
 
-ROTATIONS = {2: 48, 3: 320}
-COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried with a kernel at least as wide
 MAX_SECONDS = 60.0
-POINTS = 256  # means of regions, half as many in each stage before
-STAGES = (  # starts, power of coarse / sigma, steps of Newton's method at most, and the last one's length in sigma
-    (24, 1.0, 4, 0.2),
-    (6, 0.5, 6, 0.2),
-    (3, 0.0, 8, 0.1),
-    (1, 0.0, 50, 1e-4),  # on all points
-)
-APART = 0.1  # of an entry of the rotation, and a sigma of the translation: motions that are nearer are one
-LEAST = 0.8  # of the best overlap: ends with less go no further
+WIDEST = 1e6  # of a set, in sigma
+SQUARE_ERROR = 1e-8  # of D^2 of many points
 
 
 @dataclass(frozen=True)
@@ -91,7 +80,8 @@ def align(
     Raises
     ------
     ValueError
-        For points that are not finite, different or other dimensions; for a guarantee that would take too long.
+        For points that are not finite, different or other dimensions, and sets that are a million sigma wide; for a
+        guarantee that would take too long.
 
     Notes
     -----
@@ -99,8 +89,8 @@ def align(
     translation by one inverse Fourier transform, under a kernel of at least an eighth (a quarter) of the radius. From
     the best of them the overlap is climbed by Newton's method, under ever narrower kernels and on ever more points;
     the best end on all of them. Without a guarantee the optimum is not certified: shapes that nearly fit in other
-    ways, and a sigma far below the details, can mislead it. Cost for 500 points: some 10 ms in the plane and 40 ms in
-    space; n m kernel values for each step of the last climb.
+    ways, and a sigma far below the details, can mislead it. Cost for 500 points: some 3 ms in the plane and 30 ms in
+    space; kernel values of the pairs that are near, for each step of the last climb.
 
     A guarantee of eps is branch and bound over cells of motions, from the end of that search. In a cell no point moves
     by more than delta = a |y| + d^(1/2) h, for rotations up to a and translations up to h from its middle. The kernel
@@ -143,69 +133,45 @@ def align(
         )
     eps = None if guarantee is None else positive("guarantee", guarantee)
     budget = positive("max_seconds", MAX_SECONDS if max_seconds is None else max_seconds)
+    middle = _checked(y, x, sigma)
+    x, y = (x - middle) / sigma, (y - middle) / sigma  # from here on in units of sigma
     centre_x, centre_y = x.mean(axis=0), y.mean(axis=0)
     x0, y0 = x - centre_x, y - centre_y
-    R, t = _search(x0, y0, sigma, rotates)
+    R, t = search(x0, y0, rotates)
     certified, gap = False, float("inf")
     if eps is not None:
-        found = certify(x0, y0, sigma, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
+        found = certify(x0, y0, 1.0, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
         R, t, certified, gap = found.R, found.t, found.complete, found.gap
-    translation = centre_x + t - R @ centre_y
-    after, before = _distance(y0 @ R.T + t, x0, sigma), _distance(y - centre_x, x0, sigma)
+    as_given = np.eye(d), centre_y - centre_x
+    after, before = _distances(x0, y0, [(R, t), as_given])
+    translation = (centre_x + t - R @ centre_y) * sigma + middle - R @ middle
     return Alignment(R, translation, after, before, certified, gap)
 
 
-def _search(x: F64, y: F64, sigma: float, rotates: bool) -> tuple[F64, F64]:
-    """Motions of a grid, under a kernel that may be wider, climbed on ever more points under ever narrower kernels."""
-    d = x.shape[1]
-    radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or sigma
-    coarse = max(sigma, COARSE[d] * radius)
-    R = _tried(d) if rotates else np.eye(d)[None]
-    few = [_means(v) for v in (x, y)]
-    t, f = best_translations(*few[0][0], *few[1][0], R, coarse, radius)
-    for k, (starts, power, steps, shortest) in enumerate(STAGES):
-        best = _distinct(R, t, f, starts, sigma)
-        width = sigma * (coarse / sigma) ** power
-        R, t, f = climb(*few[0][k], *few[1][k], width, (R[best], t[best]), rotates, steps, shortest)
-    return R[0], t[0]
+def _checked(y: F64, x: F64, sigma: float) -> F64:
+    """The middle of both sets; each must be narrow enough for coordinates in float32, which the search works with."""
+    middle, sides = box(np.concatenate([y, x]))
+    require_near("sigma", sigma, sigma, float(sides.max()))
+    for name, points in (("Q", y), ("P", x)):
+        width = float(box(points)[1].max())
+        if width / WIDEST > sigma:
+            raise ValueError(
+                f"{name} is {width:.3g} wide, more than {WIDEST:g} bandwidths sigma={sigma:.3g}, which the search "
+                "cannot tell apart: give a larger sigma, about the size of the details that should match"
+            )
+    return middle
 
 
-@cache
-def _tried(d: int) -> F64:
-    """The rotations that are tried, (r, d, d)."""
-    return np.array([rotation_from(turn, d) for turn in rotation_grid(d, ROTATIONS[d])])
+def _distances(x: F64, y: F64, motions: list[tuple[F64, F64]]) -> list[float]:
+    """D of x and R y + t for each motion (R, t)."""
+    if len(x) + len(y) <= SMALL:
+        squares = squared_distances(x, y, motions)
+    else:
+        squares = [_square(x, y @ R.T + t) for R, t in motions]
+    return [float(np.sqrt(max(square, 0.0))) for square in squares]
 
 
-def _means(x: F64) -> list[tuple[F64, F64]]:
-    """For each stage the means of regions, and their shares; at last all points."""
-    every = cell_means(x, len(x))
-    if len(x) <= POINTS:
-        return [every] * len(STAGES)
-    found = [every, cell_means(x, POINTS)]
-    while len(found) < len(STAGES):
-        found.append(merged(*found[-1]))
-    return found[::-1]
-
-
-def _distinct(R: F64, t: F64, f: F64, count: int, sigma: float) -> list[int]:
-    """The ``count`` best motions that differ and are not far worse than the best."""
-    order = np.argsort(-f, kind="stable")[: 4 * count]
-    order = order[f[order] >= LEAST * f[order[0]]]
-    turns, shifts = R[order].reshape(len(order), -1), t[order]
-    near = (np.abs(turns[:, None] - turns).max(axis=2) < APART) & (
-        np.abs(shifts[:, None] - shifts).max(axis=2) < sigma
-    )
-    kept: list[int] = []
-    taken = np.zeros(len(order), np.bool_)
-    while len(kept) < count and not taken.all():
-        i = int(taken.argmin())
-        kept.append(int(order[i]))
-        taken |= near[i]
-    return kept
-
-
-def _distance(y: F64, x: F64, sigma: float) -> float:
+def _square(x: F64, y: F64) -> float:
     both = np.concatenate([y, x])
     z = np.repeat([1 / len(y), -1 / len(x)], [len(y), len(x)])[:, None]
-    square = find(make_task(both - both.mean(axis=0), z, sigma, 1e-8, "gaussian", 0), "auto")
-    return float(np.sqrt(max(square, 0.0)))
+    return find(make_task(both - both.mean(axis=0), z, 1.0, SQUARE_ERROR, "gaussian", 0), "auto")

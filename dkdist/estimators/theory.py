@@ -16,9 +16,9 @@ from dkdist.numerics.feature_bounds import (
     series_order,
 )
 from dkdist.numerics.fourier_grid import MOST_DIMS, fourier_grid
-from dkdist.numerics.kernel_taylor import n_terms, taylor_order
+from dkdist.numerics.kernel_taylor import MOST_ORDER, n_terms, taylor_order
 
-LEAST, FARTHEST = 1e-100, 1e100  # squares are numbers
+FARTHEST, LEAST = 1e100, 1e-100  # numbers whose squares are numbers
 MOST_FEATURES = 2**17  # of a grid: more are not searched for
 FORMS = {
     "rff": (("n_points",), ("n_dims", "diameter", "sigma")),
@@ -70,8 +70,8 @@ def n_features_for(
     Raises
     ------
     ValueError
-        For an unknown rule, numbers that a rule does not take or lacks, "fourier" in more than three dimensions, and
-        a grid of more than 131,072 features.
+        For an unknown rule, numbers that a rule does not take or lacks, "fourier" in more than three dimensions, a
+        grid of more than 131,072 features, a series of an order above 10,000, and a diameter of more than 1e100 sigma.
 
     Notes
     -----
@@ -102,11 +102,9 @@ def n_features_for(
     11
     """
     eps, delta = positive("eps", eps), positive("delta", delta)
-    if eps >= 1 or delta >= 1:
-        raise ValueError(f"eps and delta must be below 1; found {eps} and {delta}")
-    if eps < LEAST:
+    if not (LEAST <= eps < 1 and LEAST <= delta < 1):
         raise ValueError(
-            f"eps must be at least {LEAST:g}; found {eps:g}: features of floats reach some 1e-15"
+            f"eps and delta must be below 1, and no less than {LEAST:g}; found {eps} and {delta}"
         )
     one_of("rule", rule, tuple(FORMS))
     values = {
@@ -118,13 +116,7 @@ def n_features_for(
             eps, delta, given["n_points"]
         )
         return 2 * count if rule == "rff" else count
-    d, across = given["n_dims"], given["diameter"]
-    reach = across * given["gamma"] if rule == "d2ke" else across / given["sigma"]
-    if reach > FARTHEST:
-        raise ValueError(
-            f"the diameter is {reach:.3g} in units of the kernel, more than {FARTHEST:g}: check the units of diameter "
-            f"and {'gamma' if rule == 'd2ke' else 'sigma'}"
-        )
+    d, reach = given["n_dims"], _reach(**given)
     if rule == "d2ke":
         return objects_for_space(eps, delta, d, reach)
     if rule == "rff":
@@ -138,7 +130,22 @@ def _checked(rule: str, values: dict[str, Any]) -> dict[str, Any]:
         forms = " or ".join(", ".join(form) for form in FORMS[rule])
         raise ValueError(f"rule={rule!r} takes {forms}; found {', '.join(given) or 'none of them'}")
     checks = {"n_points": whole, "n_dims": whole}
-    return {name: checks.get(name, positive)(name, value) for name, value in given.items()}
+    found = {name: checks.get(name, positive)(name, value) for name, value in given.items()}
+    for name in checks.keys() & found.keys():
+        if found[name] > FARTHEST:
+            raise ValueError(f"{name} must be at most {FARTHEST:g}; found more")
+    return found
+
+
+def _reach(n_dims: int, diameter: float, sigma: float = 1.0, gamma: float = 1.0) -> float:
+    """The diameter in bandwidths."""
+    with np.errstate(over="ignore"):
+        reach = float(np.float64(diameter) * gamma / sigma)
+    if not reach <= FARTHEST:
+        raise ValueError(
+            f"a diameter of {diameter:.3g} is more than {FARTHEST:g} bandwidths (sigma, 1 / gamma): check the units"
+        )
+    return reach
 
 
 def _grid(eps: float, d: int, reach: float) -> int:
@@ -166,7 +173,14 @@ def _taylor(eps: float, d: int, reach: float) -> int:
 
 
 def _ifgt(eps: float, d: int, reach: float) -> int:
-    return n_terms(d, series_order(eps, reach / 2))
+    radius = max(reach, LEAST) / 2
+    order = series_order(eps, radius) if np.e * radius**2 <= MOST_ORDER else MOST_ORDER + 1
+    if order > MOST_ORDER:
+        raise ValueError(
+            f"rule='ifgt' would need an order above {MOST_ORDER} for a diameter of {reach:.3g} sigma: use 'rff', or a "
+            "larger sigma"
+        )
+    return n_terms(d, order)
 
 
 _CERTAIN: dict[str, Callable[[float, int, float], int]] = {"fourier": _grid, "taylor": _taylor, "ifgt": _ifgt}

@@ -56,15 +56,14 @@ def best_translations(
 
     ``radius`` bounds |x_i| and |y_j|. Translations are at most 2 ``radius`` in each dimension. float32.
     """
-    d, L = x.shape[1], 4 * radius + 4 * sigma
-    most = int(np.ceil(REACH * L / (2 * np.pi * sigma)))
-    n = next_fast_len(2 * most + 2, real=True)
+    d, (L, most, n) = x.shape[1], mesh(sigma, radius)
     k = np.arange(-most, most + 1)
-    damping = np.exp(-0.5 * (2 * np.pi / L * k * sigma) ** 2) * np.sqrt(2 * np.pi) * sigma / L * n
+    along = damping(sigma, L, most, n)[np.abs(k)].astype(np.float32)
     own = _coefficients(x[None], p, most, L)[0]
     for axis in range(d):
-        along = damping[most:] if axis == d - 1 else damping
-        own = own * along.reshape([-1 if a == axis else 1 for a in range(d)]).astype(np.float32)
+        own = own * (along[most:] if axis == d - 1 else along).reshape(
+            [-1 if a == axis else 1 for a in range(d)]
+        )
     found_t, found_f = np.empty((len(rotations), d)), np.empty(len(rotations))
     for first in range(0, len(rotations), TOGETHER):
         part = slice(first, first + TOGETHER)
@@ -73,12 +72,31 @@ def best_translations(
         spectrum[np.ix_(np.arange(len(turned)), *[k % n] * (d - 1), k[most:])] = own * np.conj(
             _coefficients(turned, q, most, L)
         )
-        overlap = irfftn(spectrum, (n,) * d, axes=tuple(range(1, d + 1))).reshape(len(turned), -1)
-        best = overlap.argmax(axis=1)
-        j = np.stack(np.unravel_index(best, (n,) * d), axis=1)
-        found_t[part] = np.where(2 * j > n, j - n, j) * (L / n)
-        found_f[part] = overlap[np.arange(len(turned)), best]
+        overlap = irfftn(spectrum, (n,) * d, axes=tuple(range(1, d + 1)))
+        found_t[part], found_f[part] = peaks(overlap, L)
     return found_t, found_f
+
+
+def mesh(sigma: float, radius: float) -> tuple[float, int, int]:
+    """(side L of a box that translations do not leave, the highest frequency, points along a side)."""
+    L = 4 * radius + 4 * sigma
+    most = int(np.ceil(REACH * L / (2 * np.pi * sigma)))
+    return L, most, next_fast_len(2 * most + 2, real=True)
+
+
+def damping(sigma: float, L: float, most: int, n: int) -> F64:
+    """What the kernel makes of the frequencies 0 to ``most`` along one axis, for an inverse transform of length n."""
+    k = np.arange(most + 1)
+    return np.asarray(np.exp(-0.5 * (2 * np.pi / L * k * sigma) ** 2) * np.sqrt(2 * np.pi) * sigma / L * n)
+
+
+def peaks(overlap: NDArray[np.float32], L: float) -> tuple[F64, NDArray[np.float32]]:
+    """The translation of the largest value of each mesh (r, n, ...), and that value."""
+    (count, n), d = overlap.shape[:2], overlap.ndim - 1
+    flat = overlap.reshape(count, -1)
+    best = flat.argmax(axis=1)
+    j = np.stack(np.unravel_index(best, (n,) * d), axis=1)
+    return np.where(2 * j > n, j - n, j) * (L / n), flat[np.arange(count), best]
 
 
 def _coefficients(x: F64, p: F64, most: int, L: float) -> C64:

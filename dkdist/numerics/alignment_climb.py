@@ -1,15 +1,7 @@
-"""Climbing the overlap of two weighted point sets over rigid motions, by Newton's method.
+"""Climbing the overlap f(R, t) of two weighted point sets over rigid motions, by Newton's method.
 
-    f(R, t) = sum_ij k_ij,   k_ij = p_i q_j exp(-|e_ij|^2 / 2),   e_ij = x_i - m_j - t,  m_j = R y_j  (units of sigma)
-
-For a small shift s and turn w the points go to m + w x m + w x (w x m) / 2 + t + s, so that with
-J v = s + w x m for v = (s, w)
-
-    gradient  sum k J' e
-    Hessian   sum k [ (J' e)(J' e)' - J' J ] + turns: sum k [ (e m' + m e') / 2 - <e, m> I ]
-
-All of it follows from sum_i k, sum_i k e and sum_i k e e' of each point j: one pass over the pairs. A step is Newton's
-with the eigenvalues of the Hessian made negative, at most as long as one sigma, halved until f grows.
+A step is Newton's with the eigenvalues of the Hessian made negative, at most as long as one sigma, halved until f
+grows. `alignment_slopes` has f and its derivatives.
 """
 
 from __future__ import annotations
@@ -18,14 +10,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dkdist.numerics.elementary import SUM, exp, f32
+from dkdist.numerics.alignment_slopes import WHOLE, overlap_slopes, plane_slopes
 
 F64 = NDArray[np.float64]
 
-REACH = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
 SHORTEST = 1e-5
 LEAST_CURVATURE = 1e-3  # of the largest one
 HALVINGS = 12
+FREE = {  # coordinates of a motion: shifts and turns, of the plane about the third axis
+    (1, False): np.array([0]),
+    (2, False): np.array([0, 1]),
+    (2, True): np.array([0, 1, 5]),
+    (3, False): np.array([0, 1, 2]),
+    (3, True): np.arange(6),
+}
 
 
 def climb(
@@ -43,151 +41,54 @@ def climb(
 
     A step below ``shortest``, in sigma, is the last one.
     """
-    d, order = x.shape[1], np.argsort(x[:, 0], kind="stable")
-    columns = np.zeros((3, len(x)), np.float32)
-    columns[:d] = (x[order] / sigma).T
+    d = x.shape[1]
+    columns, weights = _sorted(x, p, np.argsort(x[:, 0], kind="stable"), sigma)
     rows = np.zeros((len(y), 3))
     rows[:, :d] = y / sigma
     rotations = np.zeros((len(starts[0]), 3, 3))
-    rotations[:] = np.eye(3)
+    rotations[:, 2, 2] = rotations[:, 1, 1] = 1
     rotations[:, :d, :d] = starts[0]
     shifts = np.zeros((len(rotations), 3))
     shifts[:, :d] = starts[1] / sigma
-    free = np.array([*range(d), *({2: [5], 3: [3, 4, 5]}[d] if rotates else [])])
     values = climb_all(
-        columns, p[order].astype(np.float32), rows, q, rotations, shifts, free, d < 3, steps, shortest
+        columns, weights, rows, q, rotations, shifts, FREE[d, rotates and d > 1], d < 3, steps, shortest
     )
     return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
 
 
-@njit(nogil=True, cache=True, fastmath=SUM)
-def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
-    """sum k, sum k e and sum k e e' (xx, yy, zz, xy, xz, yz) over the points, for one m + t = (a, b, c)."""
-    total, u, v, w = f32(0), f32(0), f32(0), f32(0)
-    xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
-    for i in range(len(p)):
-        e, f, g = x[i] - a, y[i] - b, z[i] - c
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), f32(-87.0)))
-        ke, kf, kg = k * e, k * f, k * g
-        total += k
-        u += ke
-        v += kf
-        w += kg
-        xx += ke * e
-        yy += kf * f
-        zz += kg * g
-        xy += ke * f
-        xz += ke * g
-        yz += kf * g
-    return total, u, v, w, xx, yy, zz, xy, xz, yz
-
-
-@njit(nogil=True, cache=True, fastmath=SUM)
-def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
-    """The same in the plane: xx, yy, xy."""
-    total, u, v, xx, yy, xy = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
-    for i in range(len(p)):
-        e, f = x[i] - a, y[i] - b
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), f32(-87.0)))
-        ke, kf = k * e, k * f
-        total += k
-        u += ke
-        v += kf
-        xx += ke * e
-        yy += kf * f
-        xy += ke * f
-    return total, u, v, xx, yy, xy
+@njit(nogil=True, cache=True)
+def _sorted(x, p, order, sigma):  # type: ignore[no-untyped-def]
+    """Points (3, N) in units of sigma and weights in an ``order``, with points of no weight after the last one."""
+    n, d = x.shape
+    columns = np.zeros((3, (n + WHOLE - 1) // WHOLE * WHOLE), np.float32)
+    weights = np.zeros(columns.shape[1], np.float32)
+    for i in range(n):
+        weights[i] = p[order[i]]
+        for a in range(d):
+            columns[a, i] = x[order[i], a] / sigma
+    columns[0, n:] = columns[0, n - 1]
+    return columns, weights
 
 
 @njit(nogil=True, cache=True)
-def plane_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
-    """`overlap_slopes` of x, y and their turn, where z is zero: J is (I, (-m_y, m_x)'); zero for the others."""
-    total, gradient, hessian, s = 0.0, np.zeros(6), np.zeros((6, 6)), t.astype(np.float32)
-    for j in range(len(m)):
-        e, f = m[j, 0], m[j, 1]
-        a, b = f32(e) + s[0], f32(f) + s[1]
-        first, last = np.searchsorted(x[0], a - f32(REACH)), np.searchsorted(x[0], a + f32(REACH))
-        k, u, v, xx, yy, xy = _plane_moments(x[0, first:last], x[1, first:last], p[first:last], a, b)
-        if k == 0:  # far from all
-            continue
-        A, B = e * xy - f * (xx - k), e * (yy - k) - f * xy
-        total += q[j] * k
-        gradient[0] += q[j] * u
-        gradient[1] += q[j] * v
-        gradient[5] += q[j] * (e * v - f * u)
-        hessian[0, 0] += q[j] * (xx - k)
-        hessian[0, 1] += q[j] * xy
-        hessian[1, 1] += q[j] * (yy - k)
-        hessian[0, 5] += q[j] * A
-        hessian[1, 5] += q[j] * B
-        hessian[5, 5] += q[j] * (e * B - f * A - u * e - v * f)
-    hessian[1, 0], hessian[5, 0], hessian[5, 1] = hessian[0, 1], hessian[0, 5], hessian[1, 5]
-    return total, gradient, hessian
-
-
-@njit(nogil=True, cache=True)
-def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
-    """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin.
-
-    Points x (3, n) are in the order of x[0].
-    """
-    total, gradient, hessian = 0.0, np.zeros(6), np.zeros((6, 6))
-    E, A, s = np.empty((3, 3)), np.empty((6, 3)), t.astype(np.float32)
-    for j in range(len(m)):
-        e, f, g = m[j, 0], m[j, 1], m[j, 2]
-        a, b, c = f32(e) + s[0], f32(f) + s[1], f32(g) + s[2]
-        first, last = np.searchsorted(x[0], a - f32(REACH)), np.searchsorted(x[0], a + f32(REACH))
-        k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(
-            x[0, first:last], x[1, first:last], x[2, first:last], p[first:last], a, b, c
-        )
-        if k == 0:  # far from all
-            continue
-        total += q[j] * k
-        E[0, 0], E[1, 1], E[2, 2] = xx - k, yy - k, zz - k
-        E[0, 1], E[0, 2], E[1, 2] = xy, xz, yz
-        E[1, 0], E[2, 0], E[2, 1] = xy, xz, yz
-        for b in range(3):  # A = J' E, whose lower half is m x (columns of E)
-            A[0, b], A[1, b], A[2, b] = E[0, b], E[1, b], E[2, b]
-            A[3, b] = f * E[2, b] - g * E[1, b]
-            A[4, b] = g * E[0, b] - e * E[2, b]
-            A[5, b] = e * E[1, b] - f * E[0, b]
-        for a in range(6):
-            for b in range(3):
-                hessian[a, b] += q[j] * A[a, b]
-        for a in range(3, 6):  # m x (rows of A)
-            hessian[a, 3] += q[j] * (f * A[a, 2] - g * A[a, 1])
-            hessian[a, 4] += q[j] * (g * A[a, 0] - e * A[a, 2])
-            hessian[a, 5] += q[j] * (e * A[a, 1] - f * A[a, 0])
-        hessian[3, 3] -= q[j] * (v * f + w * g)
-        hessian[4, 4] -= q[j] * (u * e + w * g)
-        hessian[5, 5] -= q[j] * (u * e + v * f)
-        mixed = (q[j] * (u * f + v * e) / 2, q[j] * (u * g + w * e) / 2, q[j] * (v * g + w * f) / 2)
-        hessian[3, 4] += mixed[0]
-        hessian[4, 3] += mixed[0]
-        hessian[3, 5] += mixed[1]
-        hessian[5, 3] += mixed[1]
-        hessian[4, 5] += mixed[2]
-        hessian[5, 4] += mixed[2]
-        gradient[0] += q[j] * u
-        gradient[1] += q[j] * v
-        gradient[2] += q[j] * w
-        gradient[3] += q[j] * (f * w - g * v)
-        gradient[4] += q[j] * (g * u - e * w)
-        gradient[5] += q[j] * (e * v - f * u)
-    for a in range(3):
-        for b in range(3, 6):
-            hessian[a, b] = hessian[b, a]
-    return total, gradient, hessian
-
-
-@njit(nogil=True, cache=True)
-def _slopes(flat, x, p, m, q, t):  # type: ignore[no-untyped-def]
+def _slopes(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
+    """f, gradient and Hessian at a motion; ``m`` becomes R y."""
+    for j in range(len(y)):
+        for a in range(3):
+            m[j, a] = R[a, 0] * y[j, 0] + R[a, 1] * y[j, 1] + R[a, 2] * y[j, 2]
     return plane_slopes(x, p, m, q, t) if flat else overlap_slopes(x, p, m, q, t)
 
 
 @njit(nogil=True, cache=True)
-def _turned(R, w):  # type: ignore[no-untyped-def]
+def _turned(R, w, flat):  # type: ignore[no-untyped-def]
     """exp([w]) R (Rodrigues), with rows made orthonormal again."""
+    if flat:  # about the third axis
+        c, s = (
+            np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0],
+            np.sin(w[2]) * R[0, 0] + np.cos(w[2]) * R[1, 0],
+        )
+        length = np.hypot(c, s)
+        return np.array([[c / length, -s / length, 0.0], [s / length, c / length, 0.0], [0.0, 0.0, 1.0]])
     angle = np.sqrt((w**2).sum())
     K = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
     if angle < 1e-9:
@@ -196,6 +97,39 @@ def _turned(R, w):  # type: ignore[no-untyped-def]
         turn = np.eye(3) + np.sin(angle) / angle * K + (1 - np.cos(angle)) / angle**2 * (K @ K)
     S = turn @ R
     return 1.5 * S - 0.5 * (S @ S.T @ S)
+
+
+@njit(nogil=True, cache=True)
+def _solved(H, g):  # type: ignore[no-untyped-def]
+    """H^(-1) g by Cholesky's method, and whether H certainly has no eigenvalue below the least curvature allowed.
+
+    Eigenvalues that sum to T and whose product is D are at least D ((n - 1) / T)^(n - 1) if positive.
+    """
+    n, L, v = len(H), np.zeros_like(H), g.copy()
+    product, total = 1.0, np.trace(H)
+    if not total > 0:
+        return v, False
+    for i in range(n):
+        for j in range(i + 1):
+            rest = H[i, j]
+            for k in range(j):
+                rest -= L[i, k] * L[j, k]
+            if i == j:
+                if rest <= 0:
+                    return v, False
+                product *= rest / total
+                L[i, i] = np.sqrt(rest)
+            else:
+                L[i, j] = rest / L[j, j]
+    for i in range(n):
+        for k in range(i):
+            v[i] -= L[i, k] * v[k]
+        v[i] /= L[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            v[i] -= L[k, i] * v[k]
+        v[i] /= L[i, i]
+    return v, product * (n - 1) ** (n - 1) >= LEAST_CURVATURE
 
 
 @njit(nogil=True, cache=True)
@@ -210,9 +144,11 @@ def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
         g[a] = gradient[free[a]] * scale[a]
         for b in range(n):
             H[a, b] = -hessian[free[a], free[b]] * scale[a] * scale[b]
-    curvatures, axes = np.linalg.eigh(H)
-    least = LEAST_CURVATURE * np.abs(curvatures).max() + 1e-300
-    v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), least))
+    v, plain = _solved(H, g)
+    if not plain:
+        curvatures, axes = np.linalg.eigh(H)
+        least = LEAST_CURVATURE * np.abs(curvatures).max() + 1e-300
+        v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), least))
     length = np.sqrt((v**2).sum())
     if length > 1:
         v /= length
@@ -225,16 +161,16 @@ def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def climb_all(x, p, y, q, rotations, shifts, free, flat, steps, shortest):  # type: ignore[no-untyped-def]
     """Move every (rotation, shift) to a local maximum, in place; the values of f."""
-    size = np.sqrt((y**2).sum() / len(y)) + 1e-12
+    size, m = np.sqrt((y**2).sum() / len(y)) + 1e-12, np.empty_like(y)
     values = np.zeros(len(rotations))
     for r in range(len(rotations)):
         R, t = rotations[r].copy(), shifts[r].copy()
-        value, gradient, hessian = _slopes(flat, x, p, y @ R.T, q, t)
+        value, gradient, hessian = _slopes(flat, x, p, R, y, q, t, m)
         step, length = _step(gradient, hessian, free, size)
         halved = 0
         for _ in range(steps):
-            S, s = _turned(R, step[3:]), t + step[:3]
-            found, gradient, hessian = _slopes(flat, x, p, y @ S.T, q, s)
+            S, s = _turned(R, step[3:], flat), t + step[:3]
+            found, gradient, hessian = _slopes(flat, x, p, S, y, q, s, m)
             if found > value:
                 R, t, value, halved = S, s, found, 0
                 if length < shortest:

@@ -16,62 +16,66 @@ def cell_means(x: F64, size: int) -> tuple[F64, F64]:
     """(means, shares) of at most ``size`` regions of points (n, d), which have as many points each, but for one."""
     if len(x) <= size:
         return x, np.full(len(x), 1 / len(x))
-    means, counts = _halved(np.ascontiguousarray(x, np.float64), int(np.log2(size)))
+    orders = np.argsort(np.ascontiguousarray(x.T), axis=1, kind="stable")
+    means, counts = _halved(np.ascontiguousarray(x, np.float64), orders, int(np.log2(size)))
     return means, counts / len(x)
 
 
-def merged(means: F64, shares: F64) -> tuple[F64, F64]:
+@njit(nogil=True, cache=True)
+def merged(means, shares):  # type: ignore[no-untyped-def]
     """The same of regions twice as large, of an even number of them."""
-    pairs = shares.reshape(-1, 2)
-    total = pairs.sum(axis=1)
-    return (means.reshape(-1, 2, means.shape[1]) * (pairs / total[:, None])[..., None]).sum(axis=1), total
+    n, d = len(means) // 2, means.shape[1]
+    larger, total = np.empty((n, d)), np.empty(n)
+    for c in range(n):
+        total[c] = shares[2 * c] + shares[2 * c + 1]
+        left, right = shares[2 * c] / total[c], shares[2 * c + 1] / total[c]
+        for a in range(d):
+            larger[c, a] = left * means[2 * c, a] + right * means[2 * c + 1, a]
+    return larger, total
 
 
 @njit(nogil=True, cache=True)
-def _halved(x, levels):  # type: ignore[no-untyped-def]
+def _halved(x, orders, levels):  # type: ignore[no-untyped-def]
+    """Means (2^levels, d) and numbers of points, from the points' ``orders`` (d, n) along each axis, which change.
+
+    Each list holds the points of a region together, and in order: its ends are the region's sides.
+    """
     n, d = x.shape
-    order, ends = np.arange(n), np.array([0, n])
-    moved = np.empty(n, np.int64)
+    right, aside = np.empty(n, np.int64), np.empty(n, np.int64)
+    ends = np.array([0, n])
     for _ in range(levels):
-        middles = (ends[:-1] + ends[1:]) // 2
-        for c in range(len(middles)):
-            _split(x, order, ends[c], middles[c], ends[c + 1], moved)
-        finer = np.empty(2 * len(middles) + 1, np.int64)
-        finer[::2], finer[1::2] = ends, middles
+        finer = np.empty(2 * len(ends) - 1, np.int64)
+        finer[::2] = ends
+        for c in range(len(ends) - 1):
+            finer[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
+            _split(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
         ends = finer
-    means, counts = np.zeros((len(ends) - 1, d)), np.diff(ends)
+    means, counts = np.empty((len(ends) - 1, d)), np.diff(ends)
     for c in range(len(means)):
-        for i in order[ends[c] : ends[c + 1]]:
-            for a in range(d):
-                means[c, a] += x[i, a] / counts[c]
+        for a in range(d):
+            total = 0.0
+            for i in range(ends[c], ends[c + 1]):
+                total += x[orders[0, i], a]
+            means[c, a] = total / counts[c]
     return means, counts
 
 
 @njit(nogil=True, cache=True)
-def _split(x, order, start, middle, stop, moved):  # type: ignore[no-untyped-def]
-    """Order positions ``start`` to ``stop`` such that those before ``middle`` lie on one side."""
+def _split(x, orders, start, middle, stop, right, aside):  # type: ignore[no-untyped-def]
+    """Order positions ``start`` to ``stop`` such that those before ``middle`` lie on one side of the widest side."""
     widest, side = 0, -1.0
-    for a in range(x.shape[1]):
-        low, high = x[order[start], a], x[order[start], a]
-        for i in order[start:stop]:
-            low, high = min(low, x[i, a]), max(high, x[i, a])
-        if high - low > side:
-            widest, side = a, high - low
-    values = np.empty(stop - start)
+    for a in range(len(orders)):
+        wide = x[orders[a, stop - 1], a] - x[orders[a, start], a]
+        if wide > side:
+            widest, side = a, wide
     for i in range(start, stop):
-        values[i - start] = x[order[i], widest]
-    wall = np.partition(values, middle - start)[middle - start]
-    equal, left = middle - start, 0
-    for value in values:
-        equal -= value < wall
-    right = middle - start
-    for i in range(start, stop):
-        value = values[i - start]
-        if value < wall or (value == wall and equal > 0):
-            equal -= value == wall
-            moved[left] = order[i]
-            left += 1
-        else:
-            moved[right] = order[i]
-            right += 1
-    order[start:stop] = moved[: stop - start]
+        right[orders[widest, i]] = i >= middle
+    for a in range(len(orders)):
+        if a == widest:
+            continue
+        here, there = start, 0
+        for i in range(start, stop):
+            point = orders[a, i]
+            orders[a, here] = aside[there] = point
+            here, there = here + 1 - right[point], there + right[point]
+        orders[a, middle:stop] = aside[:there]

@@ -69,7 +69,7 @@ def series_order(eps: float, delta: float) -> int:
     """
 
     def holds(tau: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(tau * (np.log(tau / delta**2) - 1) >= -np.log(eps))
+        return np.asarray(tau * (np.log(tau) - 2 * np.log(delta) - 1) >= -np.log(eps))
 
     high = 1.0
     while not holds(np.array([high]))[0] or high < np.e * delta**2:

@@ -107,13 +107,6 @@ def test_more_is_asked_for_more():
         ({"rule": "fourier", "n_dims": 3, "diameter": 1.0, "sigma": 1e-3}, "more than 131072"),
         ({"rule": "taylor", "n_dims": 2, "diameter": 1.0, "sigma": 1e-3}, "order above"),
         ({"eps": 1.5, "rule": "rff", "n_points": 3}, "below 1"),
-        ({"eps": 1e-200, "rule": "d2ke", "n_points": 3}, "at least 1e-100; found 1e-200"),
-        (
-            {"rule": "rff", "n_dims": 2, "diameter": 1e200, "sigma": 1e-200},
-            "is inf in units of the kernel.*sigma",
-        ),
-        ({"rule": "ifgt", "n_dims": 2, "diameter": 1e200, "sigma": 1}, "check the units"),
-        ({"rule": "d2ke", "n_dims": 2, "diameter": 1e60, "gamma": 1e60}, "units of diameter and gamma"),
         ({"delta": -1, "rule": "rff", "n_points": 3}, "delta must be a positive number"),
     ],
 )
