@@ -56,6 +56,8 @@ def _stored_dtype(given: np.dtype[Any], d: int) -> np.dtype[Any]:
 
 
 def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
+    if np.ma.is_masked(values):
+        raise SampleSetError(f"{what} are masked in part: fill the masked values, or drop their points")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -75,7 +77,19 @@ def as_points(points: ArrayLike) -> Points:
             "use points[:, None] for one dimension"
         )
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
-        return np.ascontiguousarray(array, dtype=_stored_dtype(array.dtype, array.shape[1]))
+        rows = np.ascontiguousarray(array, dtype=_stored_dtype(array.dtype, array.shape[1]))
+    _require_kept(rows, [array])
+    return rows
+
+
+def _require_kept(rows: Points, given: Sequence[NDArray[Any]]) -> None:
+    """Refuse points that are too small for float32, and would all be zero."""
+    if not rows.any() and any(part.any() for part in given):
+        largest = max(float(np.abs(part).max(initial=0)) for part in given)
+        raise SampleSetError(
+            f"the points (of set 0 and all others) are at most {largest:.3g} in size, which float32 takes for 0: give "
+            "them in smaller units"
+        )
 
 
 def as_offsets(offsets: ArrayLike, n_points: int) -> I64:
@@ -160,6 +174,17 @@ def require_codes(points: Points, edges: I64, alphabet: str) -> None:
         )
 
 
+def require_same_columns(arrays: Sequence[Any]) -> None:
+    """Refuse tables (data frames) whose columns are not those of the first one, in its order."""
+    first = next((list(a.columns) for a in arrays if hasattr(a, "columns")), None)
+    for i, a in enumerate(arrays):
+        if hasattr(a, "columns") and list(a.columns) != first:
+            raise SampleSetError(
+                f"set {i} has the columns {list(a.columns)}, but sets before it have {first}: give all in "
+                "the same order"
+            )
+
+
 def as_set(i: int, values: ArrayLike) -> NDArray[Any]:
     array = _as_array(values, f"set {i}")
     if array.ndim != 2:
@@ -188,7 +213,9 @@ def joined(parts: Sequence[NDArray[Any]]) -> Points:
     dtypes = {part.dtype for part in parts}
     given = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)
     with np.errstate(over="ignore"):
-        return np.concatenate(parts, dtype=_stored_dtype(given, parts[0].shape[1]), casting="unsafe")
+        rows = np.concatenate(parts, dtype=_stored_dtype(given, parts[0].shape[1]), casting="unsafe")
+    _require_kept(rows, parts)
+    return rows
 
 
 def joined_weights(weights: Sequence[ArrayLike], parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

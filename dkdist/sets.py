@@ -37,6 +37,7 @@ from dkdist._validation import (
     negative_weight,
     require_codes,
     require_finite,
+    require_same_columns,
     weightless,
 )
 
@@ -108,13 +109,16 @@ class SampleSets:
         """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k)
         weights.
 
-        Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions.
+        Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions, or are
+        data frames with other columns.
 
         Examples
         --------
         >>> SampleSets.from_arrays([np.zeros((3, 2)), np.ones((1, 2))]).sizes.tolist()
         [3, 1]
         """
+        arrays = list(arrays)
+        require_same_columns(arrays)
         parts = [as_set(i, a) for i, a in enumerate(arrays)]
         if not parts:
             raise SampleSetError(

@@ -34,6 +34,9 @@ def with_set(i: int, bad: Any) -> list[Any]:
         (with_set(3, np.array([[1e39, 0.0]])), r"set 3 is inf.*float32"),
         (with_set(3, np.zeros((4, 5))), r"set 3 has 5 dimensions.*set 0 has 2"),
         ([], r"at least one set"),
+        ([1e-200 * x for x in sets()], r"at most .*e-201 in size, which float32 takes for 0.*smaller units"),
+        (1e-60 * np.ones((3, 4, 2)), r"at most 1e-60 in size"),
+        (with_set(3, np.ma.masked_greater(np.ones((4, 2)), 0)), r"set 3 are masked in part: fill"),
         (np.zeros((4, 2)), r"found an array of shape \(4, 2\).*Give \[X\] for one set"),
         ("sets", r"found str"),
     ],
@@ -198,6 +201,55 @@ def test_a_run_that_cannot_fit_is_refused() -> None:
         pytest.raises(MemoryError, match=r"does not fit.*To fix"),
     ):
         dk.IncrementalRidge().fit(X, np.zeros(4000))
+
+
+@pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding(), dk.L2Embedding(), dk.HistogramEmbedding()])
+def test_widths_that_float32_cannot_scale(embedding: Any) -> None:
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=(20, 2)) * [1, 0] for _ in range(5)]  # a flat column is no error
+    expected = embedding.fit_transform(given)
+    for unit in (2.0**-100, 2.0**100):
+        np.testing.assert_allclose(embedding.fit_transform([unit * x for x in given]), expected, atol=1e-6)
+    for unit in (1e-42, 5e37):
+        with pytest.raises(
+            dk.SampleSetError, match=r"wide in column 0: float32 scales widths of 0 or 1e-37 to 1e"
+        ):
+            embedding.fit([unit * x for x in given])
+    with pytest.raises(dk.SampleSetError, match=r"are 6e\+38 wide"):
+        embedding.__class__(domain=(-3e38, 3e38)).fit(given)
+
+
+@pytest.mark.parametrize("embedding", [dk.DivergenceEmbedding(), dk.MomentEmbedding(), dk.MeanEmbedding(64)])
+def test_columns_that_float32_hardly_tells_apart_are_told_of(embedding: Any) -> None:
+    rng = np.random.default_rng(0)
+    times = [1.7e9 + 1000 * rng.random((50, 1)) for _ in range(5)]  # steps of 128
+    with pytest.warns(UserWarning, match=r"column 0 .* has [89] values: subtract its middle"):
+        embedding.fit(times)
+    embedding.fit([x - 1.7e9 for x in times])
+    embedding.fit(
+        [np.append(x, np.full((50, 1), 7e8), axis=1) - [1.7e9, 0] for x in times]
+    )  # constant: no loss
+
+
+@pytest.mark.parametrize("sigma", [1e-40, 1e40])
+def test_bandwidths_beyond_float32(sigma: float) -> None:
+    x = np.random.default_rng(0).normal(size=(9, 2))
+    for model, given in ((dk.RandomFourierFeatures(8, sigma), x), (dk.MeanEmbedding(8, sigma), [x])):
+        with pytest.raises(ValueError, match=r"sigma must lie between 1e-30 and 1e\+30.*found 1e.40"):
+            model.fit(given)
+    for embedding in (dk.DivergenceEmbedding(bandwidth=sigma), dk.L2Embedding(bandwidth=[[0.1], [sigma]])):
+        with pytest.raises(ValueError, match=r"bandwidth must be .* 1e-30 to 1e\+30"):
+            embedding.fit([x])
+    with pytest.raises(ValueError, match=r"sigma='median' must lie between"):
+        dk.RandomFourierFeatures(8).fit(1e-35 * x)
+
+
+def test_random_features_tell_of_rows_that_float32_does_not_resolve() -> None:
+    x = np.random.default_rng(0).normal(size=(9, 2))
+    dk.RandomFourierFeatures(8, 1e-4).fit(x)
+    dk.RandomFourierFeatures(8, 1.0).fit(x * np.nan)
+    with pytest.warns(UserWarning, match=r"sigma=1e-06 is so small for rows up to .* from the origin"):
+        dk.RandomFourierFeatures(8, 1e-6).fit(x + 100)
 
 
 FAR = np.array([[0.0, 0.0], [1e200, 0.0], [0.0, 1e200]])

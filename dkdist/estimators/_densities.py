@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._inputs import Sets, sample_spreads
-from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
+from dkdist.estimators._params import LEAST, MOST, draw_seed, one_of, positive, settled, whole
 from dkdist.numerics.bandwidth import scott_bandwidth
 from dkdist.numerics.divergences import Divergence
 from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
@@ -48,11 +48,12 @@ def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | None:
     except (TypeError, ValueError):  # of unequal lengths, or no numbers
         h = np.array(np.nan)
     scales = h if h.ndim == 2 else h.reshape(1, -1)
-    known = np.isfinite(h).all() and ((h >= 0).all() if zero else (h > 0).all())
+    known = (((h >= LEAST) & (h <= MOST)) | ((h == 0) & zero)).all()
     if h.ndim > 2 or len(scales) == 0 or scales.shape[1] not in (1, d) or not known:
         raise ValueError(
             f"bandwidth must be a {'number >= 0' if zero else 'positive number'} or {d} of them (standard deviations "
-            "on the scaled domain), a nested sequence of these for several scales ([[0.05], [0.1]]), or 'auto'; "
+            f"on the scaled domain, {LEAST:g} to {MOST:g}), a nested sequence of these for several scales ([[0.05], "
+            "[0.1]]), or 'auto'; "
             f"found {bandwidth!r}"
         )
     return np.broadcast_to(scales, (len(scales), d))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.estimators._inputs import Sets
+from dkdist.estimators._inputs import Sets, Survey
 from dkdist.estimators._params import whole
-from dkdist.parameters.distance import NAMED, Distance
+from dkdist.parameters.distance import FARTHEST, NAMED, NEAREST, SQUARING, Distance
 from dkdist.parameters.omegas import FROM_DATA, OF_POINTS, OF_STRINGS, SAMPLERS, WITHOUT_LENGTHS
 from dkdist.parameters.pair_function import Pairwise
 from dkdist.sets import SampleSetError, SampleSets
@@ -60,6 +60,20 @@ def require_kind(distance: Distance, sets: Sets) -> None:
         raise SampleSetError(
             f"{name} has no use for weights, but the sets (set 0 and all others) have some: leave them out, or take a "
             "distance of measures, such as 'energy'"
+        )
+
+
+def require_units(distance: Distance, found: Survey) -> None:
+    """Refuse collections in units in which squared distances are no float32."""
+    if not isinstance(distance, SQUARING):
+        return
+    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+    width, size = float((high - low).max()), float(np.maximum(-low, high).max())
+    if size > FARTHEST or 0 < width < NEAREST:
+        raise SampleSetError(
+            f"the sets (set 0 and all others) are {width:.3g} wide, with coordinates up to {size:.3g}: "
+            f"{type(distance).__name__} squares distances in float32, for widths of at least {NEAREST:g} and "
+            f"coordinates up to {FARTHEST:g}. Give the points in other units"
         )
 
 

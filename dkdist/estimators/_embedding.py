@@ -5,6 +5,7 @@ Sets in, rows out: lazily for a store, at once for a collection in memory; bad s
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from dkdist.store import SetStore
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
+FEW_STEPS = 64  # of float32 between the bounds of a column
 FATE = "cannot be embedded and have rows of NaN"
 
 
@@ -49,6 +51,8 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad."""
         found = survey(sets, given, skip=skips(self))
         tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
+        if sets.points_dtype == np.float32:
+            _warn_if_coarse(found)
         self.n_features_in_ = sets.n_dims
         self.skipped_ = found.bad
         return found
@@ -56,6 +60,20 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     @property
     def _n_features_out(self) -> int:
         return self.spec_.n_features
+
+
+def _warn_if_coarse(found: Survey) -> None:
+    """Tell of columns whose values float32, in which sets are kept, hardly tells apart."""
+    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+    steps = (high - low) / np.spacing(np.maximum(np.abs(found.low), np.abs(found.high)))
+    coarse = (steps > 0) & (steps < FEW_STEPS)
+    if coarse.any():
+        j = int(np.argmax(coarse))
+        warnings.warn(
+            f"column {j} of the points lies between {low[j]:.10g} and {high[j]:.10g}, where float32, in which sets are "
+            f"kept, has {steps[j] + 1:.0f} values: subtract its middle before sets are made of the points",
+            stacklevel=4,
+        )
 
 
 def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -> Any:

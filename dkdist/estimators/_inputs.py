@@ -20,7 +20,7 @@ from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import source_blocks
 from dkdist.execution.mapping import collect
 from dkdist.numerics.bandwidth import moments, spreads
-from dkdist.parameters.domain import Domain
+from dkdist.parameters.domain import LEAST_WIDTH, MOST_WIDTH, Domain
 from dkdist.sets import (
     SampleSetError,
     SampleSets,
@@ -95,12 +95,26 @@ def given_domain(given: Any, d: int) -> Domain | None:
         ) from error
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
+    _require_widths(low, high)
     return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
 
 
 def data_domain(found: Survey) -> Domain:
     """The bounds of the data as a domain: points outside count at its wall."""
+    _require_widths(found.low.astype(np.float64), found.high.astype(np.float64))
     return Domain(tuple(map(float, found.low)), tuple(map(float, found.high)), fixed=False)
+
+
+def _require_widths(low: F64, high: F64) -> None:
+    """Refuse a box that float32 cannot scale to the unit cube; flat dimensions may be."""
+    width = high - low
+    bad = (width > MOST_WIDTH) | ((width > 0) & (width < LEAST_WIDTH))
+    if bad.any():
+        j = int(np.argmax(bad))
+        raise SampleSetError(
+            f"the domain, or the points (of set 0 and all others), are {width[j]:.3g} wide in column {j}: float32 "
+            f"scales widths of 0 or {LEAST_WIDTH:g} to {MOST_WIDTH:g}. Give the points in other units"
+        )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ F64 = NDArray[np.float64]
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 FARTHEST = 1e100  # of the width of the points over the bandwidth
-LARGEST = 1e150  # of the total weight: squares of it are numbers
+LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
 OR_SHAPE = ", a Curve or a Surface"
 
 
@@ -48,11 +48,12 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
     x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
-    total = float(np.abs(z).sum())
-    if not total <= LARGEST:
+    with np.errstate(over="ignore"):  # what overflows is refused
+        total = float(np.abs(z).sum())
+    if not LEAST <= total <= LARGEST:
+        wrong = f"more than {LARGEST:g}" if total > 1 else f"less than {LEAST:g}"
         raise ValueError(
-            f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, more than {LARGEST:g}: give "
-            "smaller ones"
+            f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
         )
     middle, widths = box(x)
     return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
@@ -67,6 +68,8 @@ def box(x: F64) -> tuple[F64, F64]:
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
     """A set of points as (n, d) float64; ``others`` says what else could be given."""
+    if np.ma.is_masked(points):
+        raise ValueError(f"{name} is masked in part: fill the masked values, or drop their points")
     try:
         array = np.asarray(points)
     except ValueError as error:
@@ -95,7 +98,12 @@ def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
     if weights is None:
         return np.full((len(points), 1), 1 / len(points))
-    array = np.asarray(weights)
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:
+        raise ValueError(
+            f"the weights of {name} cannot be made an array ({error}): give one number a point"
+        ) from error
     if array.dtype.kind not in "fiub" or array.shape != (len(points),):
         raise ValueError(
             f"the weights of {name} must be {len(points)} real numbers, one a point; found {array.dtype} of shape "
@@ -151,9 +159,12 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
 
 
 def require_near(name: str, value: object, sigma: float, width: float) -> None:
-    """Refuse a bandwidth that is too small for a float, or for the width of the points."""
-    if not sigma >= np.finfo(np.float64).tiny:
-        raise ValueError(f"the bandwidth {name}={value!r} is too small for a float: give a larger one")
+    """Refuse a bandwidth that is too small or too large for a float, or too small for the width of the points."""
+    if not np.finfo(np.float64).tiny <= sigma < np.inf:
+        size = "small" if sigma < 1 else "large"
+        raise ValueError(
+            f"the bandwidth {name}={value!r} is too {size} for a float: give points in other units"
+        )
     if not width / FARTHEST <= sigma:
         raise ValueError(
             f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {sigma:.3g}: check the units"

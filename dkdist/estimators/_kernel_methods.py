@@ -26,6 +26,9 @@ SMALL = 2000  # points up to which all pairs take some 2 ms
 PAIR_NS = 1.0  # of a core, as measured
 FIND_NS = 4e6  # to find the best mesh
 MOST_TERMS = 20_000
+MOST_DELTA = (
+    37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a normal float64
+)
 REPLICATES = 16
 MOST_FREQUENCIES = 2**18
 MOST_ROUNDING = 1e-4  # of the kernel of two points by "rff": over all pairs it averages out
@@ -35,7 +38,10 @@ ROLE = 0x4B444953  # keeps these random numbers apart from others of the same se
 
 @dataclass(frozen=True)
 class Task:
-    """An energy to be found: points (n, d) about the origin, weights (n, C), bandwidth, error allowed, seed."""
+    """An energy to be found: points (n, d) about the origin, weights (n, C), bandwidth, error allowed, seed.
+
+    Points and bandwidth are in the unit of `make_task`, so that squares of both are numbers.
+    """
 
     x: F64
     z: F64
@@ -79,7 +85,7 @@ def _automatic(task: Task) -> Callable[[], float]:
     if task.kernel != "gaussian" or n <= SMALL:
         return exact
     if d > MOST_DIMS:
-        order, error = _order(task)
+        order, error = taylor_order(_delta(task), task.share)
         few = error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
         return partial(_taylor, task) if few else exact
     plan = _plan(task)
@@ -119,19 +125,24 @@ def _fourier(task: Task) -> float:
     return fourier_energy(task.x, task.z, task.sigma, plan)
 
 
-def _order(task: Task) -> tuple[int, float]:
-    delta = float(np.sqrt(((task.x - task.middle) ** 2).sum(axis=1).max())) / task.sigma
-    return taylor_order(delta, task.share)
+def _delta(task: Task) -> float:
+    """How many bandwidths the farthest point is from the middle."""
+    return float(np.sqrt((((task.x - task.middle) / task.sigma) ** 2).sum(axis=1).max()))
 
 
 def _taylor(task: Task) -> float:
-    order, error = _order(task)
-    d = task.x.shape[1]
+    delta, d = _delta(task), task.x.shape[1]
+    order, error = taylor_order(delta, task.share)
     if error > task.share or n_terms(d, order) > MOST_TERMS:
         more = ">= " if error > task.share else ""
         raise ValueError(
             f"method='taylor' would need order {more}{order}, {more}{float(n_terms(d, order)):.3g} terms (at most "
             f"{MOST_TERMS}), for eps={task.eps:.2g}: the bandwidth is too small for it. Use 'auto'"
+        )
+    if delta > MOST_DELTA:
+        raise ValueError(
+            f"method='taylor' is for points up to {MOST_DELTA:g} bandwidths from their middle, beyond which its terms "
+            f"have no floats; found {delta:.4g}: use 'auto', or a larger bandwidth"
         )
     return taylor_energy((task.x - task.middle) / task.sigma, task.z, order)
 
@@ -153,17 +164,17 @@ def _rff(task: Task) -> float:
             "use 'exact', or a larger bandwidth or eps"
         )
     draw = DRAWS["sobol" if d <= SOBOL_DIMS else "orthogonal"]
-    count = 64
+    count, square = 64, mass(task.z) ** 2
     while REPLICATES * count <= MOST_FREQUENCIES:
         rng = np.random.default_rng([task.seed, ROLE, count])
         W = np.concatenate([draw(rng, count, d) for _ in range(REPLICATES)]) / task.sigma
-        means = random_energies(task.x, task.z, W).reshape(REPLICATES, count).mean(axis=1)
+        means = random_energies(task.x, task.z, W).reshape(REPLICATES, count).mean(axis=1) / square
         error = float(means.std(ddof=1)) / np.sqrt(REPLICATES)
-        if error <= task.eps:
-            return float(means.mean())
+        if error <= task.share:
+            return float(means.mean()) * square
         count *= 2
     raise ValueError(
-        f"method='rff' has a standard error of {error:.2g} at {MOST_FREQUENCIES} frequencies, more than "
+        f"method='rff' has a standard error of {error * square:.2g} at {MOST_FREQUENCIES} frequencies, more than "
         f"eps={task.eps:.2g}: give a larger eps, or use 'exact'"
     )
 
@@ -174,5 +185,6 @@ BY_NAME: dict[str, Callable[[Task], float]] = {
 
 
 def make_task(x: F64, z: F64, sigma: float, eps: float, kernel: str, random_state: object) -> Task:
-    """A task with the seed that a random_state stands for."""
-    return Task(x, z, sigma, eps, kernel, draw_seed(random_state))
+    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
+    fraction, exponent = np.frexp(sigma)
+    return Task(np.ldexp(x, -exponent), z, float(fraction), eps, kernel, draw_seed(random_state))

@@ -7,6 +7,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+LEAST, MOST = 1e-30, 1e30  # of a bandwidth in float32: frequencies and phases are numbers
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
@@ -28,6 +31,28 @@ def positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _number(value) < np.inf:
         raise ValueError(f"{name} must be a positive number; found {value!r}")
     return float(value)
+
+
+def within_float32(name: str, value: Any) -> float:
+    """``value`` as a float above zero that float32 can divide points by."""
+    number = positive(name, value)
+    if not LEAST <= number <= MOST:
+        raise ValueError(
+            f"{name} must lie between {LEAST:g} and {MOST:g}, as features are float32; found {number:.3g}: give the "
+            "points in other units"
+        )
+    return number
+
+
+def real_matrix(name: str, values: Any) -> NDArray[np.float64]:
+    """``values`` as a float64 array of any shape; ValueError for what is ragged, complex or no number."""
+    try:
+        given = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, found dtype {given.dtype}: convert it first")
+    return given.astype(np.float64, copy=False)
 
 
 def _number(value: Real) -> float:

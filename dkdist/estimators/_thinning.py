@@ -29,6 +29,10 @@ MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three d
 LEFT_OUT = 0.01  # weight of the frequencies that are left out, times the size
 WORST = 1e-2  # error of the kernel by so many modes; else random features
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
+LEAST, MOST = (
+    1e-30,
+    1e30,
+)  # widths, bandwidths and total weights: their squares fit float64, their quotients float32
 ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
 
 
@@ -36,6 +40,17 @@ def require_line(method: str, d: int) -> None:
     """Refuse the method that needs an order of the points, where there is none."""
     if method == "every" and d != 1:
         raise ValueError(f"method='every' is for points of one dimension; found {d}")
+
+
+def require_floats(**values: float) -> None:
+    """Refuse units in which features, which are float32, cannot be computed; 0 may be, where all points are equal."""
+    for name, value in values.items():
+        if value != 0 and not LEAST <= value <= MOST:
+            units = "the weights" if "weight" in name else "points and sigma"
+            raise ValueError(
+                f"the {name} is {value:.3g}, beyond {LEAST:g} to {MOST:g} that coresets are found for: change the "
+                f"units of {units}"
+            )
 
 
 def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, seed: int) -> tuple[I64, F64]:

@@ -12,13 +12,15 @@ from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
 from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
 from dkdist.estimators._streamed_coreset import streamed_coreset, survey_points
-from dkdist.estimators._thinning import METHODS, achieved, choose, require_line
+from dkdist.estimators._thinning import LEAST, METHODS, achieved, choose, require_floats, require_line
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.sets import SampleSetError
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+WIDTH, TOTAL = "width of the points", "total weight"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
     eps, delta = positive("eps", eps), positive("delta", delta)
     if delta >= 1:
         raise ValueError(f"delta must be a probability below 1; found {delta}")
+    if eps < LEAST:
+        raise ValueError(
+            f"eps must be at least {LEAST:g}; found {eps:g}, for which no sample is large enough"
+        )
     return int(np.ceil(((1 + np.sqrt(2 * np.log(1 / delta))) / eps) ** 2))
 
 
@@ -131,6 +137,7 @@ def coreset(
         raise ValueError(f"size must be at most the number of points, {len(x)}; found {size}")
     require_line(method, x.shape[1])
     width = _width(sigma, x, p)
+    require_floats(**{WIDTH: float(np.ptp(x, axis=0).max()), "bandwidth sigma": width, TOTAL: float(p.sum())})
     seed = draw_seed(random_state)
     indices, chosen = choose(x.astype(np.float32), p, size, width, method, optimal_weights, seed)
     return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
@@ -147,16 +154,19 @@ def _streamed(
     if width is None:
         one_of("sigma", sigma, ("median",))
     found = survey_points(points)
+    total = float(found.weights.sum()) if points.weighted else 1.0
+    require_floats(**{WIDTH: float(found.box.widths.max()), TOTAL: total})
     if width is None:
         width = median_width((found.sample - found.box.low).astype(np.float32))
+    require_floats(**{"bandwidth sigma": width})
     return Coreset(*streamed_coreset(points, found, size, width, method, optimal, draw_seed(random_state)))
 
 
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
     points = points_of("P", P)
     centred = points - points.mean(axis=0)  # the kernel knows differences alone
-    given = None if weights is None else np.asarray(weights)
-    p = weights_of("P", given.reshape(-1) if given is not None and given.ndim == 2 else given, points)[:, 0]
+    one_column = getattr(weights, "shape", None) == (len(points), 1)
+    p = weights_of("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]
     if p.min() < 0:
         i = int(np.argmax(p < 0))
         raise SampleSetError(f"weight {i} is {p[i]}: weights must be >= 0. Clip them, or drop the points")

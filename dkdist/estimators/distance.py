@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind
+from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind, require_units
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
-from dkdist.estimators._params import draw_seed, one_of, settled, whole
+from dkdist.estimators._params import MOST, draw_seed, one_of, settled, whole
 from dkdist.estimators._skipping import Attempt, attempt
 from dkdist.execution.arrays import cut, drawn, fill_in_memory
 from dkdist.execution.blocks import source_blocks
@@ -113,7 +113,8 @@ class DistanceEmbedding(SetEmbedding):
     ------
     SampleSetError
         Naming the set: empty, NaN or infinite points, another number of variables, an unknown symbol, a distance of
-        yours that is negative or not finite.
+        yours that is negative or not finite; for points beyond 1e15, or less than 1e-15 wide in all, where a distance
+        squares them in float32 ("dtw", "energy", the Hausdorff distances, "chamfer").
     ValueError
         For an unknown distance or sampler, random objects longer than the data, more whole objects than there are; if
         a function of yours is negative, not finite or not symmetric on a sample.
@@ -173,6 +174,7 @@ class DistanceEmbedding(SetEmbedding):
         require_kind(distance, sets)
         sampler = as_sampler(self.sampler, distance, sets)
         found = self._look(sets, None)
+        require_units(distance, found)
         sample = _sample(sets, found.bad, R, seed)
         if sampler == "object" and len(sample) < R:
             raise ValueError(
@@ -224,8 +226,10 @@ def _gammas(given: Any) -> tuple[float, ...] | None:
         one_of("gamma", given, ("median",))
         return None
     values = np.atleast_1d(np.asarray(given, np.float64))
-    if values.ndim != 1 or len(values) == 0 or not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError(f"gamma must be 'median', a number >= 0 or a list of them; found {given!r}")
+    if values.ndim != 1 or len(values) == 0 or not ((values >= 0) & (values <= MOST)).all():
+        raise ValueError(
+            f"gamma must be 'median', a number from 0 to {MOST:g} or a list of them; found {given!r}"
+        )
     return tuple(values.tolist())
 
 

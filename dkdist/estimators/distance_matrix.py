@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.estimators._distances import as_distance, require_kind
-from dkdist.estimators._inputs import Sets, check_sets
+from dkdist.estimators._distances import as_distance, require_kind, require_units
+from dkdist.estimators._inputs import Sets, check_sets, survey
 from dkdist.estimators._pair_tiles import Block, Cutter, tile_read_bytes
 from dkdist.estimators._params import draw_seed
 from dkdist.estimators.distance import CHECKED, loaded
@@ -58,7 +58,7 @@ def distance_matrix(
     Raises
     ------
     SampleSetError
-        Naming the set, for objects that cannot be compared.
+        Naming the set, for objects that cannot be compared and weights that are no measure.
     ValueError
         For an unknown distance, or a function of yours that is no distance on a sample.
     MemoryError
@@ -72,7 +72,12 @@ def distance_matrix(
            [2.]])
     """
     rows = check_sets(sets, text=True)
-    columns = None if other is None else check_sets(other, rows.n_dims, text=True)
+    columns = None if other is None else check_sets(other, text=True)
+    if columns is not None and columns.n_dims != rows.n_dims:
+        raise SampleSetError(
+            f"sets have {rows.n_dims} dimension(s) and other (set 0 and all others) has {columns.n_dims}: both must "
+            "have the same"
+        )
     measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
     if measure.n_parts != 1:
         raise ValueError(
@@ -81,6 +86,7 @@ def distance_matrix(
     for side in (rows, columns):
         if side is not None:
             require_kind(measure, side)
+            require_units(measure, survey(side, None, skip=False))
     if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
         raise SampleSetError(
             "sets and other (set 0 and all others) are strings of different kinds: give the same"

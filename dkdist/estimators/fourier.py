@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkdist.estimators._inputs import spread_runs
-from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
+from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.numerics.bandwidth import median_distance
+from dkdist.numerics.kernel_random import float32_error
 from dkdist.parameters.fourier import METHODS, STRUCTURED_FROM, FourierParameters, FourierSpec
 
+VOID_ERROR = 0.1  # of the kernel, from rounding to float32
 RUNS, RUN_ROWS = 8, 64  # rows that the median is taken from: 8 runs of 64 neighbours, evenly spaced
 
 
@@ -46,13 +49,14 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Raises
     ------
     ValueError
-        For an odd n_components, an unknown method, infinite values, or rows that are all equal (or NaN) under
-        sigma="median".
+        For an odd n_components, an unknown method, infinite values, a sigma beyond 1e-30 to 1e30, or rows that are all
+        equal (or NaN) under sigma="median".
 
     Notes
     -----
     Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one; a row
-    with NaN (a set that was skipped) gives a row of NaN, and has no part in the median. The
+    with NaN (a set that was skipped) gives a row of NaN, and has no part in the median. Rows in memory that are some
+    million sigmas from the origin, where float32 has no digits left, are told of in `fit`. The
     error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Cost of a row at
     D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600 ("structured"), and 20 KB written.
 
@@ -91,9 +95,11 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"n_components must be even, half sines and half cosines; found {n_components}: use {n_components + 1}"
             )
         method = one_of("method", self.method, ("auto", *METHODS))
-        given = None if self.sigma == "median" else positive("sigma", self.sigma)
+        given = None if self.sigma == "median" else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
-        sigma = _median(X) if given is None else given
+        sigma = within_float32("sigma='median'", _median(X)) if given is None else given
+        if not is_lazy(X):
+            _warn_if_unresolved(X, sigma)
         if method == "auto":
             method = "structured" if X.shape[1] > STRUCTURED_FROM else "orthogonal"
         self.sigma_ = settled(sigma)
@@ -167,6 +173,17 @@ def _without_infinity(block: Any) -> NDArray[np.float32]:
             "finite and fit float32, or NaN for a row that has none. Repair what makes it"
         )
     return X
+
+
+def _warn_if_unresolved(X: NDArray[np.float32], sigma: float) -> None:
+    error = float32_error(np.nanmax(np.abs(X), axis=0, initial=0).astype(np.float64), sigma)
+    if error > VOID_ERROR:
+        warnings.warn(
+            f"sigma={sigma:.3g} is so small for rows up to {np.nanmax(np.abs(X)):.3g} from the origin that rounding to "
+            f"float32 may change the kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or "
+            "rows from their middle",
+            stacklevel=3,
+        )
 
 
 def _median(X: Any) -> float:

@@ -134,14 +134,20 @@ class InvariantFeatures(SetEmbedding):
 
 
 def _checked_elements(given: Any, d: int) -> list[tuple[int, ...]]:
-    elements = [tuple(int(signed) for signed in element) for element in given]
     expected = list(range(1, d + 1))
+    elements = [_whole_numbers(element) for element in given]
     if not elements or any(sorted(map(abs, element)) != expected for element in elements):
         raise ValueError(
             f"symmetries must be one of {', '.join(map(repr, GROUPS))}, or a list of signed permutations of "
             f"{expected}; found {given!r}"
         )
     return elements
+
+
+def _whole_numbers(given: Any) -> tuple[int, ...]:
+    """A sequence of whole numbers; () if it is none, which is then refused."""
+    values = np.asarray(given)
+    return tuple(values.tolist()) if values.ndim == 1 and values.dtype.kind in "iu" else ()
 
 
 def _fixed(embedding: Any) -> bool:
@@ -159,7 +165,7 @@ def _require_kinds(embedding: Any, features: Any) -> None:
 def _checked_axes(axes: Sequence[int] | None, d: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(d))
-    chosen = tuple(int(axis) for axis in axes)
+    chosen = _whole_numbers(axes)
     if not chosen or len(set(chosen)) < len(chosen) or not all(0 <= axis < d for axis in chosen):
         raise ValueError(f"axes must be one or more different numbers from 0 to {d - 1}; found {axes!r}")
     return chosen

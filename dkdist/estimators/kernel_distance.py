@@ -70,8 +70,9 @@ def kernel_distance(
     ------
     ValueError
         Naming what is wrong: no or two bandwidths, points that are not finite or not (n, d), different dimensions,
-        weights of another length or all zero, a shape beside a point set, an unknown method or kernel, and a method
-        that cannot do what is asked (with the number of modes, terms or frequencies that it would need).
+        weights of another length, all zero or beyond 1e-140 to 1e150 in all, a shape beside a point set, an unknown
+        method or kernel, and a method that cannot do what is asked (with the number of modes, terms or frequencies that
+        it would need).
 
     Notes
     -----
@@ -80,7 +81,7 @@ def kernel_distance(
     ========  ======  ==============================================  ==============================================
     method    d       error of D^2                                    cost
     ========  ======  ==============================================  ==============================================
-    exact     any     rounding: some 1e-15 W^2                        N^2 / 2 pairs, 1e9 of them a second, O(N) memory
+    exact     any     rounding: some 1e-15 W^2 (d > 3: 1e-10 W^2)     N^2 / 2 pairs, 1e9 of them a second, O(N) memory
     fourier   1 to 3  at most eps, certified                          a few ms; N x p^d (p = 4 to 8), and one FFT
     tree      any     at most eps, guaranteed                         N log N if sigma is small, else as exact
     taylor    any     at most eps, certified                          N x (number of terms); for wide kernels

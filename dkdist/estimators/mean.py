@@ -10,7 +10,7 @@ import numpy as np
 
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import Sets, Survey, check_sets, sample_points
-from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
+from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.numerics.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
 from dkdist.numerics.kernel_random import float32_error
@@ -84,7 +84,7 @@ class MeanEmbedding(SetEmbedding):
         Naming the set that cannot be read.
     ValueError
         For an unknown method (with the list of those there are), "fourier" in more than three dimensions, features
-        that cannot be shared, or points that are all equal under sigma="median".
+        that cannot be shared, a sigma beyond 1e-30 to 1e30, or points that are all equal under sigma="median".
 
     Notes
     -----
@@ -171,7 +171,7 @@ class MeanEmbedding(SetEmbedding):
         if isinstance(self.sigma, str):
             one_of("sigma", self.sigma, ("median",))
             return None
-        values = tuple(settled(positive("sigma", value)) for value in np.ravel(np.asarray(self.sigma)))
+        values = tuple(settled(within_float32("sigma", value)) for value in np.ravel(np.asarray(self.sigma)))
         if not values:
             raise ValueError("sigma is an empty sequence: give a positive number, several, or 'median'")
         return values
@@ -200,7 +200,7 @@ def _median(sets: Sets, found: Survey) -> float:
             f"sigma='median' needs points that differ, but the {len(points)} sampled ones are equal: give sigma a "
             "number"
         )
-    return settled(sigma)
+    return settled(within_float32("sigma='median'", sigma))
 
 
 def _box(found: Survey) -> Domain:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.estimators._params import one_of
+from dkdist.estimators._params import one_of, real_matrix
 from dkdist.numerics.psd import METHODS
 
 F64 = NDArray[np.float64]
 
 ASYMMETRY = 1e-8  # of the largest entry: rounding
+LARGEST = 1e150
 
 
 def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
@@ -76,7 +77,7 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
     1.0
     """
     one_of("method", method, tuple(METHODS))
-    given = np.asarray(gram, np.float64)
+    given = real_matrix("gram", gram)
     if given.ndim != 2 or given.shape[0] != given.shape[1] or len(given) == 0:
         raise ValueError(
             f"gram must be a square matrix, found shape {given.shape}: rows of test sets are used as they are"
@@ -84,6 +85,10 @@ def project_psd(gram: ArrayLike, method: str = "clip") -> F64:
     if not np.isfinite(given).all():
         i, j = np.argwhere(~np.isfinite(given))[0]
         raise ValueError(f"gram must be finite, found {given[i, j]} at ({i}, {j}): repair that pair of sets")
+    if np.abs(given).max() > LARGEST:
+        raise ValueError(
+            f"gram has entries up to {np.abs(given).max():.3g}, more than {LARGEST:g}: divide it by a number"
+        )
     gap = np.abs(given - given.T)
     i, j = np.unravel_index(int(np.argmax(gap)), gap.shape)
     if gap[i, j] > ASYMMETRY * np.abs(given).max():

@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._params import whole
+from dkdist.estimators._params import real_matrix, whole
 from dkdist.numerics.pseudo_euclidean import Space, space, spectrum
 
 F64 = NDArray[np.float64]
 
 ROUNDING = 1e-6  # of the largest eigenvalue: what distances in float32 leave uncertain
 ASYMMETRY = 1e-6  # of the largest distance
+LEAST, LARGEST = 1e-140, 1e140
 DIAGONAL = 1e-3  # of the largest distance: roots of rounding errors
 
 
@@ -136,7 +137,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 def _distances(X: ArrayLike) -> F64:
-    D = np.asarray(X, np.float64)
+    D = real_matrix("distances", X)
     if D.ndim != 2 or D.size == 0:
         raise ValueError(f"expected a matrix of distances, found shape {D.shape}: use distance_matrix")
     bad = ~(np.isfinite(D) & (D >= 0))
@@ -144,6 +145,12 @@ def _distances(X: ArrayLike) -> F64:
         i, j = np.argwhere(bad)[0]
         raise ValueError(
             f"distances must be finite and >= 0, found {D[i, j]} at ({i}, {j}): repair that pair of objects"
+        )
+    most = float(D.max())
+    if most and not LEAST <= most <= LARGEST:
+        raise ValueError(
+            f"the largest distance is {most:.3g}, beyond {LEAST:g} to {LARGEST:g} whose squares add up: divide them by "
+            "a number"
         )
     return D
 

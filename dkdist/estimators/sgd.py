@@ -368,6 +368,10 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
                 "in units of y, and the squared error has none"
             )
         self._centre, self._scale = float(y.mean()), float(y.std()) or 1.0
+        if not np.isfinite(self._scale):
+            raise ValueError(
+                "the targets are so large that their squares are no floats: divide them by a number"
+            )
 
     def _objective(self, eta0: float, n_classes: int) -> Objective:
         objective = super()._objective(eta0, n_classes)

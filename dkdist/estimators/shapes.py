@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._params import positive
+from dkdist.numerics.domain import extent
 from dkdist.numerics.shapes import (
     segments,
     split_segments,
@@ -20,6 +21,10 @@ from dkdist.numerics.shapes import (
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+SMALLEST, LARGEST = (
+    1e-70,
+    1e70,
+)  # width of a shape: fourth powers of it, which squares of areas are, are numbers
 LEAST_AREA = 1e-13  # of the square of a triangle's longest edge
 MOST_PIECES, MOST_HALVINGS = 2**24, 100
 
@@ -57,7 +62,8 @@ class Curve(Shape):
     Raises
     ------
     ValueError
-        Naming the vertex or segment: a wrong shape, NaN or infinity, fewer than two corners, a segment of length 0.
+        Naming the vertex or segment: a wrong shape, NaN or infinity, fewer than two corners, a segment of length 0; and
+        for a curve less than 1e-70 or more than 1e70 wide.
 
     Notes
     -----
@@ -232,7 +238,12 @@ def _mesh(mesh: Any) -> tuple[Any, Any]:
 
 
 def _vertices(vertices: ArrayLike, least: int, what: str) -> F64:
-    array = np.asarray(vertices)
+    try:
+        array = np.asarray(vertices)
+    except ValueError as error:
+        raise ValueError(
+            f"{what} cannot be made of these vertices ({error}): give rows of equal length"
+        ) from error
     if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] == 0 or len(array) < least:
         raise ValueError(
             f"{what} needs an array (n, d) of real vertices with n >= {least}; found {array.dtype} of shape "
@@ -242,7 +253,14 @@ def _vertices(vertices: ArrayLike, least: int, what: str) -> F64:
     if not finite.all():
         i = int(np.argmin(finite))
         raise ValueError(f"vertex {i} is {array[i].tolist()}: every coordinate must be finite")
-    return array.astype(np.float64)
+    given = array.astype(np.float64)
+    low, high = extent(given)
+    width = 2 * float((high / 2 - low / 2).max())
+    if width != 0 and not SMALLEST <= width <= LARGEST:
+        raise ValueError(
+            f"{what} is {width:.3g} wide, beyond {SMALLEST:g} to {LARGEST:g}: give its vertices in other units"
+        )
+    return given
 
 
 def _faces(faces: ArrayLike, n_vertices: int) -> I64:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._inputs import check_sets, sample_points, survey
 from dkdist.estimators._params import draw_seed, one_of, positive, whole
-from dkdist.estimators._thinning import METHODS, choose, require_line
+from dkdist.estimators._thinning import METHODS, choose, require_floats, require_line
 from dkdist.estimators.coreset import median_width
 from dkdist.sets import SampleSets, require_nonnegative_weights
 
@@ -80,6 +80,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
             self.sigma_ = median_width(sample_points(sets, survey(sets, None, skip=False).bad))
         else:
             self.sigma_ = positive("sigma", self.sigma)
+        require_floats(**{"bandwidth sigma": self.sigma_})
         self.n_features_in_ = sets.n_dims
         self._seed = draw_seed(self.random_state)
         return self

@@ -152,7 +152,15 @@ class Centred:
 
 
 def centred(s: Statistics, centre: bool) -> Centred:
-    """Normal equations about the means, or about zero where there is no intercept."""
+    """Normal equations about the means, or about zero where there is no intercept.
+
+    ValueError where sums of squares are no floats.
+    """
+    if not all(np.isfinite(part).all() for part in (np.diag(s.zz), s.zy, s.yy)):
+        raise ValueError(
+            "the features or targets are so large that sums of their squares are no floats of the features' dtype: "
+            "divide them by a number"
+        )
     if not centre:
         return Centred(s.n, np.zeros_like(s.shift), np.zeros_like(s.sum_y), s.zz, s.zy)
     mean_z, mean_y = s.sum_z / s.n, s.sum_y / s.n

@@ -48,7 +48,7 @@ def median_distance(X: NDArray[np.floating]) -> float:
     x = X.astype(np.float64)
     unit = 2.0 ** min(1000, max(-1000, int(np.frexp(np.abs(x).max(initial=0.0))[1])))  # changes no digit
     x = x / unit
-    x = x - x.mean(axis=0)
+    x = x - np.median(x, axis=0)  # which outliers do not move
     square = (x**2).sum(axis=1)
     total = square[:, None] + square[None, :]
     d2 = total - 2 * x @ x.T

@@ -32,8 +32,10 @@ def triangles(vertices: F64, faces: I64) -> tuple[F64, F64]:
 def varifold(v: F64) -> F64:
     """Channels (n, d (d + 1) / 2) whose inner products are <v_i, v_j>^2 / |v_i| |v_j|."""
     i, j = np.triu_indices(v.shape[1])
-    length = np.sqrt((v**2).sum(axis=1, keepdims=True))
-    return np.asarray(np.where(i == j, 1, np.sqrt(2)) * v[:, i] * v[:, j] / length)
+    unit = np.abs(v).max(axis=1, keepdims=True)  # squares of the shortest v are no floats
+    u = v / unit
+    length = np.sqrt((u**2).sum(axis=1, keepdims=True))
+    return np.asarray(np.where(i == j, 1, np.sqrt(2)) * u[:, i] * u[:, j] * (unit / length))
 
 
 def split_segments(vertices: F64, longest: float) -> F64:

@@ -87,6 +87,9 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
 }
 """Distances by name, made for points of ``n_dims`` dimensions and a seed."""
 
+SQUARING = (DynamicTimeWarping, Hausdorff, ModifiedHausdorff, DirectedModifiedHausdorff, Chamfer, Energy)
+NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and long sums of them, are float32
+
 
 @dataclass(frozen=True, eq=False)
 class Omegas:
@@ -156,7 +159,8 @@ class DistanceSpec:
         return self.n_distances * len(self.gammas)
 
     def require(self, sets: SampleSets, first: int) -> None:
-        """Refuse strings with symbols that are not in the alphabet, unless these may come."""
+        """Refuse points too far for squares, and symbols that are not in the alphabet, unless these may come."""
+        require_squares(self.distance, sets, first)
         if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
             return
         known = translation(sets.alphabet, self.alphabet)[sets.points[:, 0]] >= 0
@@ -171,6 +175,19 @@ class DistanceSpec:
     def draw(self) -> DistanceParameters:
         """The omegas made ready."""
         return DistanceParameters(self)
+
+
+def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
+    """Refuse points whose squared distances are no float32, where a distance is made of them."""
+    if not isinstance(distance, SQUARING) or np.abs(sets.points).max(initial=0) <= FARTHEST:
+        return
+    far = (np.abs(sets.points) > FARTHEST).any(axis=1)
+    i, r = locate(sets.offsets, int(np.argmax(far)))
+    value = float(np.abs(sets.points[sets.offsets[i] + r]).max())
+    raise SampleSetError(
+        f"point {r} of set {first + i} has a coordinate of {value:.3g}, beyond {FARTHEST:g}: {type(distance).__name__} "
+        "squares distances in float32. Give the points in larger units"
+    )
 
 
 class DistanceParameters:

@@ -13,7 +13,7 @@ from dkdist.sets import SampleSets
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
-LEAST_WIDTH = 1e-37  # a dimension this narrow is flat: 1 / width would overflow float32
+LEAST_WIDTH, MOST_WIDTH = 1e-37, 1e37  # of a dimension: 1 / width is a float32, unless it is flat
 
 
 @dataclass(frozen=True)

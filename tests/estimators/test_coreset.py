@@ -121,6 +121,12 @@ def test_what_is_refused():
         ("are all zero", {"size": 2, "sigma": 1.0, "weights": np.zeros(10)}),
         ("weight 3 is -1", {"size": 2, "sigma": 1.0, "weights": np.where(np.arange(10) == 3, -1, 1)}),
         (r"must be 10 real numbers.*shape \(9,\)", {"size": 2, "sigma": 1.0, "weights": np.ones(9)}),
+        (r"must be 10 real numbers.*shape \(5, 2\)", {"size": 2, "sigma": 1.0, "weights": np.ones((5, 2))}),
+        ("the bandwidth sigma is 1e-40, beyond", {"size": 2, "sigma": 1e-40}),
+        (
+            "the total weight is 1e-199.*units of the weights",
+            {"size": 2, "sigma": 1.0, "weights": [1e-200] * 10},
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             dk.coreset(P, **arguments)
@@ -134,12 +140,19 @@ def test_what_is_refused():
             dk.coreset(bad, 1, sigma=1.0)
     with pytest.raises(ValueError, match="sigma=1e-09 is too small for points"):
         dk.coreset(RNG.normal(size=(30_001, 4)), 2, sigma=1e-9, method="random")
+    for unit in (1e-200, 1e200):
+        with pytest.raises(ValueError, match=r"the width of the points is .*change the units"):
+            dk.coreset(unit * P, 2, sigma=unit)
+    with pytest.raises(ValueError, match="sigma is 1e-40"):
+        dk.CoresetThinning(2, sigma=1e-40).fit([P])
     with pytest.raises(ValueError, match="most points are equal"):
         dk.coreset(np.zeros((5, 2)), 2, sigma="median")
     with pytest.raises(ValueError, match="of one dimension; found 2"):
         dk.CoresetThinning(2, sigma=1.0, method="every").fit([P])
     with pytest.raises(ValueError, match="below 1"):
         dk.coreset_size(0.1, 1.5)
+    with pytest.raises(ValueError, match="found 1e-200"):
+        dk.coreset_size(1e-200)
 
 
 def test_an_outlier_does_not_blur_the_distance():

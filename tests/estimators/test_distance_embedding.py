@@ -234,7 +234,8 @@ def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path)
         ({"lengths": (5, 4)}, "least <= most"),
         ({"lengths": 5}, r"\(least, most\)"),
         ({"lengths": "long"}, "found 'long'"),
-        ({"gamma": -1}, "gamma must be 'median', a number >= 0"),
+        ({"gamma": -1}, "gamma must be 'median', a number from 0"),
+        ({"gamma": [1.0, 1e200]}, "gamma must be 'median', a number from 0"),
         ({"gamma": "mean"}, "gamma must be one of 'median'"),
         ({"n_components": 0}, "n_components must be a whole number >= 1"),
         ({"unknown_symbols": "drop"}, "'raise', 'differ'"),
@@ -293,3 +294,38 @@ def test_an_asymmetric_function_is_taken_at_its_word():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dk.DistanceEmbedding(ahead, n_components=4, random_state=0).fit_transform(SETS)
+
+
+@pytest.mark.parametrize(
+    "distance",
+    ["dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "directed-modified-hausdorff"],
+)
+def test_points_whose_squares_are_no_float32_are_refused(distance):
+    """Not distances of 0, infinity or NaN."""
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(n, 2)).astype("f4") for n in (3, 5, 4)]
+    embedding = dk.DistanceEmbedding(distance, n_components=4, random_state=0)
+    for unit in (1e-30, 1e-20, 1e20, 1e30):
+        with pytest.raises(dk.SampleSetError, match=r"squares distances in float32.*other units"):
+            embedding.fit([unit * x for x in sets])
+    far = [sets[0], 1e20 * sets[1]]
+    with pytest.raises(dk.SampleSetError, match=r"point . of set 1 has a coordinate of .*, beyond 1e"):
+        embedding.fit(sets).transform(far)
+    assert np.isfinite(embedding.transform([0 * x for x in sets])).all()
+    degree = 2 if distance in ("dtw", "chamfer") else 1
+    if distance != "directed-modified-hausdorff":
+        expected = dk.distance_matrix(sets, distance=distance)
+        for unit in (2.0**-40, 2.0**40):
+            found = dk.distance_matrix([unit * x for x in sets], distance=distance)
+            power = 0.5 if distance == "energy" else degree
+            np.testing.assert_allclose(found, unit**power * expected, rtol=1e-6)
+        with pytest.raises(dk.SampleSetError, match="squares distances in float32"):
+            dk.distance_matrix([1e-30 * x for x in sets], distance=distance)
+
+
+def test_a_matrix_refuses_weights_that_are_no_measure_and_other_dimensions():
+    sets = dk.SampleSets.from_arrays([np.ones((2, 1)), np.zeros((2, 1))], [[1, 1], [1, -1]])
+    with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
+        dk.distance_matrix(sets, distance="energy")
+    with pytest.raises(dk.SampleSetError, match=r"sets have 1 dimension.* has 2"):
+        dk.distance_matrix(sets, [np.ones((2, 2))], distance="energy")

@@ -242,8 +242,12 @@ def test_zero_to_itself_symmetric_and_the_triangle_inequality():
         ({"sigma": 1, "weights": (np.ones(3), None)}, "the weights of P must be 60 real numbers"),
         ({"sigma": 1, "weights": (None, np.full(40, np.nan))}, "weight 0 of Q is nan"),
         ({"sigma": 1, "weights": (None, np.full(40, 1e200))}, "sum to .* more than 1e\\+150"),
+        ({"sigma": 1, "weights": (np.full(60, 1e-200), np.full(40, -1e-200))}, "sum to 1e-198, less than 1e-140"),
+        ({"sigma": 1, "weights": (None, np.full(40, 1e308))}, "sum to inf, more than 1e\\+150"),
+        ({"sigma": 1, "weights": (None, [[1], [1, 2]])}, "the weights of Q cannot be made an array"),
         ({"sigma": 1e-310}, "bandwidth sigma=1e-310 is too small"),
         ({"h": 5e-324}, "bandwidth h=5e-324 is too small"),
+        ({"gamma": 1e-320}, "bandwidth gamma=1e-320 is too large"),
         ({"h": "median"}, "only sigma may be 'median'"),
         ({"sigma": 1, "unbiased": True}, "needs squared=True"),
         ({"sigma": 1, "method": "fourier", "eps": 1e-20}, "cannot certify"),
@@ -267,7 +271,9 @@ def test_bad_options_are_refused_by_name(options, message):
         (P, np.zeros((3, 5)), "P has 2 dimensions and Q has 5"),
         (P, [[0, 0], [np.nan, 1]], "point 1 of Q is [nan, 1.0]"),
         (P, [["a", "b"]], "real numbers"),
+        ([[-1e308]], [[1.5e308]], "points are inf wide"),
         ([[0, 0], [1]], Q, "P cannot be made an array"),
+        (np.ma.masked_greater(P, 0.5), Q, "P is masked in part"),
         (P, dk.Curve(Q), "must both be point sets, curves or surfaces; found ndarray and Curve"),
     ],
 )  # fmt: skip
@@ -290,3 +296,29 @@ def test_auto_of_many_points_is_within_eps(d, sigma):
     x, y = rng.random((2500, d)), rng.random((2000, d)) ** 1.2
     found = dk.kernel_distance(x, y, sigma=sigma, squared=True)
     assert abs(found - dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")) <= 1e-4
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "fourier", "rff", "taylor", "tree", "wspd"])
+@pytest.mark.parametrize("unit", [1e-250, 1e-120, 1e-20, 1e20, 1e120, 1e250])
+def test_points_and_bandwidth_in_other_units_and_heavier_weights(method, unit):
+    """Laws: D(uP, uQ; u sigma) = D(P, Q; sigma), and a D for weights times a; where squares overflow or vanish, too."""
+    heavy = min(max(unit, 1e-130), 1e130)
+    options = {"method": method, "random_state": 0}
+    expected = dk.kernel_distance(P, Q, sigma=0.4, eps=1e-3, **options)
+    found = dk.kernel_distance(unit * P, unit * Q, sigma=0.4 * unit, eps=1e-3, **options)
+    assert found == pytest.approx(expected, rel=1e-6)
+    weights = np.full(60, heavy / 60), np.full(40, heavy / 40)
+    found = dk.kernel_distance(P, Q, sigma=0.4, weights=weights, eps=1e-3 * heavy**2, **options)
+    assert found == pytest.approx(heavy * expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.0275, 0.0265, 0.02])
+def test_taylor_terms_are_never_beyond_the_floats(sigma):
+    """On a line orders of thousands are cheap: terms u^t / t!^(1/2) exp(-u^2 / 2) must not overflow, or vanish."""
+    x, y = np.linspace(-1, 1, 50)[:, None], np.linspace(-1, 1, 33)[:, None] ** 3
+    if sigma < 1 / 37:
+        with pytest.raises(ValueError, match="up to 37 bandwidths from their middle"):
+            dk.kernel_distance(x, y, sigma=sigma, method="taylor", eps=1e-6)
+    else:
+        found = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="taylor", eps=1e-6)
+        assert abs(found - brute(x, y, sigma)) <= 1e-6

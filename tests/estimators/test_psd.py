@@ -67,3 +67,14 @@ def test_refused(gram, message):
 def test_unknown_method():
     with pytest.raises(ValueError, match="'clip', 'flip', 'shift'; found 'cut'"):
         dk.project_psd(np.eye(2), method="cut")
+
+
+def test_what_is_no_matrix_of_numbers_is_refused_by_name():
+    for bad, message in (
+        ([[1, 2j], [-2j, 1]], "real numbers, found dtype complex"),
+        ([["a", "b"], ["c", "d"]], "real numbers"),
+        ([[1, 2], [3]], "rows of equal length"),
+        (np.full((2, 2), 1e308), "entries up to 1e.308"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dk.project_psd(bad)

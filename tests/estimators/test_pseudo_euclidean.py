@@ -138,3 +138,12 @@ def test_distances_to_other_objects_are_refused():
     model = dk.PseudoEuclideanEmbedding().fit(cdist(X, X))
     with pytest.raises(ValueError, match=r"X has 29 features, but .* expecting 30"):
         model.transform(cdist(X, X[:29]))
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_distances_whose_squares_vanish_or_overflow_are_refused(unit):
+    D = unit * (1 - np.eye(4))
+    with pytest.raises(ValueError, match=r"the largest distance is 1e.200, beyond"):
+        dk.PseudoEuclideanEmbedding().fit(D)
+    with pytest.raises(ValueError, match="real numbers"):
+        dk.PseudoEuclideanEmbedding().fit(D + 1j)

@@ -321,3 +321,10 @@ def test_a_process_killed_for_good_is_taken_up_by_the_next(tmp_path: Path) -> No
     resumed, whole = start(0, "ck"), start(0, "other")
     assert resumed.returncode == whole.returncode == 0, resumed.stderr
     assert resumed.stdout == whole.stdout != ""
+
+
+def test_targets_whose_squares_are_no_floats_are_refused():
+    """Not predicted as NaN."""
+    x = np.random.default_rng(0).standard_normal((40, 3))
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="their squares are no floats"):
+        IncrementalSGDRegressor(random_state=0).fit(x, 1e160 * x[:, 0])

@@ -123,6 +123,35 @@ def test_bad_shapes_are_refused_by_name(make, message):
         make()
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-100, 1e100, 1e200, 1.7e308])
+def test_shapes_whose_areas_have_no_squares_are_refused(unit):
+    """Not of distance 0 or NaN, nor triangles without area."""
+    corners = unit * np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0.0]])
+    for make in (dk.Curve, lambda vertices: dk.Surface(vertices, [[0, 1, 2]])):
+        with pytest.raises(
+            ValueError, match=r"wide, beyond 1e-70 to 1e\+70: give its vertices in other units"
+        ):
+            make(corners)
+
+
+def test_units_of_shapes_do_not_matter():
+    corners = np.array([[-1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    for varifold in (False, True):
+        for power, make in (
+            (1, lambda v, f=varifold: dk.Curve(v, varifold=f)),
+            (2, lambda v, f=varifold: dk.Surface(v, [[0, 2, 1], [0, 1, 3]], varifold=f)),
+        ):
+            expected = dk.kernel_distance(make(corners), make(1.2 * corners), sigma=0.7)
+            for unit in (1e-60, 1e60):
+                found = dk.kernel_distance(make(unit * corners), make(1.2 * unit * corners), sigma=0.7 * unit)
+                assert found == pytest.approx(unit**power * expected, rel=1e-9)
+
+
+def test_the_shortest_segments_of_a_varifold_are_numbers():
+    short = dk.Curve([[0, 0], [1e-170, 0], [1, 0]], varifold=True)
+    np.testing.assert_allclose(short.channels, [[1e-170, 0, 0], [1, 0, 0]])
+
+
 def test_a_mesh_that_cannot_be_oriented_is_a_varifold():
     strip = [*FACES[:3], FACES[3][::-1]]
     assert dk.kernel_distance(

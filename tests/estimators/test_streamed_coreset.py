@@ -170,6 +170,8 @@ def test_what_is_refused(tmp_path):
         ("weight 3 is -1", points, {"weights": np.where(np.arange(20_000) == 3, -1, 1)}),
         ("sum to 0", points, {"weights": np.zeros(20_000)}),
         ("sigma=1e-07 is too small for points", points, {"sigma": 1e-7}),
+        ("the width of the points is", lazily(1e200 * P, 5000), {"sigma": 1e200}),
+        ("the total weight is 2e-36", points, {"weights": np.full(20_000, 1e-40)}),
         ("shape", points[:, 0], {}),
         ("real numbers", points.astype(complex), {}),
         ("'median'", points, {"sigma": "mean"}),

@@ -135,3 +135,13 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_row() -> None:
             w, b = exact(np.delete(X, i, 0), np.delete(y, i, 0), alpha)
             errors.append(y[i] - X[i] @ w - b)
         assert found == pytest.approx((np.array(errors) ** 2).sum(), rel=1e-8)
+
+
+@pytest.mark.parametrize(("large", "of"), [(1e160, "X"), (1e160, "y")])
+def test_sums_of_squares_that_are_no_floats_are_refused(large: float, of: str) -> None:
+    X, y = problem(40)
+    X, y = (large * X, y) if of == "X" else (X, large * y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = sums(X, y)
+    with pytest.raises(ValueError, match="so large that sums of their squares are no floats"):
+        centred(found, True)

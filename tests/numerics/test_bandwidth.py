@@ -77,3 +77,10 @@ def test_rows_that_differ_in_one_last_place_differ():
 def test_units_do_not_matter(scale):
     X = np.random.default_rng(0).standard_normal((20, 3))
     assert median_distance(scale * X) == pytest.approx(scale * median_distance(X), rel=1e-12)
+
+
+def test_an_outlier_does_not_hide_the_distances_of_all_other_rows():
+    x = np.random.default_rng(0).standard_normal((400, 2))
+    expected = median_distance(x)
+    x[7] = 1e10
+    assert median_distance(x) == pytest.approx(expected, rel=0.02)

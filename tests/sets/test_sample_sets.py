@@ -214,3 +214,13 @@ def test_scikit_learn_can_split_and_index():
     assert isinstance(train, SampleSets)
     assert sorted([*train.sizes, *test.sizes]) == [1, 2, 3, 4, 5, 6]
     assert sklearn_utils._safe_indexing(sets, [4, 0]).sizes.tolist() == [5, 1]
+
+
+def test_data_frames_must_have_the_same_columns_in_the_same_order():
+    pd = pytest.importorskip("pandas")
+    frames = [pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]}) for _ in range(3)]
+    assert SampleSets.from_arrays(frames).n_points == 6
+    with pytest.raises(
+        SampleSetError, match=r"set 2 has the columns \['y', 'x'\], but sets before it have \['x', 'y'\]"
+    ):
+        SampleSets.from_arrays([*frames[:2], frames[2][["y", "x"]]])

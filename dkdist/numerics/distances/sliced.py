@@ -25,6 +25,8 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
+LENGTH_ERROR = 1e-5  # of unit vectors, which may have been float32
+
 
 @dataclass(frozen=True)
 class Sorted(Frozen):
@@ -60,6 +62,13 @@ class SlicedWasserstein:
         if self.directions.ndim != 2 or not len(self.directions):
             raise ValueError(
                 f"Directions are an array (L, d) with L > 0, found shape {self.directions.shape}."
+            )
+        lengths = np.sqrt((np.asarray(self.directions, np.float64) ** 2).sum(axis=1))
+        wrong = ~(np.abs(lengths - 1) <= LENGTH_ERROR)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise ValueError(
+                f"Directions are unit vectors, found length {lengths[k]:.6g} of direction {k}: divide by it."
             )
 
     def __eq__(self, other: object) -> bool:

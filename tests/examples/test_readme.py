@@ -1,0 +1,111 @@
+"""The examples of README.md run as they stand, in order, and those of the pages that have one: only sizes differ."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+ROOT = Path(__file__).parents[2]
+
+
+def examples(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def run(code, names, page):
+    exec(compile(code, str(ROOT / page), "exec"), names)
+
+
+@pytest.fixture
+def bags(tmp_path, monkeypatch):
+    """(sets, y), in a folder of their own: of label 0 nearer to the left; the first set has the corners of all."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    sets = [rng.beta(1 + label, 2, (60, 2)) for label in y]
+    sets[0][:2] = [[0, 0], [1, 1]]
+    return sets, y
+
+
+def test_the_five_lines(bags):
+    sets, y = bags
+    dk.write_sets("bags.zarr", sets, targets=y)
+    code, names = examples("README.md")[0].replace("900_000", "200").replace("5000", "500"), {}
+    run(code, names, "README.md")
+    assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
+
+
+def write_files(sets, y):
+    """What the README's sources are read from: three .npz files, and a table of patients."""
+    pandas = pytest.importorskip("pandas")
+    for k in range(3):
+        some = sets[10 * k : 10 * k + 10]
+        np.savez(f"{k}.npz", values=np.concatenate(some), offsets=np.arange(11) * 60)
+    columns = {"patient": np.repeat(np.arange(10), 60), "outcome": np.repeat(y[:10], 60)}
+    points = dict(zip(("cd3", "cd4"), np.concatenate(sets[:10]).T, strict=True))
+    pandas.DataFrame(columns | points).to_parquet("cells.parquet")
+
+
+def test_your_data(bags):
+    """Each statement on its own; those that make the same store replace it."""
+    sets, y = bags
+    write_files(sets, y)
+    names = {
+        "dk": dk,
+        "list_of_arrays": sets,
+        "age": y + 30.5,
+        "y": y,
+        "names": [f"patient {i}" for i in range(300)],
+        "batches": [(sets[:100], y[:100]), (sets[100:], y[100:])],
+        "simulate": lambda seed: [np.random.default_rng(seed).normal(size=(5, 2))],
+        "good": np.arange(0, 300, 2),
+    }
+    code = examples("README.md")[1]
+    written, streamed, *others = re.findall(r"^\S.*\n(?: +.*\n)*", code, re.MULTILINE)
+    run(written, names, "README.md")
+    store = dk.open_sets("bags.zarr")
+    assert store.targets["age"][1] == 31.5
+    assert store.ids[299] == "patient 299"
+    run(streamed.replace("n_dims=2", "n_dims=2, overwrite=True"), names, "README.md")
+    names["sets"] = dk.open_sets("bags.zarr")
+    np.testing.assert_array_equal(names["sets"].targets["y"], y)
+    files, table, simulated, compacted = others
+    names["paths"] = [f"{k}.npz" for k in range(3)]
+    run(files.replace("bags.zarr", "files.zarr"), names, "README.md")
+    assert len(dk.open_sets("files.zarr")) == 30
+    names["paths"] = ["cells.parquet"]
+    run(table, names, "README.md")
+    assert dk.open_sets("cells.zarr").targets["outcome"].tolist() == y[:10].tolist()
+    run(simulated.replace("1000", "10"), names, "README.md")
+    assert len(dk.open_sets("simulated.zarr")) == 10
+    run(compacted, names, "README.md")
+    np.testing.assert_array_equal(dk.open_sets("good.zarr")[3], sets[6].astype("f4"))
+
+
+def test_strings_and_kernel_distances():
+    names = {"dk": dk}
+    exec("from sklearn.pipeline import make_pipeline", names)
+    for code in examples("README.md")[2:]:
+        run(code, names, "README.md")
+    assert names["model"].score(names["strings"][150:], names["y"][150:]) == 1.0  # as the README says
+    x, y = names["P"], names["P"][:20_000] + 0.1
+    assert abs(names["D2"] - dk.kernel_distance(x, y, sigma=0.5, squared=True, eps=1e-9)) <= 1e-4
+    assert names["few"].distance < 0.02
+
+
+def test_what_makes_a_run_resumable(bags):
+    sets, y = bags
+    (code,) = examples("docs/failures.md")
+    names = {"dk": dk, "y": y, "features": dk.MomentEmbedding().fit_transform(dk.write_sets("s.zarr", sets))}
+    run(code, names, "docs/failures.md")
+    np.testing.assert_array_equal(dk.open_features("features.zarr"), names["features"])
+
+
+def test_every_page_with_examples_is_tried():
+    tried = {"clusters", "dashboard", "distances", "failures", "guarantees", "kernel", "storage"}
+    assert {page.stem for page in (ROOT / "docs").glob("*.md") if examples(page)} == tried
