@@ -26,9 +26,7 @@ SMALL = 2000  # points up to which all pairs take some 2 ms
 PAIR_NS = 1.0  # of a core, as measured
 FIND_NS = 4e6  # to find the best mesh
 MOST_TERMS = 20_000
-MOST_DELTA = (
-    37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a normal float64
-)
+MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
 REPLICATES = 16
 MOST_FREQUENCIES = 2**18
 MOST_ROUNDING = 1e-4  # of the kernel of two points by "rff": over all pairs it averages out

@@ -29,10 +29,7 @@ MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three d
 LEFT_OUT = 0.01  # weight of the frequencies that are left out, times the size
 WORST = 1e-2  # error of the kernel by so many modes; else random features
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
-LEAST, MOST = (
-    1e-30,
-    1e30,
-)  # widths, bandwidths and total weights: their squares fit float64, their quotients float32
+LEAST, MOST = 1e-30, 1e30  # of widths, bandwidths, total weights: squares fit float64, quotients float32
 ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
 
 

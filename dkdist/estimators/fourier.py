@@ -176,10 +176,11 @@ def _without_infinity(block: Any) -> NDArray[np.float32]:
 
 
 def _warn_if_unresolved(X: NDArray[np.float32], sigma: float) -> None:
-    error = float32_error(np.nanmax(np.abs(X), axis=0, initial=0).astype(np.float64), sigma)
+    reach = np.fmax(np.fmax.reduce(X, axis=0, initial=0), -np.fmin.reduce(X, axis=0, initial=0))  # NaN or not
+    error = float32_error(reach.astype(np.float64), sigma)
     if error > VOID_ERROR:
         warnings.warn(
-            f"sigma={sigma:.3g} is so small for rows up to {np.nanmax(np.abs(X)):.3g} from the origin that rounding to "
+            f"sigma={sigma:.3g} is so small for rows up to {reach.max():.3g} from the origin that rounding to "
             f"float32 may change the kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or "
             "rows from their middle",
             stacklevel=3,

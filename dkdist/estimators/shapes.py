@@ -21,10 +21,7 @@ from dkdist.numerics.shapes import (
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-SMALLEST, LARGEST = (
-    1e-70,
-    1e70,
-)  # width of a shape: fourth powers of it, which squares of areas are, are numbers
+SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
 LEAST_AREA = 1e-13  # of the square of a triangle's longest edge
 MOST_PIECES, MOST_HALVINGS = 2**24, 100
 

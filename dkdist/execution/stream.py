@@ -65,9 +65,7 @@ def stream_fold(
             state, done = reached, begun + n
             report(state, min(done * size, len(jobs)))
 
-        run = _Fold(
-            client, blocks, links[begun:], prepare, step, label, lambda: -(-window() // size), progress
-        )
+        run = _Fold(client, blocks, links[begun:], prepare, step, label, lambda: window() // size, progress)
         return run.run(state, keep, LINK // size)
 
     if not len(jobs):
