@@ -113,19 +113,22 @@ class Certificate:
 
 
 def certify(
-    x: F64, y: F64, sigma: float, rotates: bool, start: Motion, eps: float, seed: int,
+    x: F64, y: F64, rotates: bool, start: Motion, eps: float, seed: int,
     max_seconds: float, verbose: bool,
 ) -> Certificate:  # fmt: skip
-    """The best motion within eps of the least D^2, from the one found by climbing; or the best within the budget."""
+    """The best motion within eps of the least D^2, from the one found by climbing; or the best within the budget.
+
+    Points are in units of sigma.
+    """
     p, q = np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y))
 
     def polished(R: F64, t: F64) -> tuple[F64, F64, float]:
-        ends = climb(x, p, y, q, sigma, (R[None], t[None]), rotates, 50)
+        ends = climb(x, p, y, q, 1.0, (R[None], t[None]), rotates, 50)
         return ends[0][0], ends[1][0], float(ends[2][0]) - ROUNDING
 
     R, t, f = polished(*start)
-    a, b, c = _stand_ins(x, y, sigma, eps, seed)
-    search = Search(a[0] / sigma, a[1], b[0] / sigma, b[1], rotates, f + eps / 2 - c)
+    a, b, c = _stand_ins(x, y, eps, seed)
+    search = Search(*a, *b, rotates, f + eps / 2 - c)
     cells, best = _first_cells(search), (R, t, f)
     estimate = _estimate(search, cells, np.random.default_rng([seed, ROLE]))
     _announce(search, estimate, eps, max_seconds, verbose)
@@ -138,7 +141,7 @@ def certify(
         i = int(values.argmax())
         if values[i] - c - ROUNDING > best[2]:
             turned, shift = search.motions(children.middles[[i]])
-            best = max(best, polished(turned[0], shift[0] * sigma), key=lambda end: end[2])
+            best = max(best, polished(turned[0], shift[0]), key=lambda end: end[2])
             search.enough = best[2] + eps / 2 - c
         stay = children.part(children.upper > search.enough)
         cells = head.and_(stay.part(np.argsort(stay.upper, kind="stable")))
@@ -149,33 +152,31 @@ def certify(
     return Certificate(R, t, 2 * (float(cells.upper.max()) + c - f), False)
 
 
-def _stand_ins(
-    x: F64, y: F64, sigma: float, eps: float, seed: int
-) -> tuple[tuple[F64, F64], tuple[F64, F64], float]:
+def _stand_ins(x: F64, y: F64, eps: float, seed: int) -> tuple[tuple[F64, F64], tuple[F64, F64], float]:
     """Coresets with their weights, and what they change f by at most."""
     size = CORESET
     while True:
-        (a, p, off_x), (b, q, off_y) = (_few(v, size, sigma, seed) for v in (x, y))
-        change = off_x * _norm(y, None, sigma) + off_y * _norm(a, p, sigma)
+        (a, p, off_x), (b, q, off_y) = (_few(v, size, seed) for v in (x, y))
+        change = off_x * _norm(y, None) + off_y * _norm(a, p)
         if change <= eps / 8:
             return (a, p), (b, q), change
         size *= 2
 
 
-def _few(x: F64, size: int, sigma: float, seed: int) -> tuple[F64, F64, float]:
+def _few(x: F64, size: int, seed: int) -> tuple[F64, F64, float]:
     """(points, weights, a bound of their kernel distance to x)."""
     if len(x) <= size:
         return x, np.full(len(x), 1 / len(x)), 0.0
-    few = coreset(x, size, sigma=sigma, random_state=seed)
+    few = coreset(x, size, sigma=1.0, random_state=seed)
     a, p = x[few.indices], few.weights
-    square = kernel_distance(x, a, sigma=sigma, squared=True, eps=SQUARE_ERROR, weights=(None, p))
+    square = kernel_distance(x, a, sigma=1.0, squared=True, eps=SQUARE_ERROR, weights=(None, p))
     return a, p, float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
 
 
-def _norm(x: F64, p: F64 | None, sigma: float) -> float:
+def _norm(x: F64, p: F64 | None) -> float:
     """A bound of |mu|: the distance from no mass at all."""
     z = np.full((len(x), 1), 1 / len(x)) if p is None else p[:, None]
-    square = find(make_task(x, z, sigma, SQUARE_ERROR, "gaussian", 0), "auto")
+    square = find(make_task(x, z, 1.0, SQUARE_ERROR, "gaussian", 0), "auto")
     return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
 
 

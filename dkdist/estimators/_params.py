@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST, MOST = 1e-30, 1e30  # of a bandwidth in float32: frequencies and phases are numbers
+LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:

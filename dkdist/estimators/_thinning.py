@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._judging import require_resolved
+from dkdist.estimators._params import LEAST, MOST
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.execution.arrays import drawn
 from dkdist.numerics.domain import extent
@@ -29,7 +30,6 @@ MODES, COMPONENTS = 1024, 1024  # features of a point: at most, in up to three d
 LEFT_OUT = 0.01  # weight of the frequencies that are left out, times the size
 WORST = 1e-2  # error of the kernel by so many modes; else random features
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
-LEAST, MOST = 1e-30, 1e30  # of widths, bandwidths, total weights: squares fit float64, quotients float32
 ROLE = 0x434F5245  # keeps these random numbers apart from others of the same seed
 
 
@@ -39,8 +39,8 @@ def require_line(method: str, d: int) -> None:
         raise ValueError(f"method='every' is for points of one dimension; found {d}")
 
 
-def require_floats(**values: float) -> None:
-    """Refuse units in which features, which are float32, cannot be computed; 0 may be, where all points are equal."""
+def require_floats(values: dict[str, float]) -> None:
+    """Refuse units in which features, float32, cannot be computed; 0 may be, where all points are equal."""
     for name, value in values.items():
         if value != 0 and not LEAST <= value <= MOST:
             units = "the weights" if "weight" in name else "points and sigma"

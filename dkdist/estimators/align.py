@@ -140,7 +140,7 @@ def align(
     R, t = search(x0, y0, rotates)
     certified, gap = False, float("inf")
     if eps is not None:
-        found = certify(x0, y0, 1.0, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
+        found = certify(x0, y0, rotates, (R, t), eps, draw_seed(random_state), budget, verbose)
         R, t, certified, gap = found.R, found.t, found.complete, found.gap
     as_given = np.eye(d), centre_y - centre_x
     after, before = _distances(x0, y0, [(R, t), as_given])

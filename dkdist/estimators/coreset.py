@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
-from dkdist.estimators._params import draw_seed, one_of, positive, settled, whole
+from dkdist.estimators._params import LEAST, draw_seed, one_of, positive, settled, whole
 from dkdist.estimators._streamed_coreset import streamed_coreset, survey_points
-from dkdist.estimators._thinning import LEAST, METHODS, achieved, choose, require_floats, require_line
+from dkdist.estimators._thinning import METHODS, achieved, choose, require_floats, require_line
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.sets import SampleSetError
 
@@ -137,7 +137,7 @@ def coreset(
         raise ValueError(f"size must be at most the number of points, {len(x)}; found {size}")
     require_line(method, x.shape[1])
     width = _width(sigma, x, p)
-    require_floats(**{WIDTH: float(np.ptp(x, axis=0).max()), "bandwidth sigma": width, TOTAL: float(p.sum())})
+    require_floats({WIDTH: float(np.ptp(x, axis=0).max()), "bandwidth sigma": width, TOTAL: float(p.sum())})
     seed = draw_seed(random_state)
     indices, chosen = choose(x.astype(np.float32), p, size, width, method, optimal_weights, seed)
     return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
@@ -155,10 +155,10 @@ def _streamed(
         one_of("sigma", sigma, ("median",))
     found = survey_points(points)
     total = float(found.weights.sum()) if points.weighted else 1.0
-    require_floats(**{WIDTH: float(found.box.widths.max()), TOTAL: total})
+    require_floats({WIDTH: float(found.box.widths.max()), TOTAL: total})
     if width is None:
         width = median_width((found.sample - found.box.low).astype(np.float32))
-    require_floats(**{"bandwidth sigma": width})
+    require_floats({"bandwidth sigma": width})
     return Coreset(*streamed_coreset(points, found, size, width, method, optimal, draw_seed(random_state)))
 
 

@@ -80,7 +80,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
             self.sigma_ = median_width(sample_points(sets, survey(sets, None, skip=False).bad))
         else:
             self.sigma_ = positive("sigma", self.sigma)
-        require_floats(**{"bandwidth sigma": self.sigma_})
+        require_floats({"bandwidth sigma": self.sigma_})
         self.n_features_in_ = sets.n_dims
         self._seed = draw_seed(self.random_state)
         return self

@@ -85,7 +85,7 @@ def test_a_guarantee_on_coresets_and_for_translations():
     found = dk.align(Q, P, sigma=1.0, transform="translation", guarantee=0.05, random_state=0)
     assert found.certified
     np.testing.assert_allclose(found.translation, -3, atol=0.1)
-    (a, p), (b, q), c = _stand_ins(P, Q, 1.0, 0.1, 0)
+    (a, p), (b, q), c = _stand_ins(P, Q, 0.1, 0)
     assert len(p) < len(P)
     assert 0 < c <= 0.1 / 8
     for _ in range(50):  # f of the coresets is off by no more than c
