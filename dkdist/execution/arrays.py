@@ -1,7 +1,8 @@
 """Lazy arrays: one task a block, made from a view of a store or from a block of another lazy array.
 
 Parameters are one key of the graph, whose task draws them from plain numbers, so nothing is scattered and a
-worker that joins late or is replaced just draws them again.
+worker that joins late or is replaced just draws them again. Blocks are made on processors of the kind on which the
+array was, or refused there (`processors`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS
+from dkdist.execution.processors import alike
 
 I64 = NDArray[np.int64]
 
@@ -55,7 +57,8 @@ def lazy_from_views(
     """A (n_sets, spec.n_features) float32 array whose block i is ``function(spec.draw(), views[i], bounds[i])``."""
     token = tokenize(spec, [view.__dask_tokenize__() for view in views])
     name, parameters = f"{label}-{token}", f"{label}_parameters-{tokenize(spec)}"
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, drawn, spec)}
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
+    function = alike(function)
     for i, view in enumerate(views):
         key = (name, i, 0)
         graph[key] = Task(key, function, TaskRef(parameters), view, int(bounds[i]))
@@ -74,6 +77,7 @@ def lazy_from_calls(
 ) -> da.Array:
     """A float32 array whose block i is ``function(*calls[i])``, ``rows[i]`` rows of ``columns`` values."""
     name = f"{label}-{tokenize(function, [call[0] for call in calls[:1]], [call[1:] for call in calls])}"
+    function = alike(function)
     graph: dict[Key, GraphNode] = {
         (name, i, 0): Task((name, i, 0), function, *call) for i, call in enumerate(calls)
     }
@@ -96,7 +100,8 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     name, parameters = f"{label}-{tokenize(spec, X.name)}", f"{label}_parameters-{tokenize(spec)}"
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, drawn, spec)}
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
+    function = alike(function)
     for i in range(X.numblocks[0]):
         key = (name, i, 0)
         graph[key] = Task(key, function, TaskRef(parameters), TaskRef((X.name, i, 0)))

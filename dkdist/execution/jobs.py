@@ -14,6 +14,8 @@ from dask._task_spec import Task, TaskRef
 from dask.typing import Key
 
 from dkdist.execution.blocks import Blocks, Recipe
+from dkdist.execution.processors import alike
+from dkdist.execution.run import active_client
 
 Work = Callable[[Iterator[Any], Any], Any]
 """Given an iterator over a job's blocks (each made when it is asked for) and the job's extra."""
@@ -51,7 +53,8 @@ def job_task(key: Key, work: TaskRef, blocks: Blocks, job: Job, after: Sequence[
     rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
     together = Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit)
     needs = together.needs
-    return Task(key, _call, work, together, job.extra, tuple(needs), *map(TaskRef, needs), *after)
+    call = _call if blocks.local or active_client() is None else alike(_call)
+    return Task(key, call, work, together, job.extra, tuple(needs), *map(TaskRef, needs), *after)
 
 
 def _call(work: Work, recipes: Recipes, extra: Any, needs: tuple[Key, ...], *values: Any) -> Any:

@@ -26,6 +26,7 @@ from dkdist.execution import failures
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.jobs import Job, Work, job_task
 from dkdist.execution.on_cluster import work_on
+from dkdist.execution.processors import alike
 from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
 
@@ -55,7 +56,7 @@ def stream_fold(
     """Fold the jobs into ``state``; ``report(state, jobs_done)`` for every state that comes to the client."""
     done, size = 0, min(PAIR, window())
     links = together(jobs, size)
-    prepare, step = partial(_prepare_each, prepare), partial(_step_each, step)
+    prepare, step = partial(_prepare_each, prepare), alike(partial(_step_each, step))
 
     def go_on() -> Any:
         begun = done

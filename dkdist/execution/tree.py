@@ -20,8 +20,9 @@ from dask.typing import Key
 
 from dkdist.execution.blocks import Blocks
 from dkdist.execution.jobs import Job, Work, job_task
+from dkdist.execution.processors import alike
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import run
+from dkdist.execution.run import active_client, run
 
 
 def tree_sum(
@@ -40,6 +41,7 @@ def tree_sum(
     token = uuid.uuid4().hex
     leaf, sums, done, shared = (f"{label}_{what}-{token}" for what in ("leaf", "merge", "done", "work"))
     graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
+    merge = merge if blocks.local or active_client() is None else alike(merge)
     waiting: list[tuple[int, Key]] = []  # (leaves, key) of sums without a partner, as the digits of a counter
     for j, job in enumerate(jobs):
         pair = (j - window - 1) // 2

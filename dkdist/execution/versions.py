@@ -1,4 +1,4 @@
-"""Whether a cluster can do this client's work: there are workers, and everything has the same packages installed.
+"""Whether a cluster can do this client's work: there are workers, all with the same packages and kind of processor.
 
 A worker is asked once for each client; those that join later are asked as well, before or at the end of the work
 they joined, and always before its results are used. The scheduler counts too: it unpickles the tasks it hands on.
@@ -20,10 +20,10 @@ from distributed import wait
 from distributed.versions import get_versions
 
 from dkdist.execution.process import THIS_PROCESS, prepare_worker
+from dkdist.execution.processors import kernels, places, require_alike
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
 WAIT, NOTICE = "30s", 2.0  # for a first worker; seconds until it is said that one is waited for
-PLACES = 3  # addresses that are named for each version
 
 Versions = Mapping[str, str | None]
 
@@ -41,10 +41,12 @@ def checked_workers(client: Any) -> Iterator[None]:
         If no worker joins within ``dkdist.wait-for-workers`` of Dask's configuration (30 s).
     ImportError
         If the scheduler or a worker has another Python, or another version of a package that results depend on.
+    MixedProcessorsError
+        If a worker has another kind of processor, unless ``dkdist.allow-mixed-processors`` says to warn of it.
 
     Notes
     -----
-    Costs two short questions to the scheduler; a worker that is new, one more to each.
+    Costs two short questions to the scheduler; a worker that is new, three more.
     """
     if not client.nthreads():
         _wait_for_a_worker(client)
@@ -90,9 +92,18 @@ def _accept_new_workers(client: Any) -> dict[str, int]:
         return {}
     there = client.sync(_ask, client, new, not accepted)
     _compare(_installed(get_versions(PACKAGES)), {place: _installed(found) for place, found in there.items()})
+    answers = client.run(kernels, workers=new, on_error="return")
+    require_alike(kernels(), {place: found for place, found in answers.items() if not _gone(found)})
     threads = client.run(prepare_worker, THIS_PROCESS, workers=new, on_error="ignore")
     accepted.update(new)
     return dict(threads)
+
+
+def _gone(answer: Any) -> bool:
+    """Whether a worker left before it answered; what went wrong in one that is there is raised."""
+    if isinstance(answer, Exception) and not isinstance(answer, OSError):
+        raise answer
+    return isinstance(answer, OSError)
 
 
 async def _ask(client: Any, workers: Sequence[str], scheduler_too: bool) -> dict[str, Any]:
@@ -118,7 +129,7 @@ def _compare(here: Versions, there: Mapping[str, Versions]) -> None:
             if found[package] != version:
                 others.setdefault(found[package], []).append(place)
         if others:
-            named = "; ".join(f"{other or 'missing'} on {_places(where)}" for other, where in others.items())
+            named = "; ".join(f"{other or 'missing'} on {places(where)}" for other, where in others.items())
             lines.append(f"  {package:<13} {version or 'missing':<11} {named}")
     if lines:
         table = "\n".join([f"  {'package':<13} {'here':<11} there", *lines])
@@ -127,8 +138,3 @@ def _compare(here: Versions, there: Mapping[str, Versions]) -> None:
             "To fix: install the same versions everywhere (one lock file, environment or image) and start the "
             "scheduler and the workers again"
         )
-
-
-def _places(addresses: Sequence[str]) -> str:
-    more = len(addresses) - PLACES
-    return ", ".join(addresses[:PLACES]) + (f" and {more} more" if more > 0 else "")

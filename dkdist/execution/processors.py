@@ -1,0 +1,171 @@
+"""Whether processes make the same last bits: which kernels their BLAS, compiled loops and NumPy chose for a processor.
+
+One installation adds in another order on another processor: OpenBLAS, numba and NumPy each hold code for several and
+take what suits the one they start on, or what environment variables say. So bits are promised on processors of one
+kind, and a cluster is held to it: workers are asked before they get work (`versions`), and tasks carry the kind that
+they were made for, so that workers which join late, come back at an old address or leave again are found out too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dask
+from threadpoolctl import threadpool_info
+
+ALLOW = "dkdist.allow-mixed-processors"
+PLACES, WORDS = 3, 4  # addresses that are named for each kind; words of a difference
+
+Kernels = Mapping[str, Sequence[str]]
+
+TO_FIX = f"""To fix: take processors of one kind; or make all work like the least of them, by the environment in which
+the scheduler's workers and this process start, for x86
+  OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES=
+  NPY_DISABLE_CPU_FEATURES='X86_V4 AVX512_ICL AVX512_SPR'
+or, where last bits may differ from run to run, set {ALLOW!r} to true in the Dask configuration of this
+process before features are made"""
+
+
+class MixedProcessorsError(RuntimeError):
+    """Processes whose results have other last bits were to work together."""
+
+
+@cache
+def kernels() -> Kernels:
+    """What decides last bits in this process, each in some words."""
+    from numba import config
+    from numba.core.registry import cpu_target
+    from numpy._core import _multiarray_umath as umath  # type: ignore[attr-defined]
+
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    used = [feature[1:] for feature in features.split(",") if feature.startswith("+")]
+    svml = ["svml"] if config.USING_SVML else []  # type: ignore[attr-defined]
+    return {
+        "system": (platform.system(), platform.machine()),
+        "BLAS": tuple(sorted(_blas())),
+        "compiled loops": (name, *used, *svml),
+        "NumPy": tuple(
+            word for word in umath.__cpu_baseline__ + umath.__cpu_dispatch__ if umath.__cpu_features__[word]
+        ),
+    }
+
+
+def _blas() -> set[str]:
+    """The libraries that NumPy and SciPy brought with them, or all that are loaded where they brought none."""
+    import scipy.linalg  # noqa: F401  its BLAS is another one
+    from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
+
+    loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    brought = [library for library in loaded if _folder(library).startswith(("numpy", "scipy"))]
+    return {
+        f"{library['internal_api']}-{library['version']}-{library.get('architecture') or get_host_cpu_name()}"
+        for library in brought or loaded
+    } or {f"unknown-{get_host_cpu_name()}"}
+
+
+def _folder(library: Mapping[str, Any]) -> str:
+    """``numpy.libs`` of wheels, ``numpy`` of those that have ``numpy/.dylibs``."""
+    folder = Path(library["filepath"]).parent
+    return folder.parent.name if folder.name.startswith(".") else folder.name
+
+
+@cache
+def kind() -> str:
+    """The same in two processes if and only if their `kernels` are."""
+    return hashlib.sha256(repr(sorted(kernels().items())).encode()).hexdigest()[:16]
+
+
+def allowed() -> bool:
+    """Whether ``dkdist.allow-mixed-processors`` says to go on with a warning."""
+    found = dask.config.get(ALLOW, False)
+    if not isinstance(found, bool):
+        raise ValueError(f"{ALLOW!r} in Dask's configuration must be true or false; found {found!r}")
+    return found
+
+
+def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
+    """Refuse processes whose kernels are others than this one's; warn of them if mixed processors are allowed.
+
+    Raises
+    ------
+    MixedProcessorsError
+        With a table of what differs, and where.
+    """
+    lines = list(_differences(here, there))
+    if not lines:
+        return
+    table = "\n".join([f"  {'':<15} {'here':<32} there", *lines])
+    if not allowed():
+        raise MixedProcessorsError(
+            "the cluster has processors of another kind than this client, and their results other last bits, so "
+            f"nothing was given to it:\n{table}\n{TO_FIX}"
+        )
+    warnings.warn(
+        f"last bits of results may differ from run to run, since the cluster has processors of several kinds:\n{table}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _differences(here: Kernels, there: Mapping[str, Kernels]) -> Iterator[str]:
+    for what, words in here.items():
+        others: dict[tuple[str, ...], list[str]] = {}
+        for place, found in there.items():
+            if set(found.get(what, ())) != set(words):
+                others.setdefault(tuple(found.get(what, ())), []).append(place)
+        if others:
+            common = set(words).intersection(*others)
+            named = "; ".join(f"{_told(other, common)} on {places(where)}" for other, where in others.items())
+            yield f"  {what:<15} {_told(words, common):<32} {named}"
+
+
+def _told(words: Sequence[str], common: set[str]) -> str:
+    """The words that not all have."""
+    own = [word for word in words if word not in common]
+    more = len(own) - WORDS
+    return (" ".join(own[:WORDS]) + (f" and {more} more" if more > 0 else "")) or "no more"
+
+
+def places(addresses: Sequence[str]) -> str:
+    """The first addresses, and how many more there are."""
+    more = len(addresses) - PLACES
+    return ", ".join(addresses[:PLACES]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A function of tasks that refuses to run on processors of another kind than it was made for."""
+
+    function: Callable[..., Any]
+    kind: str
+
+    def __call__(self, *args: Any) -> Any:
+        """``function(*args)``."""
+        if self.kind != kind():
+            found = "\n".join(f"  {what:<15} {_told(words, set())}" for what, words in kernels().items())
+            raise MixedProcessorsError(
+                f"{_this_place()} took on work that began on processors of another kind, whose results have other last "
+                f"bits. It has\n{found}\n{TO_FIX}"
+            )
+        return self.function(*args)
+
+
+def alike(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, held to processors of this one's kind unless mixed ones are allowed."""
+    return function if allowed() else Alike(function, kind())
+
+
+def _this_place() -> str:
+    from distributed import get_worker
+
+    try:
+        return f"worker {get_worker().address}"
+    except ValueError:  # no worker: another process of Dask's
+        return f"a process on {platform.node()}"

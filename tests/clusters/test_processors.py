@@ -1,0 +1,205 @@
+"""Workers whose kernels add in another order are refused, whenever they join, or worked with and told of."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import dkdist as dk
+from dkdist.execution import processors
+from dkdist.execution.blocks import row_blocks
+from dkdist.execution.fold import fold
+from dkdist.execution.jobs import Job
+from dkdist.execution.mapping import collect
+from dkdist.execution.processors import Alike, MixedProcessorsError, kernels, kind, require_alike
+from dkdist.execution.tree import tree_sum
+from dkdist.execution.versions import checked_workers
+
+from .programs import Programs
+
+BLOCKS = row_blocks(da.from_array(np.ones((40, 2)), chunks=(10, 2)))
+REPORT = "import json; from dkdist.execution.processors import kernels; print(json.dumps(kernels()))"
+HERE = {
+    "system": ("Linux", "x86_64"),
+    "BLAS": ("openblas-1-Haswell",),
+    "compiled loops": ("generic",),
+    "NumPy": ("X86_V2",),
+}
+
+openblas_on_x86 = pytest.mark.skipif(
+    not any("openblas" in word for word in kernels()["BLAS"]) or "x86_64" not in kernels()["system"],
+    reason="these kernels are chosen by the variables of OpenBLAS on x86-64",
+)
+
+
+def other_blas() -> dict[str, str]:
+    """An environment with kernels that every x86-64 processor can run and this process does not use."""
+    here = " ".join(kernels()["BLAS"])
+    return {"OPENBLAS_CORETYPE": "Nehalem" if "Nehalem" not in here else "Prescott"}
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
+    ) as found:
+        yield found
+
+
+def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
+    command = ["dask", "worker", cluster.scheduler_address, "--nthreads", "1", "--no-dashboard", *options]
+    run.start(command, says="Registered to")
+
+
+def reported(**environment: str) -> dict[str, list[str]]:
+    """`kernels` of a process with this environment."""
+    command = [sys.executable, "-c", REPORT]
+    done = subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
+    return dict(json.loads(done.stdout))
+
+
+def total(block: np.ndarray, _: None) -> float:
+    return float(block.sum())
+
+
+def first(made: Iterator[np.ndarray], _: None) -> np.ndarray:
+    return next(made)
+
+
+def test_the_table_names_what_differs_and_where() -> None:
+    other = {**HERE, "BLAS": ("openblas-1-SkylakeX",)}
+    there = {f"tcp://host:{i}": other for i in range(5)}
+    there["tcp://new:1"] = {**HERE, "compiled loops": ("znver5", *(f"avx{i}" for i in range(9)))}
+    there["tcp://good:1"] = dict(HERE)
+    with pytest.raises(MixedProcessorsError, match="nothing was given to it") as error:
+        require_alike(HERE, there)
+    lines = [re.split(r"  +", line.strip()) for line in str(error.value).splitlines()[1:4]]
+    assert lines == [
+        ["here", "there"],
+        [
+            "BLAS",
+            "openblas-1-Haswell",
+            "openblas-1-SkylakeX on tcp://host:0, tcp://host:1, tcp://host:2 and 2 more",
+        ],
+        ["compiled loops", "generic", "znver5 avx0 avx1 avx2 and 6 more on tcp://new:1"],
+    ]
+    assert "'dkdist.allow-mixed-processors'" in str(error.value)
+    require_alike(HERE, {"tcp://good:1": dict(HERE)})
+
+
+def test_mixed_processors_are_told_of_where_they_are_allowed() -> None:
+    other = {"tcp://host:1": {**HERE, "NumPy": ("X86_V2", "X86_V3")}}
+    with (
+        dask.config.set({"dkdist.allow-mixed-processors": True}),
+        pytest.warns(RuntimeWarning, match=r"(?s)last bits.*NumPy +no more +X86_V3 on tcp://host:1"),
+    ):
+        require_alike(HERE, other)
+    with (
+        dask.config.set({"dkdist.allow-mixed-processors": "no"}),
+        pytest.raises(ValueError, match="must be true or false; found 'no'"),
+    ):
+        require_alike(HERE, other)
+
+
+@openblas_on_x86
+def test_kernels_are_those_in_force() -> None:
+    """Each variable changes what it decides; the environment that the message advises does what it says."""
+    here = {what: list(words) for what, words in kernels().items()}
+    assert reported() == here
+    other = reported(**other_blas(), NUMBA_CPU_NAME="generic", NPY_DISABLE_CPU_FEATURES="X86_V3")
+    assert [what for what in here if other[what] != here[what]] == ["BLAS", "compiled loops", "NumPy"]
+    assert other["compiled loops"] == ["generic"]
+    advised = re.findall(r"([A-Z_]+)=(?:'(.*?)'|(\S*))", processors.TO_FIX)
+    pinned = reported(**{name: quoted or plain for name, quoted, plain in advised})
+    assert all(word.endswith("Haswell") for word in pinned["BLAS"])
+    assert pinned["compiled loops"] == ["x86-64-v3"]
+    assert pinned["NumPy"] == ["X86_V2", "X86_V3"]
+
+
+@openblas_on_x86
+def test_a_fit_on_mixed_processors(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Refused by name; allowed, it is done with a warning; lazy features that the user computes are held to it too."""
+    rng = np.random.default_rng(0)
+    dk.write_sets(tmp_path / "s.zarr", list(rng.random((300, 5, 2))), targets=rng.random(300))
+    sets = dk.open_sets(tmp_path / "s.zarr", block_sets=30)
+    embedding = dk.MomentEmbedding(degree=2)
+    with Programs(tmp_path, **other_blas()) as run:
+        start_worker(run, cluster)
+        with Client(cluster) as client:
+            mine = {worker.address for worker in cluster.workers.values()}
+            (other,) = set(client.nthreads()) - mine
+            features = embedding.fit(sets[:5].load()).transform(sets)
+            with pytest.raises(MixedProcessorsError, match="of another kind than this client") as error:
+                dk.IncrementalRidge(random_state=0).fit(features, sets.targets["y"])
+            assert f"on {other}" in str(error.value)
+            assert not mine & set(re.findall(r"tcp://[\d.:]+", str(error.value)))
+            with pytest.raises(MixedProcessorsError, match=f"worker {other} took on work"):
+                client.compute(features, workers=[other]).result()
+        with Client(cluster), dask.config.set({"dkdist.allow-mixed-processors": True}):
+            with pytest.warns(RuntimeWarning, match=f"several kinds:(?s:.)*on {other}"):
+                model = dk.IncrementalRidge(random_state=0).fit(embedding.transform(sets), sets.targets["y"])
+            again = dk.IncrementalRidge(random_state=0).fit(
+                embedding.transform(sets), sets.targets["y"]
+            )  # told once
+        np.testing.assert_allclose(model.coef_, again.coef_, rtol=1e-6)
+
+
+def test_every_task_is_held_to_the_kind_it_was_made_for(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that nobody asked, since they came and went meanwhile, refuse maps, folds and sums themselves."""
+    jobs = [Job((i,)) for i in range(4)]
+    work = {
+        "map": lambda: collect(BLOCKS, total),
+        "fold": lambda: fold(BLOCKS, jobs, first, np.maximum, np.zeros(2)),
+        "sum": lambda: tree_sum(BLOCKS, jobs, first, np.add, window=2),
+    }
+    with Client(cluster):
+        expected = {name: do() for name, do in work.items()}
+        monkeypatch.setattr(processors, "kind", iter_kinds().__next__)
+        for do in work.values():
+            with pytest.raises(
+                MixedProcessorsError, match="took on work that began on processors of another kind"
+            ):
+                do()
+        monkeypatch.undo()
+        for name, do in work.items():
+            np.testing.assert_array_equal(do(), expected[name])
+
+
+def iter_kinds() -> Iterator[str]:
+    """Another kind whenever it is asked for."""
+    number = 0
+    while True:
+        number += 1
+        yield str(number)
+
+
+def test_a_function_that_is_held_to_a_kind() -> None:
+    assert Alike(total, kind())(np.ones(3), None) == 3
+    with pytest.raises(MixedProcessorsError, match=r"(?s)a process on .*compiled loops.*To fix"):
+        Alike(total, "another")(np.ones(3), None)
+
+
+@pytest.mark.network
+@openblas_on_x86
+def test_a_worker_that_joins_late(cluster: LocalCluster, tmp_path: Path) -> None:
+    with Client(cluster) as client, Programs(tmp_path, NUMBA_CPU_NAME="generic") as run:
+        with (
+            pytest.raises(MixedProcessorsError, match=r"compiled loops .* generic on tcp://"),
+            checked_workers(client),
+        ):
+            start_worker(run, cluster)
+        with pytest.raises(MixedProcessorsError):
+            collect(BLOCKS, total)
