@@ -33,7 +33,7 @@ or, where last bits may differ from run to run, set {ALLOW!r} to true in the Das
 process before features are made"""
 
 
-class MixedProcessorsError(RuntimeError):
+class MixedProcessorsError(ImportError):
     """Processes whose results have other last bits were to work together."""
 
 
