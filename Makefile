@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check network chaos bench clean
+.PHONY: demo test check network processors chaos bench clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/dkdist demo
@@ -24,9 +24,13 @@ check: $(VENV)/.dev-ready
 network: $(VENV)/.dev-ready
 	$(BIN)/pytest -n 3 --dist loadfile -m "network and not chaos and not slow"
 
+# The rooms that compute with the kernels that other processors take; those that this one cannot run are named and skipped.
+processors: $(VENV)/.dev-ready
+	$(BIN)/pytest -n 2 -rs -m processors tests/test_every_processor.py
+
 # Kills and corruptions at full length.
 chaos: $(VENV)/.dev-ready
-	$(BIN)/pytest -m "chaos or slow"
+	$(BIN)/pytest -m "(chaos or slow) and not processors"
 
 bench: $(VENV)/.dev-ready
 	$(BIN)/python benchmarks/speed.py

@@ -7,7 +7,9 @@ from numba import njit
 from dkdist.numerics import elementary
 
 F32 = np.float32
-MIDDLE = F32(4.837512969970703125e-4)  # of the three parts of pi / 2, the one whose multiples float32 does not hold
+MIDDLE = F32(
+    4.837512969970703125e-4
+)  # of the three parts of pi / 2, the one whose multiples float32 does not hold
 HALF_TURNS = 2.0**-25 + 2.0**-26 + 2.0**-29  # products of the last steps of the series, below 1, 1/2 and 1/16
 
 
