@@ -1,4 +1,4 @@
-"""The same lines on a cluster: under a Dask client everything runs on its workers, and gives the same bits.
+"""The same lines on a cluster: under a Dask client all runs on its workers, with the same bits if processors are alike.
 
 Here two worker processes of this machine; for others, start `dask scheduler` and `dask worker` there and write
 `Client("tcp://ADDRESS:8786")`. The store must be readable by every worker under the same path or URL.

@@ -5,7 +5,8 @@
              candidates of equal weight, one of each of its regions (or draws by weight)
     then     swaps over all leaves toward the mean embedding of the whole set
 
-Shares are added in a tree whose shape follows from the number of pieces: every scheduler gives the same bits.
+Shares are added in a tree whose shape follows from the number of pieces: every scheduler gives the same bits, on
+processors of one kind.
 """
 
 from __future__ import annotations

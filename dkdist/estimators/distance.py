@@ -122,10 +122,10 @@ class DistanceEmbedding(SetEmbedding):
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
-    depends on its object alone, bit for bit. Random objects are drawn from a sample of at most max(256, R) objects or
-    four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the paper); learners do best with
-    standardised features. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
-    Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
+    depends on its object alone, bit for bit on processors of one kind. Random objects are drawn from a sample of at
+    most max(256, R) objects or four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the
+    paper); learners do best with standardised features. Cost of an object of length n against one of length l: dtw n l
+    d, levenshtein n l / 64 words, Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
 
     Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embedding (2018), Eqs. 2-4.
 

@@ -105,13 +105,13 @@ class DivergenceEmbedding(SetEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a
-    set's row depends on that set alone, bit for bit. `fit` reads the data once (the bounds, and every check).
-    Cost of a set of n points in d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large sets
-    and d = 3 go through a grid, at about 10 ns a point. A row has n_basis^d nodes times twice the number of
-    frequencies (once for Hellinger). on_error="skip" costs nothing until a set is bad; then its block is read again
-    in eighths, and theirs, which takes about 5 ms for each set that is skipped, in every pass. To be spared that,
-    go on with the others: ``sets[np.setdiff1d(np.arange(len(sets)), embedding.skipped_)]``.
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
+    depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once (the bounds, and every
+    check). Cost of a set of n points in d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large
+    sets and d = 3 go through a grid, at about 10 ns a point. A row has n_basis^d nodes times twice the number of
+    frequencies (once for Hellinger). on_error="skip" costs nothing until a set is bad; then its block is read again in
+    eighths, and theirs, which takes about 5 ms for each set that is skipped, in every pass. To be spared that, go on
+    with the others: ``sets[np.setdiff1d(np.arange(len(sets)), embedding.skipped_)]``.
 
     References
     ----------

@@ -73,8 +73,8 @@ class L2Embedding(SetEmbedding):
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
-    and a set's row depends on that set alone, bit for bit. `fit` reads the data once. Cost of a set of 200 points in
-    d = 2: some 3 us on one core; large sets go through a grid at about 10 ns a point.
+    and a set's row depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once. Cost
+    of a set of 200 points in d = 2: some 3 us on one core; large sets go through a grid at about 10 ns a point.
 
     References
     ----------

@@ -89,10 +89,11 @@ class MeanEmbedding(SetEmbedding):
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
-    depends on that set alone, bit for bit. A stored set of more than 32 MiB is read in pieces of 4 MiB, once more
-    for its weights if it has any. `fit` reads the data once, and some points for the median. Points outside the box of
-    the grid count at its wall, with a warning that counts them; random frequencies take points anywhere,
-    with a warning in `fit` if those are some million sigmas apart, where float32 has no digits left.
+    depends on that set alone, bit for bit on processors of one kind. A stored set of more than 32 MiB is read in
+    pieces of 4 MiB, once more for its weights if it has any. `fit` reads the data once, and some points for the
+    median. Points outside the box of the grid count at its wall, with a warning that counts them; random frequencies
+    take points anywhere, with a warning in `fit` if those are some million sigmas apart, where float32 has no digits
+    left.
 
     A kernel value of random frequencies has a standard deviation of at most 1 / sqrt(n_components). Cost of a set of n
     points at 1,000 features on one core: some 0.2 us a point for random frequencies in the plane, .04 for the grid.

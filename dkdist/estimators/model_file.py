@@ -46,8 +46,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    Loaded models predict the same bits, and go on with ``partial_fit`` where the saved one stopped. A
-    classifier of 5000 features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for ``partial_fit``).
+    Loaded models predict the same bits on processors of one kind, and go on with ``partial_fit`` where the saved one
+    stopped. A classifier of 5000 features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for ``partial_fit``).
 
     Examples
     --------
@@ -77,7 +77,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Load a model that `save_model` saved; it predicts the same bits.
+    """Load a model that `save_model` saved; it predicts the same bits on processors of one kind.
 
     Parameters
     ----------

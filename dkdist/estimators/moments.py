@@ -53,8 +53,9 @@ class MomentEmbedding(SetEmbedding):
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
-    depends on that set alone, bit for bit; sums are centred, so points far from the origin are fine. Cost of 200 points
-    in d = 2: below 1 us (degree 1), 2 us (degree 2) on one core; n d^2 / 2 multiply-adds for large d.
+    depends on that set alone, bit for bit on processors of one kind; sums are centred, so points far from the origin
+    are fine. Cost of 200 points in d = 2: below 1 us (degree 1), 2 us (degree 2) on one core; n d^2 / 2 multiply-adds
+    for large d.
 
     Examples
     --------

@@ -103,11 +103,11 @@ def divergence_matrix(
 
     Notes
     -----
-    A pair's value depends, bit for bit, on its two sets and on what is stated above (the domain and bandwidth of
-    "plugin", the seed and positions for halves): on no tile, thread or scheduler. Sets in memory are compared on the
-    threads of this machine. Those of a store are read tile by tile, in tasks on the active Dask cluster if there is
-    one: never more than two blocks of sets in a thread. ``open_sets(..., block_sets=)`` sets the side of a tile; each
-    set is read, and its tree built, once for every tile in its row and column.
+    A pair's value depends, bit for bit on processors of one kind, on its two sets and on what is stated above (the
+    domain and bandwidth of "plugin", the seed and positions for halves): on no tile, thread or scheduler. Sets in
+    memory are compared on the threads of this machine. Those of a store are read tile by tile, in tasks on the active
+    Dask cluster if there is one: never more than two blocks of sets in a thread. ``open_sets(..., block_sets=)`` sets
+    the side of a tile; each set is read, and its tree built, once for every tile in its row and column.
 
     Cost in two dimensions at 2,500 points a set: about 4 ms of one core a pair for "entropy" and "knn", growing as
     n log n; trees give no speed beyond some ten dimensions (n^2 d). "plugin": about .1 ms a pair, growing with the

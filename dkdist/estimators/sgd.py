@@ -54,7 +54,8 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         Stop when the held-out loss has not improved for this many epochs; the last model is kept.
     checkpoint : path or None, default=None
         Directory in which the run is saved, every 128 batches. The same call takes it up where it was
-        killed and ends with the same bits; a checkpoint of other data or parameters is refused.
+        killed and ends with the same bits, on processors of one kind; a checkpoint of other data or
+        parameters is refused.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         Decides the order of blocks and rows and the held-out rows.
     verbose : bool, default=False

@@ -25,8 +25,8 @@ PLACES, WORDS = 3, 4  # addresses that are named for each kind; words of a diffe
 
 Kernels = Mapping[str, Sequence[str]]
 
-TO_FIX = f"""To fix: take processors of one kind; or make all work like the least of them, by the environment in which
-the scheduler's workers and this process start, for x86
+TO_FIX = f"""To fix: take processors of one kind; or let all work like the least of them, by the environment in which
+this process and every worker start, for x86
   OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES=
   NPY_DISABLE_CPU_FEATURES='X86_V4 AVX512_ICL AVX512_SPR'
 or, where last bits may differ from run to run, set {ALLOW!r} to true in the Dask configuration of this

@@ -1,7 +1,7 @@
 """Where graphs run: an active client's cluster, or the cores of this machine.
 
 One thread for every BLAS call, set once around a run: Dask already uses every core, and a matrix product
-that is split among threads would not always give the same bits.
+that is split among threads would not always give the same bits. (Nor would processors of several kinds: `processors`.)
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Cody-Waite range reduction followed by minimax polynomials (the classic Cephes single-precision ones).
 Errors stay below 2 units in the last place of float32 (absolute 1.2e-7 for sine and cosine of phases up to
-1e5, 1.8e-7 for cospi and sincospi). That is where the processor fuses multiply-add, as all have done for ten years. Where
-it rounds products first, a phase x loses up to 2e-11 |x| more (1e-6 at 1e5), and sincospi stays below 2.3e-7.
+1e5, 1.8e-7 for cospi and sincospi). That is where the processor fuses multiply-add, as all have done for ten
+years. Where it rounds products first, a phase x loses up to 2e-11 |x| more (1e-6 at 1e5), and sincospi stays below
+2.3e-7.
 
 ``LOOP`` are the floating-point freedoms given to elementwise loops: fused multiply-add, no NaN or infinity.
 ``reassoc`` is left out on purpose: it would undo the two-part constants of the range reduction. ``SUM``

@@ -1,7 +1,8 @@
 """What every embedding of sample sets is made of: a record of plain numbers, and the tables drawn from it.
 
 A specification can be compared, hashed, stored as JSON and sent in a graph; ``draw`` makes the tables it stands
-for, the same in every process. A set's row depends on that set alone, bit for bit.
+for, the same in every process. A set's row depends on that set alone, bit for
+bit on processors of one kind.
 """
 
 from __future__ import annotations
