@@ -11,8 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
 from dkdist.estimators._params import LEAST, draw_seed, one_of, positive, settled, whole
-from dkdist.estimators._streamed_coreset import streamed_coreset, survey_points
-from dkdist.estimators._thinning import METHODS, achieved, choose, require_floats, require_line
+from dkdist.estimators._sampling import least_keys, median_seed, row_keys
+from dkdist.estimators._streamed_coreset import streamed_coreset
+from dkdist.estimators._streamed_survey import SAMPLE, survey_points
+from dkdist.estimators._thinning import (
+    METHODS,
+    achieved,
+    choose,
+    nearest_weights,
+    require_floats,
+    require_line,
+)
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.sets import SampleSetError
 
@@ -21,6 +30,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 WIDTH, TOTAL = "width of the points", "total weight"
+LEAST_DELTA = 1e-300
 
 
 @dataclass(frozen=True)
@@ -48,13 +58,16 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
     (1189, 475)
     """
     eps, delta = positive("eps", eps), positive("delta", delta)
-    if delta >= 1:
-        raise ValueError(f"delta must be a probability below 1; found {delta}")
+    if not LEAST_DELTA <= delta < 1:
+        raise ValueError(
+            f"delta must be a probability of at least {LEAST_DELTA:g} and below 1; found {delta:g}: give one that is "
+            "small enough to be neglected, such as 0.01"
+        )
     if eps < LEAST:
         raise ValueError(
             f"eps must be at least {LEAST:g}; found {eps:g}, for which no sample is large enough"
         )
-    return int(np.ceil(((1 + np.sqrt(2 * np.log(1 / delta))) / eps) ** 2))
+    return int(np.ceil(((1 + np.sqrt(-2 * np.log(delta))) / eps) ** 2))
 
 
 def coreset(
@@ -132,14 +145,17 @@ def coreset(
     lazy = lazy_points(P, weights)
     if lazy is not None:
         return _streamed(lazy, size, sigma, method, optimal_weights, random_state)
-    x, p = _points_and_weights(P, weights)
+    points, p = _points_and_weights(P, weights)
+    x = points - points.mean(axis=0)  # the kernel knows differences alone
     if size > len(x):
         raise ValueError(f"size must be at most the number of points, {len(x)}; found {size}")
     require_line(method, x.shape[1])
-    width = _width(sigma, x, p)
+    width = _width(sigma, points, p, median_seed(random_state))
     require_floats({WIDTH: float(np.ptp(x, axis=0).max()), "bandwidth sigma": width, TOTAL: float(p.sum())})
     seed = draw_seed(random_state)
-    indices, chosen = choose(x.astype(np.float32), p, size, width, method, optimal_weights, seed)
+    indices, chosen = choose(x.astype(np.float32), p, size, width, method, seed)
+    if optimal_weights:
+        chosen = nearest_weights(x, p, indices, chosen, width)
     return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
 
 
@@ -153,32 +169,31 @@ def _streamed(
     width = None if isinstance(sigma, str) else positive("sigma", sigma)
     if width is None:
         one_of("sigma", sigma, ("median",))
-    found = survey_points(points)
-    total = float(found.weights.sum()) if points.weighted else 1.0
+    found = survey_points(points, size, median_seed(random_state))
+    total = found.weight if points.weighted else 1.0
     require_floats({WIDTH: float(found.box.widths.max()), TOTAL: total})
     if width is None:
-        width = median_width((found.sample - found.box.low).astype(np.float32))
+        width = median_width(found.sample)
     require_floats({"bandwidth sigma": width})
     return Coreset(*streamed_coreset(points, found, size, width, method, optimal, draw_seed(random_state)))
 
 
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
     points = points_of("P", P)
-    centred = points - points.mean(axis=0)  # the kernel knows differences alone
     one_column = getattr(weights, "shape", None) == (len(points), 1)
     p = weights_of("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]
     if p.min() < 0:
         i = int(np.argmax(p < 0))
         raise SampleSetError(f"weight {i} is {p[i]}: weights must be >= 0. Clip them, or drop the points")
-    return centred, p
+    return points, p
 
 
-def _width(sigma: float | str, x: F64, p: F64) -> float:
+def _width(sigma: float | str, x: F64, p: F64, seed: int) -> float:
     if not isinstance(sigma, str):
         return positive("sigma", sigma)
     one_of("sigma", sigma, ("median",))
-    some = x[p > 0]
-    return median_width(some[np.linspace(0, len(some) - 1, min(1024, len(some))).round().astype(int)])
+    counted = np.flatnonzero(p > 0)
+    return median_width(x[counted[least_keys(row_keys(0, len(x), seed)[counted], SAMPLE)]])
 
 
 def median_width(points: F32 | F64) -> float:

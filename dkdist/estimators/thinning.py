@@ -107,5 +107,5 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        indices, weights = choose(centred, w, self.size, self.sigma_, self.method, False, self._seed)
+        indices, weights = choose(centred, w, self.size, self.sigma_, self.method, self._seed)
         return x[indices], weights
