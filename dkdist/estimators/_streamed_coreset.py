@@ -58,7 +58,7 @@ def streamed_coreset(
     corners = np.stack([-found.box.widths, found.box.widths]) / 2
     embedding = point_spec(corners.astype(np.float32), sigma, size, seed)
     judge = find_judge(found.box, sigma, seed + 1)
-    draws = size if method == "random" else 0
+    draws = size if method == "random" and size < found.n else 0
     task = Piecework(points.weighted, unit, embedding, judge, draws, found.heavy, found.equal, seed)
     leaves = _leaf_sizes(found, size)
     jobs = [Job((i,), (i, int(first), leaves[i])) for i, first in enumerate(points.blocks.bounds[:-1])]
