@@ -37,6 +37,7 @@ LEAST_DELTA = 1e-300
 class Coreset:
     """Points that stand for a set: ``indices`` (size,) into it, ``weights`` (size,), and how far they are from it.
 
+    Indices are distinct. Weights are in the unit of the set's, and give `kernel_distance` what it takes as weights.
     ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
     """
 
@@ -48,9 +49,9 @@ class Coreset:
 def coreset_size(eps: float, delta: float = 0.05) -> int:
     """The size of a random sample whose kernel distance to its set is at most eps W, but for probability delta.
 
-    ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for weights of total W and any kernel with k(x, x) = 1, in any dimension: the
-    mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (P3, Theorem 4.1, with a
-    bound of D rather than of D^2.)
+    ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for any weights of total W and any kernel with k(x, x) = 1, in any dimension:
+    the mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (P3, Theorem 4.1,
+    with a bound of D rather than of D^2.) delta is at least 1e-300.
 
     Examples
     --------
@@ -90,16 +91,18 @@ def coreset(
         How many to choose, at most n; `coreset_size` says how many a random sample needs.
     sigma : float or "median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)); "median" is the median distance of 1,024
-        points.
+        points, drawn at random from the seed among those that weigh.
     weights : (n,) array or dask array, optional
         Of the points, >= 0. Without them each point weighs 1 / n. A `SetStore` has its own.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
-        "random": independent draws by weight, without repetition. "stratified": one of each of ``size`` regions of
+        "random": draws by weight, without repetition. "stratified": one of each of ``size`` regions of
         equal weight. "every": the middle of every stratum along the line, for d = 1. "halving": regions halved, keeping
         of every two neighbours the one that balances the others. "swap": stratified, then two rounds in which each
         point is replaced by the best of its region and of 256 points from everywhere.
     optimal_weights : bool, default=False
-        Whether the points have the signed weights that bring them nearest to the set, instead of equal ones.
+        Whether the points have the signed weights that bring them nearest to the set, if they are nearer with them:
+        found from exact sums, size n pairs and size^3 steps more, and one more pass over what is not in memory. Their
+        sum is free.
     random_state : int, Generator or None
         Seed.
 
@@ -119,7 +122,10 @@ def coreset(
     -----
     The guarantee is the ``distance`` itself: found to 1e-8 in D^2 by `kernel_distance`, and for more than 30,000
     points in more than three dimensions estimated by 4,096 random features that the choice has not seen. A random
-    sample has E D^2 = (W^2 - kappa(P, P)) / size; swaps are several times nearer. Cost of "swap" from n points: n log
+    sample has E D^2 <= (W^2 - kappa(P, P)) / size, whatever the weights; swaps are several times nearer. Points that
+    weigh as much as the others do for each place left are certain and keep their weight, by every method; all others
+    have equal weights, and stand for each other with probabilities by weight (`dkdist.numerics.pivotal`). The sum of
+    the weights is the set's. Cost of "swap" from n points: n log
     n for the order, 16,384 features of at most 1,024 numbers, .05 to .5 s for sizes of hundreds.
 
     Sets that are not in memory take two passes: one for bounds and weights, one in which each piece gives its share

@@ -1,4 +1,4 @@
-"""sigma="median" is taken of rows drawn at random: no grid, no repeated column and no order of sets can beat with it."""
+"""sigma="median" is taken of rows drawn at random: no grid, no repeated column, no order of sets beats with it."""
 
 from __future__ import annotations
 
