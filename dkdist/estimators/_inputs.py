@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._params import one_of
-from dkdist.estimators._pieces import bounds_in_pieces, spaced_in_pieces
+from dkdist.estimators._pieces import bounds_in_pieces, drawn_in_pieces
+from dkdist.estimators._sampling import some, some_runs
 from dkdist.estimators._skipping import attempt
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import source_blocks
@@ -217,47 +218,46 @@ def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetErro
     )
 
 
-def spread_runs(n: int, n_runs: int, length: int) -> NDArray[np.int64]:
-    """Positions below n in evenly spaced runs of neighbours, so that few chunks of a store are read."""
-    starts = np.linspace(0, max(0, n - length), n_runs).round().astype(np.int64)
-    return np.unique((starts[:, None] + np.arange(min(n, length))).ravel())
-
-
 def sample_spreads(sets: Sets, bad: I64) -> tuple[F64, F64]:
     """`spreads` of sampled sets."""
-    std, size = zip(*_of_sample(_spreads, sets, bad), strict=True)
+    std, size = zip(*_of_sample(_spreads, sets, _sampled(sets, bad)), strict=True)
     return np.concatenate(std), np.concatenate(size)
 
 
 def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
     """Means and variances (n, d) of sampled sets."""
-    mean, variance = zip(*_of_sample(_moments, sets, bad), strict=True)
+    mean, variance = zip(*_of_sample(_moments, sets, _sampled(sets, bad)), strict=True)
     return np.concatenate(mean), np.concatenate(variance)
 
 
-def sample_points(sets: Sets, bad: I64) -> NDArray[np.float32]:
-    """About 1,024 points of the sampled sets, evenly spaced in each; none of weight zero."""
+def sample_points(sets: Sets, bad: I64, seed: int) -> NDArray[np.float32]:
+    """About 1,024 points of the sampled sets, drawn at random from each; none of weight zero."""
     each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
-    return np.concatenate(_of_sample(partial(_spaced, each), sets, bad, partial(spaced_in_pieces, each)))
+    positions = _sampled(sets, bad, seed)
+    draw = partial(_drawn, each, seed, positions)
+    return np.concatenate(_of_sample(draw, sets, positions, partial(drawn_in_pieces, each, seed)))
+
+
+def _sampled(sets: Sets, bad: I64, seed: int = 0) -> I64:
+    """Positions of the sets that data-driven choices look at: up to 256, not bad ones, in 8 runs drawn at random.
+
+    They hold about 4 million points at most.
+    """
+    good = np.setdiff1d(np.arange(len(sets)), bad)
+    n_points = sets.n_points if len(bad) == 0 else sets[good].n_points
+    count = int(np.clip(SAMPLE_POINTS // max(1, n_points // len(good)), 1, min(SAMPLE_SETS, len(good))))
+    return good[some_runs(len(good), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS), seed)]
 
 
 def _of_sample(
     work: Callable[[SampleSets, int], Any],
     sets: Sets,
-    bad: I64,
+    positions: I64,
     pieces: Callable[[SetStore, int], Any] | None = None,
 ) -> list[Any]:
-    """``work`` on up to 256 sets, not bad ones, in 8 evenly spaced runs, with about 4 million points at most.
-
-    This is what data-driven choices look at.
-    """
-    good = np.setdiff1d(np.arange(len(sets)), bad) if len(bad) else None
-    kept = sets if good is None else sets[good]
-    mean_size = max(1, kept.n_points // len(kept))
-    count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(SAMPLE_SETS, len(kept))))
-    chosen = spread_runs(len(kept), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS))
-    positions = chosen if good is None else good[chosen]
-    return attempt(work, kept[chosen], positions, None, skip=False, pieces=pieces).results
+    """``work`` on the sets of these positions."""
+    kept = sets if len(positions) == len(sets) else sets[positions]
+    return attempt(work, kept, positions, None, skip=False, pieces=pieces).results
 
 
 def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
@@ -269,10 +269,10 @@ def _moments(sets: SampleSets, first: int) -> tuple[F64, F64]:
     return mean, variance
 
 
-def _spaced(each: int, sets: SampleSets, first: int) -> NDArray[np.float32]:
-    parts = []
+def _drawn(each: int, seed: int, positions: I64, sets: SampleSets, first: int) -> NDArray[np.float32]:
+    parts, start = [], int(np.searchsorted(positions, first))
     for i, points in enumerate(sets):
         weights = sets.weights_of(i)
         x = points if weights is None else points[weights.reshape(-1) > 0]
-        parts.append(x[np.linspace(0, len(x) - 1, min(each, len(x))).round().astype(np.int64)])
+        parts.append(x[some(len(x), each, seed, int(positions[start + i]))])
     return np.concatenate(parts).astype(np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._params import one_of, positive
+from dkdist.estimators._sampling import some
 from dkdist.estimators.shapes import Shape, Surface, is_mesh
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.numerics.domain import extent
@@ -132,8 +133,8 @@ def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F6
     return (P.points, Q.points), (P.channels, Q.channels)
 
 
-def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
-    """The standard deviation sigma of exactly one of three forms; "median" for that of the points."""
+def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
+    """The standard deviation sigma of exactly one of three forms; "median" for that of points drawn from a seed."""
     given = {
         name: value for name, value in (("sigma", sigma), ("h", h), ("gamma", gamma)) if value is not None
     }
@@ -150,7 +151,7 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str) -> float:
         if name != "sigma":
             raise ValueError(f"{name} must be a positive number; found {value!r}: only sigma may be 'median'")
         one_of(name, value, ("median",))
-        result = _median(pair)
+        result = _median(pair, seed)
     else:
         number = positive(name, value)
         result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
@@ -171,8 +172,8 @@ def require_near(name: str, value: object, sigma: float, width: float) -> None:
         )
 
 
-def _median(pair: Pair) -> float:
-    parts = [part[:: -(-len(part) // SAMPLE)] for part in (pair.x[: pair.n], pair.x[pair.n :])]
+def _median(pair: Pair, seed: int) -> float:
+    parts = [part[some(len(part), SAMPLE, seed)] for part in (pair.x[: pair.n], pair.x[pair.n :])]
     sigma = median_distance(np.concatenate(parts))
     if sigma == 0:
         raise ValueError("sigma='median' needs points that differ, but all are equal: give sigma a number")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._validation import negative_weight, weightless
+from dkdist.estimators._sampling import some
 from dkdist.parameters.embedding import Additive, Piece
 from dkdist.sets import column_bounds
 from dkdist.store import SetStore
@@ -35,10 +36,10 @@ def bounds_in_pieces(view: SetStore, first: int) -> tuple[Any, Any]:
     return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
-def spaced_in_pieces(each: int, view: SetStore, first: int) -> F32:
-    """Up to ``each`` evenly spaced points of the set of a view, none of weight zero."""
+def drawn_in_pieces(each: int, seed: int, view: SetStore, first: int) -> F32:
+    """Up to ``each`` points of the set of a view, drawn at random, none of weight zero; ``first`` is its position."""
     n = view.n_points if view.weights_shape is None else sum(int((w > 0).sum()) for w in read_weights(view))
-    chosen = np.linspace(0, n - 1, min(each, n)).round().astype(np.int64)
+    chosen = some(n, each, seed, first)
     start, parts = 0, []
     for points, weights in read_pieces(view):
         x = points if weights is None else points[weights > 0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import joblib
@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from dkdist.estimators._embedding import SetEmbedding
-from dkdist.estimators._inputs import spread_runs
-from dkdist.estimators.fourier import RUN_ROWS, RUNS, RandomFourierFeatures
+from dkdist.estimators._sampling import median_seed
+from dkdist.estimators.fourier import RandomFourierFeatures, median_rows
 from dkdist.estimators.ridge import IncrementalRidge, IncrementalRidgeClassifier
 from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist.execution.arrays import take_rows
@@ -41,19 +41,21 @@ class _Branch:
     """A fitted step and what grows on it, while the forest is planted."""
 
     transformer: Any
-    taken: Callable[[], Any]
+    taken: Callable[[int], Any]
     children: dict[str, _Branch] = field(default_factory=dict)
     leaf: int = -1
+    samples: dict[int, Any] = field(default_factory=dict)
 
-    @cached_property
-    def sample(self) -> Any:
-        """Rows of up to 512 sets, made when a step that follows needs them."""
-        return self.taken()
+    def sample(self, seed: int) -> Any:
+        """Rows of up to 512 sets, which the seed of a step that follows draws, made when it needs them."""
+        if seed not in self.samples:
+            self.samples[seed] = self.taken(seed)
+        return self.samples[seed]
 
     @property
     def width(self) -> int:
         """Columns of its rows."""
-        return int(self.sample.shape[1] if self.transformer is None else self.transformer.spec_.n_features)
+        return int(self.sample(0).shape[1] if self.transformer is None else self.transformer.spec_.n_features)
 
     def node(self) -> Node:
         spec = None if self.transformer is None else self.transformer.spec_
@@ -73,7 +75,7 @@ def plant(
         for transformer in transformers:
             key = joblib.hash([type(transformer).__name__, transformer.get_params()])
             if key not in branch.children:
-                transformer.fit(X if branch is ground else branch.sample, y)
+                transformer.fit(X if branch is ground else _looked_at(transformer, branch), y)
                 branch.children[key] = _Branch(transformer, partial(_transformed, transformer, branch))
             branch = branch.children[key]
         if branch.leaf < 0:
@@ -87,8 +89,13 @@ def plant(
     return Forest(roots), widths, candidates
 
 
-def _transformed(transformer: Any, below: _Branch) -> Any:
-    return transformer.transform(below.sample)
+def _looked_at(transformer: Any, below: _Branch) -> Any:
+    """The rows that a median of this step is taken of."""
+    return below.sample(median_seed(transformer.random_state))
+
+
+def _transformed(transformer: Any, below: _Branch, seed: int) -> Any:
+    return transformer.transform(below.sample(seed))
 
 
 def _steps(model: Any) -> list[Any]:
@@ -106,8 +113,7 @@ def _steps(model: Any) -> list[Any]:
     return steps
 
 
-def _sample(X: Any) -> Any:
-    """Up to 512 sets or rows, in 8 runs of neighbours: those that a median distance is taken from."""
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    chosen = spread_runs(n, RUNS, RUN_ROWS)
+def _sample(X: Any, seed: int) -> Any:
+    """Up to 512 sets or rows: those that a median distance is taken from."""
+    chosen = median_rows(X.shape[0] if hasattr(X, "shape") else len(X), seed)
     return take_rows(X, chosen) if is_lazy(X) else X[chosen]

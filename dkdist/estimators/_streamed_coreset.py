@@ -1,9 +1,11 @@
 """Coresets of sets that are read piece by piece: two passes, whatever the number of points.
 
-    pass 1   bounds, total weight, 1,024 points for the median
-    pass 2   of each piece: its share of the mean embedding, its share of what distances are found from, and a leaf:
-             candidates of equal weight, one of each of its regions (or draws by weight)
+    pass 1   bounds, total weight, the heaviest points, 1,024 points for the median
+    pass 2   of each piece: its share of the mean embedding, its share of what distances are found from, the points that
+             are heavy enough to stand for themselves, and a leaf of the others: candidates, one of each of its
+             regions (or draws by weight)
     then     swaps over all leaves toward the mean embedding of the whole set
+    pass 3   for optimal weights: the sums over all points of the kernel with each of the coreset
 
 Shares are added in a tree whose shape follows from the number of pieces: every scheduler gives the same bits, on
 processors of one kind.
@@ -21,40 +23,20 @@ from numpy.typing import NDArray
 
 from dkdist.estimators._judging import Box, Judge, find_judge
 from dkdist.estimators._lazy_points import LazyPoints, split_weights
-from dkdist.estimators._thinning import BASE, ROLE, doubled, from_base, point_spec
+from dkdist.estimators._streamed_survey import Survey
+from dkdist.estimators._thinning import BASE, ROLE, doubled, from_base, one_a_region, point_spec
 from dkdist.execution.fold import default_window
 from dkdist.execution.jobs import Job
-from dkdist.execution.mapping import collect
 from dkdist.execution.tree import tree_sum
-from dkdist.numerics.thinning import best_weights, spatial_order, strata
+from dkdist.numerics.best_weights import best_weights, kernel_matrix, square
+from dkdist.numerics.kernel_cells import Cells
+from dkdist.numerics.kernel_exact import scaled, sums
+from dkdist.numerics.pivotal import one_of_each, pivotal, stand_ins
+from dkdist.numerics.thinning import spatial_order, strata
 from dkdist.parameters.mean import GridMeanSpec, RandomMeanSpec
-from dkdist.sets import SampleSetError
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-
-SAMPLE = 1024  # points that the median distance is taken of
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a piece holds: the bounds of its points of positive weight, their number and weight, and some of them."""
-
-    low: F64
-    high: F64
-    count: int
-    weight: float
-    sample: F64
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What the first pass found of the whole set, and of every piece."""
-
-    box: Box
-    counts: I64
-    weights: F64
-    sample: F64
 
 
 @dataclass(frozen=True)
@@ -69,69 +51,84 @@ class Share:
     keys: F64
 
 
-def survey_points(points: LazyPoints) -> Survey:
-    """The first pass: checks every value."""
-    n, bounds = points.n_points, points.blocks.bounds
-    sample = np.linspace(0, n - 1, min(SAMPLE, n)).round().astype(np.int64)
-    ends = np.searchsorted(sample, bounds)
-    extras = [
-        (int(first), sample[a:b] - first)
-        for first, a, b in zip(bounds[:-1], ends[:-1], ends[1:], strict=True)
-    ]
-    looks: list[Look] = collect(
-        points.blocks, partial(_look, points.weighted), extras, label="look_at_points"
-    )
-    weights = np.array([look.weight for look in looks])
-    if not weights.sum() > 0:
-        raise SampleSetError("the weights sum to 0: at least one point must have a positive weight")
-    low, high = np.min([look.low for look in looks], axis=0), np.max([look.high for look in looks], axis=0)
-    counts = np.array([look.count for look in looks])
-    return Survey(Box(low, high - low), counts, weights, np.concatenate([look.sample for look in looks]))
-
-
-def _look(weighted: bool, block: NDArray[Any], extra: tuple[int, I64]) -> Look:
-    first, picked = extra
-    x, p = split_weights(block, weighted, first)
-    total = float(len(x) if p is None else p.sum())
-    light = np.zeros(len(x), bool) if p is None else p == 0
-    sample, heavy = x[picked[~light[picked]]], x[~light] if light.any() else x
-    nothing = np.full(x.shape[1], np.inf)
-    low, high = (heavy.min(axis=0), heavy.max(axis=0)) if len(heavy) else (nothing, -nothing)
-    return Look(low, high, len(heavy), total, sample)
-
-
 def streamed_coreset(
     points: LazyPoints, found: Survey, size: int, sigma: float, method: str, optimal: bool, seed: int
 ) -> tuple[I64, F64, float]:
     """(indices, weights, distance) of the points that stand for the whole set: the second pass, and the choice."""
     unit = 1.0 if points.weighted else 1 / points.n_points
-    W = unit * float(found.weights.sum())
     corners = np.stack([-found.box.widths, found.box.widths]) / 2
     embedding = point_spec(corners.astype(np.float32), sigma, size, seed)
     judge = find_judge(found.box, sigma, seed + 1)
-    draws = size if method == "random" else 0
-    work = partial(_share, Piecework(points.weighted, unit, embedding, judge, draws, seed))
+    draws = size if method == "random" and size < found.n else 0
+    task = Piecework(points.weighted, unit, embedding, judge, draws, found.heavy, found.equal, seed)
     leaves = _leaf_sizes(found, size)
     jobs = [Job((i,), (i, int(first), leaves[i])) for i, first in enumerate(points.blocks.bounds[:-1])]
     window = default_window(points.blocks.local)
+    merge = partial(_merge, draws if found.equal else 0)
     total: Share = tree_sum(
-        points.blocks, jobs, work, partial(_merge, draws), window=window, label="coreset_shares"
+        points.blocks, jobs, partial(_share, task), merge, window=window, label="coreset_shares"
     )
-    if size >= found.counts.sum():
+    if size >= found.n:
         chosen, weights = np.arange(len(total.rows)), total.weights
     else:
-        chosen = np.arange(size) if draws else _choose(found.box, embedding, total, W, size, method, seed)
-        weights = np.full(size, W / size)
-        if optimal:
-            phi = found.box.features(embedding, total.points[chosen])
-            weights = best_weights(phi, total.mean)
-    chosen = chosen[np.argsort(total.rows[chosen])] if draws else chosen
-    return total.rows[chosen], weights, judge.distance(total.judged, total.points[chosen], weights)
+        chosen, weights = _chosen(found, embedding, total, unit, size, method, seed)
+    few = total.points[chosen]
+    distance = judge.distance(total.judged, few, weights)
+    if optimal and size < found.n:
+        overlaps = tree_sum(
+            points.blocks,
+            [Job((i,), int(first)) for i, first in enumerate(points.blocks.bounds[:-1])],
+            partial(_overlaps, points.weighted, unit, found.box, sigma, few),
+            np.add,
+            window=window,
+            label="coreset_weights",
+        )
+        given, K = weights, kernel_matrix(few - found.box.low, sigma)
+        weights = best_weights(K, overlaps, given)
+        if isinstance(judge.how, Cells):  # weights of both signs would add to its error
+            gain = square(K, overlaps, weights) - square(K, overlaps, given)
+            distance = float(np.sqrt(max(0.0, distance**2 + gain)))
+        else:
+            distance = judge.distance(total.judged, few, weights)
+    return total.rows[chosen], weights, distance
+
+
+def _overlaps(
+    weighted: bool, unit: float, box: Box, sigma: float, few: F64, made: Iterator[Any], first: int
+) -> F64:
+    """The third pass over a block: sum_i p_i k(x_i, s) for each point s of the coreset."""
+    x, p = split_weights(next(made), weighted, first)
+    weights = np.full((len(x), 1), unit) if p is None else p[:, None]
+    return sums(scaled(few - box.low, sigma), scaled(x - box.low, sigma), weights)[:, 0]
+
+
+def _chosen(
+    found: Survey,
+    embedding: GridMeanSpec | RandomMeanSpec,
+    total: Share,
+    unit: float,
+    size: int,
+    method: str,
+    seed: int,
+) -> tuple[I64, F64]:
+    """(positions among the leaves, weights) of heavy points as they are, and of others of equal weight."""
+    if method == "random" and not found.equal:
+        shares, rng = np.minimum(total.weights, found.heavy), np.random.default_rng([seed, ROLE])
+        chosen = one_of_each(shares, size, rng.random(len(shares)))
+        return chosen, np.maximum(total.weights[chosen], found.heavy)
+    heavy = np.flatnonzero(total.weights >= found.heavy)
+    light, n = np.flatnonzero(total.weights < found.heavy), size - len(heavy)
+    W = unit * float(found.weights.sum())
+    if method == "random":
+        chosen = np.argsort(total.rows)
+    else:
+        chosen = light[_choose(found, embedding, total, light, W, n, method, seed)]
+    return np.concatenate([heavy, chosen]), np.concatenate([total.weights[heavy], np.full(n, W / n)])
 
 
 def _leaf_sizes(found: Survey, size: int) -> list[int]:
     """Candidates that each piece gives: by weight, and by number as many as a coreset of it would need."""
-    base, n = max(BASE, size), int(found.counts.sum())
+    base, n = max(BASE, size), int(found.counts.sum())  # of light points
     if n <= base:
         return [int(count) for count in found.counts]
     ends = np.floor(np.cumsum(found.weights) / found.weights.sum() * base + 0.5).astype(np.int64)
@@ -141,13 +138,18 @@ def _leaf_sizes(found: Survey, size: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Piecework:
-    """What the second pass asks of every piece; ``draws`` points by weight, or strata if none."""
+    """What the second pass asks of every piece; ``draws`` points by weight, or strata if none.
+
+    Points of weight ``heavy`` or more stand for themselves, outside the means; ``equal``: all weights are.
+    """
 
     weighted: bool
     unit: float  # the weight of a point that has none
     embedding: GridMeanSpec | RandomMeanSpec
     judge: Judge
     draws: int
+    heavy: float
+    equal: bool
     seed: int
 
 
@@ -159,56 +161,75 @@ def _share(task: Piecework, made: Iterator[Any], extra: tuple[int, int, int]) ->
     if p is None:
         p = np.full(len(x), task.unit)
     else:
-        heavy = p > 0
-        rows, x, p = rows[heavy], x[heavy], p[heavy]
+        counted = p > 0
+        rows, x, p = rows[counted], x[counted], p[counted]
+    judged = task.judge.sums(x, p)
+    heavy, light = np.flatnonzero(p >= task.heavy), np.flatnonzero(p < task.heavy)
     rng = np.random.default_rng([task.seed, ROLE, number])
-    if task.draws:
-        keys = rng.exponential(size=len(x)) / p  # the smallest ones are draws by weight, without repetition
+    keys = np.empty(0)
+    if task.draws and task.equal:
+        keys = rng.exponential(size=len(x)) / p  # the smallest ones are draws without repetition
         chosen = np.sort(np.argsort(keys, kind="stable")[: task.draws])
         keys, weights = keys[chosen], p[chosen]
+    elif task.draws:
+        chosen, weights = _drawn_in_order(p[light], task.heavy, rng)
     else:
-        chosen, keys = _one_of_each_region(task.judge.box, x, p, n_leaf, rng), np.empty(0)
-        weights = p if len(chosen) == len(x) else np.full(len(chosen), p.sum() / max(1, len(chosen)))
-    mean, judged = task.judge.box.feature_sums(task.embedding, x, p), task.judge.sums(x, p)
+        chosen, weights = _one_of_each_region(task, x[light], p[light], n_leaf, rng)
+    mean = task.judge.box.feature_sums(task.embedding, x[light], p[light])
+    chosen, weights = np.concatenate([heavy, light[chosen]]), np.concatenate([p[heavy], weights])
     return Share(mean, judged, rows[chosen], x[chosen], weights, keys)
 
 
-def _one_of_each_region(box: Box, x: F64, p: F64, n: int, rng: np.random.Generator) -> I64:
+def _drawn_in_order(p: F64, heavy: float, rng: np.random.Generator) -> tuple[I64, F64]:
+    """(positions, weights) of draws with probabilities p / heavy; what is left at the end of a piece weighs less."""
+    if len(p) == 0:
+        return np.empty(0, np.int64), p
+    taken, last, left = pivotal(p / heavy, rng.random(len(p)))
+    chosen = np.flatnonzero(taken)
+    return np.append(chosen, last), heavy * np.append(np.ones(len(chosen)), left)
+
+
+def _one_of_each_region(task: Piecework, x: F64, p: F64, n: int, rng: np.random.Generator) -> tuple[I64, F64]:
     if n >= len(x):
-        return np.arange(len(x))
+        return np.arange(len(x)), p
     if n == 0:
-        return np.empty(0, np.int64)
-    order = spatial_order((x - box.low).astype(np.float32), len(x) // n)
-    return order[strata(p[order], n, rng.random(n))]
+        return np.empty(0, np.int64), np.empty(0)
+    order = spatial_order((x - task.judge.box.low).astype(np.float32), len(x) // n)
+    if task.equal:
+        return order[strata(p[order], n, rng.random(n))], np.full(n, p.sum() / n)
+    places, weights = stand_ins(p[order], n, rng.random(len(p)))
+    return order[places], weights
 
 
 def _merge(draws: int, left: Share, right: Share) -> Share:
     mean, judged = left.mean + right.mean, left.judged + right.judged
     rows, points = np.concatenate([left.rows, right.rows]), np.concatenate([left.points, right.points])
     weights, keys = np.concatenate([left.weights, right.weights]), np.concatenate([left.keys, right.keys])
-    if len(keys) > draws:
+    if 0 < draws < len(keys):
         kept = np.sort(np.argsort(keys, kind="stable")[:draws])
         rows, points, weights, keys = rows[kept], points[kept], weights[kept], keys[kept]
     return Share(mean, judged, rows, points, weights, keys)
 
 
 def _choose(
-    box: Box,
+    found: Survey,
     embedding: GridMeanSpec | RandomMeanSpec,
     total: Share,
+    light: I64,
     W: float,
     size: int,
     method: str,
     seed: int,
 ) -> I64:
-    """Positions among the leaves: strata of them, halving, or swaps toward the mean embedding of the whole set."""
+    """Positions among light leaves: strata of them, halving, or swaps toward the mean embedding of all light points."""
     rng = np.random.default_rng([seed, ROLE])
-    order = spatial_order((total.points - box.low).astype(np.float32))
-    weights = total.weights[order]
+    points = total.points[light]
+    order = spatial_order((points - found.box.low).astype(np.float32))
+    weights = total.weights[light][order]
     if method == "stratified":
-        return order[strata(weights, size, rng.random(size))]
-    if method == "halving":
+        return order[one_a_region(weights, found.equal, size, rng)]
+    if method == "halving" and found.equal:
         n = doubled(size, len(order))
         order, weights = order[strata(weights, n, rng.random(n))], np.ones(n)
-    phi = box.features(embedding, total.points[order])
-    return order[from_base(phi, weights, total.mean / W, size, method, rng)]
+    phi = found.box.features(embedding, points[order])
+    return order[from_base(phi, weights, found.equal, total.mean / W, size, method, rng)]

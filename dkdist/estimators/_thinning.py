@@ -9,9 +9,12 @@ from dkdist.estimators._judging import require_resolved
 from dkdist.estimators._params import LEAST, MOST
 from dkdist.estimators.kernel_distance import kernel_distance
 from dkdist.execution.arrays import drawn
+from dkdist.numerics.best_weights import best_weights, kernel_matrix
 from dkdist.numerics.domain import extent
 from dkdist.numerics.fourier_grid import MOST_DIMS, fourier_grid
-from dkdist.numerics.thinning import best_weights, halve, spatial_order, strata, swap
+from dkdist.numerics.kernel_exact import scaled, sums
+from dkdist.numerics.pivotal import certain, halve_unequal, one_of_each, stand_ins
+from dkdist.numerics.thinning import halve, spatial_order, strata, swap
 from dkdist.parameters.domain import Domain
 from dkdist.parameters.mean import GridMeanParameters, GridMeanSpec, RandomMeanParameters, RandomMeanSpec
 from dkdist.sets import SampleSets
@@ -50,41 +53,65 @@ def require_floats(values: dict[str, float]) -> None:
             )
 
 
-def choose(x: F32, p: F64, size: int, sigma: float, method: str, optimal: bool, seed: int) -> tuple[I64, F64]:
-    """(indices, weights) of the points that stand for points x (n, d) with weights p."""
-    rng, W = np.random.default_rng([seed, ROLE]), float(p.sum())
-    light = np.flatnonzero(p > 0)
-    if size >= len(light):
-        return light, p[light]
-    y, share = x[light], p[light]
-    if method == "random":
-        chosen = np.sort(rng.choice(len(y), size, replace=False, p=share / W))
-    elif method == "every":
-        order = np.argsort(y[:, 0], kind="stable")
-        chosen = order[strata(share[order], size, np.full(size, 0.5))]
-    else:
-        chosen = _thinned(y, share, size, sigma, method, rng, seed)
-    weights = np.full(size, W / size)
-    if optimal:
-        embedding = drawn(point_spec(y, sigma, size, seed))
-        phi, mu = embedding.embed_points(y[chosen]), W * _mean(embedding, y, share)
-        weights = best_weights(phi, mu)
-    return light[chosen], weights
+def choose(x: F32, p: F64, size: int, sigma: float, method: str, seed: int) -> tuple[I64, F64]:
+    """(indices, weights) of the points that stand for points x (n, d) with weights p.
+
+    Points that weigh as much as the others do for a place stand for themselves; the others have equal weights.
+    """
+    rng = np.random.default_rng([seed, ROLE])
+    counted = np.flatnonzero(p > 0)
+    if size >= len(counted):
+        return counted, p[counted]
+    heavy = counted[certain(p[counted], size)]
+    light = np.setdiff1d(counted, heavy, assume_unique=True)
+    n, W = size - len(heavy), float(p.sum() if len(heavy) == 0 else p[light].sum())
+    chosen = _light(x[light], p[light], n, sigma, method, rng, seed)
+    return np.concatenate([heavy, light[chosen]]), np.concatenate([p[heavy], np.full(n, W / n)])
 
 
-def _thinned(
+def _light(
     y: F32, share: F64, size: int, sigma: float, method: str, rng: np.random.Generator, seed: int
 ) -> I64:
-    """Positions of the points that a region gives up, halving or swaps keep."""
+    """Positions of points that stand for all with equal weights, each more than any of theirs."""
+    equal = bool(share.min() == share.max())
+    if method == "random" and equal:
+        return np.sort(rng.choice(len(y), size, replace=False, p=share / share.sum()))
+    if method == "random":
+        order = rng.permutation(len(y))
+        return np.sort(order[one_of_each(share[order], size, rng.random(len(y)))])
+    if method == "every":
+        order = np.argsort(y[:, 0], kind="stable")
+        return np.asarray(order[strata(share[order], size, np.full(size, 0.5))])
     order = spatial_order(y, max(1, len(y) // max(BASE, size)))
     if method == "stratified":
-        return np.asarray(order[strata(share[order], size, rng.random(size))])
-    n_base = doubled(size, len(y)) if method == "halving" else min(len(y), max(BASE, size))
-    base = order[strata(share[order], n_base, rng.random(n_base))] if n_base < len(y) else order
-    weight = share[base] if n_base == len(y) else np.ones(n_base)
+        return np.asarray(order[one_a_region(share[order], equal, size, rng)])
+    base, weight = _base(order, share[order], equal, size, method, rng)
     embedding = drawn(point_spec(y, sigma, size, seed))
     mean = _mean(embedding, y, share)
-    return np.asarray(base[from_base(embedding.embed_points(y[base]), weight, mean, size, method, rng)])
+    return np.asarray(
+        base[from_base(embedding.embed_points(y[base]), weight, equal, mean, size, method, rng)]
+    )
+
+
+def _base(
+    order: I64, share: F64, equal: bool, size: int, method: str, rng: np.random.Generator
+) -> tuple[I64, F64]:
+    """(positions, weights) of what halving or swaps choose from: of points in order, one of each small region."""
+    n, most = len(order), max(BASE, size)
+    if not equal:
+        places, weight = stand_ins(share, most, rng.random(n))
+        return order[places], weight
+    n_base = doubled(size, n) if method == "halving" else min(n, most)
+    if n_base == n:
+        return order, share
+    return order[strata(share, n_base, rng.random(n_base))], np.ones(n_base)
+
+
+def one_a_region(share: F64, equal: bool, size: int, rng: np.random.Generator) -> I64:
+    """Positions of one point of each region of a spatial order, with probabilities by weight."""
+    if equal:
+        return strata(share, size, rng.random(size))
+    return one_of_each(share, size, rng.random(len(share)))
 
 
 def doubled(size: int, n: int) -> int:
@@ -92,14 +119,21 @@ def doubled(size: int, n: int) -> int:
     return size << max(0, int(np.log2(min(BASE, n) / size))) if size < BASE else size
 
 
-def from_base(phi: F32, weight: F64, mean: F64, size: int, method: str, rng: np.random.Generator) -> I64:
-    """Positions that halving or swaps keep of a base in spatial order: its features, weights, and the mean of all."""
+def from_base(
+    phi: F32, weight: F64, equal: bool, mean: F64, size: int, method: str, rng: np.random.Generator
+) -> I64:
+    """Positions that halving or swaps keep of a base in spatial order: its features, weights, and the mean of all.
+
+    ``equal``: every point that the base stands for weighs the same.
+    """
+    if method == "halving" and not equal:
+        return halve_unequal(phi, weight, size)
     if method == "halving":
         kept = np.arange(len(phi))
         while len(kept) > size:
             kept = halve(phi, kept)
         return kept
-    chosen = strata(weight, size, rng.random(size))
+    chosen = one_a_region(weight, equal, size, rng)
     ends = np.searchsorted(np.cumsum(weight) / weight.sum(), np.arange(size + 1) / size).astype(np.int64)
     target = (size * mean).astype(np.float32)
     squares = np.einsum("ij,ij->i", phi, phi)
@@ -131,6 +165,13 @@ def _centre(y: F32) -> tuple[float, ...]:
 def _mean(embedding: MeanParameters, y: F32, share: F64) -> F64:
     row = embedding.embed(SampleSets(y, [0, len(y)], share / share.mean()))[0]
     return np.asarray(row, np.float64)
+
+
+def nearest_weights(x: F64, p: F64, indices: I64, weights: F64, sigma: float) -> F64:
+    """The signed weights of points that bring them nearest to all, by exact sums; never farther than those given."""
+    few = x[indices]
+    overlaps = sums(scaled(few, sigma), scaled(x, sigma), p[:, None])[:, 0]
+    return best_weights(kernel_matrix(few, sigma), overlaps, weights)
 
 
 def achieved(x: F64, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:

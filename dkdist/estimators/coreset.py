@@ -11,8 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
 from dkdist.estimators._params import LEAST, draw_seed, one_of, positive, settled, whole
-from dkdist.estimators._streamed_coreset import streamed_coreset, survey_points
-from dkdist.estimators._thinning import METHODS, achieved, choose, require_floats, require_line
+from dkdist.estimators._sampling import least_keys, median_seed, row_keys
+from dkdist.estimators._streamed_coreset import streamed_coreset
+from dkdist.estimators._streamed_survey import SAMPLE, survey_points
+from dkdist.estimators._thinning import (
+    METHODS,
+    achieved,
+    choose,
+    nearest_weights,
+    require_floats,
+    require_line,
+)
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.sets import SampleSetError
 
@@ -21,12 +30,14 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 WIDTH, TOTAL = "width of the points", "total weight"
+LEAST_DELTA = 1e-300
 
 
 @dataclass(frozen=True)
 class Coreset:
     """Points that stand for a set: ``indices`` (size,) into it, ``weights`` (size,), and how far they are from it.
 
+    Indices are distinct. Weights are in the unit of the set's, and give `kernel_distance` what it takes as weights.
     ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
     """
 
@@ -38,9 +49,9 @@ class Coreset:
 def coreset_size(eps: float, delta: float = 0.05) -> int:
     """The size of a random sample whose kernel distance to its set is at most eps W, but for probability delta.
 
-    ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for weights of total W and any kernel with k(x, x) = 1, in any dimension: the
-    mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (P3, Theorem 4.1, with a
-    bound of D rather than of D^2.)
+    ((1 + sqrt(2 ln(1 / delta))) / eps)^2 for any weights of total W and any kernel with k(x, x) = 1, in any dimension:
+    the mean of D^2 is below W^2 / size, and one point changes D by at most 2 W / size (McDiarmid). (P3, Theorem 4.1,
+    with a bound of D rather than of D^2.) delta is at least 1e-300.
 
     Examples
     --------
@@ -48,13 +59,16 @@ def coreset_size(eps: float, delta: float = 0.05) -> int:
     (1189, 475)
     """
     eps, delta = positive("eps", eps), positive("delta", delta)
-    if delta >= 1:
-        raise ValueError(f"delta must be a probability below 1; found {delta}")
+    if not LEAST_DELTA <= delta < 1:
+        raise ValueError(
+            f"delta must be a probability of at least {LEAST_DELTA:g} and below 1; found {delta:g}: give one that is "
+            "small enough to be neglected, such as 0.01"
+        )
     if eps < LEAST:
         raise ValueError(
             f"eps must be at least {LEAST:g}; found {eps:g}, for which no sample is large enough"
         )
-    return int(np.ceil(((1 + np.sqrt(2 * np.log(1 / delta))) / eps) ** 2))
+    return int(np.ceil(((1 + np.sqrt(-2 * np.log(delta))) / eps) ** 2))
 
 
 def coreset(
@@ -77,16 +91,18 @@ def coreset(
         How many to choose, at most n; `coreset_size` says how many a random sample needs.
     sigma : float or "median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)); "median" is the median distance of 1,024
-        points.
+        points, drawn at random from the seed among those that weigh.
     weights : (n,) array or dask array, optional
         Of the points, >= 0. Without them each point weighs 1 / n. A `SetStore` has its own.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
-        "random": independent draws by weight, without repetition. "stratified": one of each of ``size`` regions of
+        "random": draws by weight, without repetition. "stratified": one of each of ``size`` regions of
         equal weight. "every": the middle of every stratum along the line, for d = 1. "halving": regions halved, keeping
         of every two neighbours the one that balances the others. "swap": stratified, then two rounds in which each
         point is replaced by the best of its region and of 256 points from everywhere.
     optimal_weights : bool, default=False
-        Whether the points have the signed weights that bring them nearest to the set, instead of equal ones.
+        Whether the points have the signed weights that bring them nearest to the set, if they are nearer with them:
+        found from exact sums, size n pairs and size^3 steps more, and one more pass over what is not in memory. Their
+        sum is free.
     random_state : int, Generator or None
         Seed.
 
@@ -106,7 +122,10 @@ def coreset(
     -----
     The guarantee is the ``distance`` itself: found to 1e-8 in D^2 by `kernel_distance`, and for more than 30,000
     points in more than three dimensions estimated by 4,096 random features that the choice has not seen. A random
-    sample has E D^2 = (W^2 - kappa(P, P)) / size; swaps are several times nearer. Cost of "swap" from n points: n log
+    sample has E D^2 <= (W^2 - kappa(P, P)) / size, whatever the weights; swaps are several times nearer. Points that
+    weigh as much as the others do for each place left are certain and keep their weight, by every method; all others
+    have equal weights, and stand for each other with probabilities by weight (`dkdist.numerics.pivotal`). The sum of
+    the weights is the set's. Cost of "swap" from n points: n log
     n for the order, 16,384 features of at most 1,024 numbers, .05 to .5 s for sizes of hundreds.
 
     Sets that are not in memory take two passes: one for bounds and weights, one in which each piece gives its share
@@ -132,14 +151,17 @@ def coreset(
     lazy = lazy_points(P, weights)
     if lazy is not None:
         return _streamed(lazy, size, sigma, method, optimal_weights, random_state)
-    x, p = _points_and_weights(P, weights)
+    points, p = _points_and_weights(P, weights)
+    x = points - points.mean(axis=0)  # the kernel knows differences alone
     if size > len(x):
         raise ValueError(f"size must be at most the number of points, {len(x)}; found {size}")
     require_line(method, x.shape[1])
-    width = _width(sigma, x, p)
+    width = _width(sigma, points, p, median_seed(random_state))
     require_floats({WIDTH: float(np.ptp(x, axis=0).max()), "bandwidth sigma": width, TOTAL: float(p.sum())})
     seed = draw_seed(random_state)
-    indices, chosen = choose(x.astype(np.float32), p, size, width, method, optimal_weights, seed)
+    indices, chosen = choose(x.astype(np.float32), p, size, width, method, seed)
+    if optimal_weights:
+        chosen = nearest_weights(x, p, indices, chosen, width)
     return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, seed))
 
 
@@ -153,32 +175,31 @@ def _streamed(
     width = None if isinstance(sigma, str) else positive("sigma", sigma)
     if width is None:
         one_of("sigma", sigma, ("median",))
-    found = survey_points(points)
-    total = float(found.weights.sum()) if points.weighted else 1.0
+    found = survey_points(points, size, median_seed(random_state))
+    total = found.weight if points.weighted else 1.0
     require_floats({WIDTH: float(found.box.widths.max()), TOTAL: total})
     if width is None:
-        width = median_width((found.sample - found.box.low).astype(np.float32))
+        width = median_width(found.sample)
     require_floats({"bandwidth sigma": width})
     return Coreset(*streamed_coreset(points, found, size, width, method, optimal, draw_seed(random_state)))
 
 
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
     points = points_of("P", P)
-    centred = points - points.mean(axis=0)  # the kernel knows differences alone
     one_column = getattr(weights, "shape", None) == (len(points), 1)
     p = weights_of("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]
     if p.min() < 0:
         i = int(np.argmax(p < 0))
         raise SampleSetError(f"weight {i} is {p[i]}: weights must be >= 0. Clip them, or drop the points")
-    return centred, p
+    return points, p
 
 
-def _width(sigma: float | str, x: F64, p: F64) -> float:
+def _width(sigma: float | str, x: F64, p: F64, seed: int) -> float:
     if not isinstance(sigma, str):
         return positive("sigma", sigma)
     one_of("sigma", sigma, ("median",))
-    some = x[p > 0]
-    return median_width(some[np.linspace(0, len(some) - 1, min(1024, len(some))).round().astype(int)])
+    counted = np.flatnonzero(p > 0)
+    return median_width(x[counted[least_keys(row_keys(0, len(x), seed)[counted], SAMPLE)]])
 
 
 def median_width(points: F32 | F64) -> float:

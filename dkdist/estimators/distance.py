@@ -15,6 +15,7 @@ from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths,
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
 from dkdist.estimators._params import MOST, draw_seed, one_of, settled, whole
+from dkdist.estimators._sampling import some
 from dkdist.estimators._skipping import Attempt, attempt
 from dkdist.execution.arrays import cut, drawn, fill_in_memory
 from dkdist.execution.blocks import source_blocks
@@ -187,7 +188,8 @@ class DistanceEmbedding(SetEmbedding):
         omegas = Omegas.of(draw_omegas(sampler, sample, R, lengths, [seed, ROLE]))
         raw = DistanceSpec(distance, omegas, (0.0,), sets.n_dims, sets.alphabet, unknown)
         if gammas is None:
-            gammas = (_median_gamma(drawn(raw), sample[:MEDIAN_OBJECTS]),)
+            looked_at = some(len(sample), MEDIAN_OBJECTS, seed)
+            gammas = (_median_gamma(drawn(raw), sample[looked_at]),)
         self.spec_ = replace(raw, gammas=gammas)
         if self.standardize:
             centre, scale = _column_moments(self.spec_, sets, found.bad)

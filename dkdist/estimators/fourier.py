@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist.estimators._inputs import spread_runs
 from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
+from dkdist.estimators._sampling import median_seed, some_runs
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.numerics.bandwidth import median_distance
@@ -19,7 +19,7 @@ from dkdist.numerics.kernel_random import float32_error
 from dkdist.parameters.fourier import METHODS, STRUCTURED_FROM, FourierParameters, FourierSpec
 
 VOID_ERROR = 0.1  # of the kernel, from rounding to float32
-RUNS, RUN_ROWS = 8, 64  # rows that the median is taken from: 8 runs of 64 neighbours, evenly spaced
+RUNS, RUN_ROWS = 32, 16  # rows that the median is taken from: 32 runs of 16 neighbours
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -30,8 +30,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     n_components : int, default=5000
         D, even: D/2 sines followed by D/2 cosines of the same frequencies.
     sigma : float or "median", default="median"
-        Standard deviation of the kernel. "median" is the median distance between rows of a sample of at
-        most 512.
+        Standard deviation of the kernel. "median" is the median distance between at most 512 rows, drawn
+        from the seed in 32 runs of neighbours.
     method : {"auto", "orthogonal", "structured", "iid"}, default="auto"
         Independent Gaussian frequencies (the paper's), orthogonal ones, or products of sign flips and
         Hadamard transforms, which are nearly as good as orthogonal ones and cost D log m instead of D m.
@@ -97,7 +97,11 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         method = one_of("method", self.method, ("auto", *METHODS))
         given = None if self.sigma == "median" else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
-        sigma = within_float32("sigma='median'", _median(X)) if given is None else given
+        sigma = (
+            within_float32("sigma='median'", _median(X, median_seed(self.random_state)))
+            if given is None
+            else given
+        )
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
         if method == "auto":
@@ -187,10 +191,14 @@ def _warn_if_unresolved(X: NDArray[np.float32], sigma: float) -> None:
         )
 
 
-def _median(X: Any) -> float:
-    """Median distance between sampled rows: runs of neighbours, so that few blocks of a lazy array are made."""
-    n = X.shape[0]
-    rows = np.arange(n) if n <= RUNS * RUN_ROWS else spread_runs(n, RUNS, RUN_ROWS)
+def median_rows(n: int, seed: int) -> NDArray[np.int64]:
+    """Up to 512 of n rows, in runs of neighbours at random, so that few blocks of a lazy array are made."""
+    return some_runs(n, RUNS, RUN_ROWS, seed)
+
+
+def _median(X: Any, seed: int) -> float:
+    """Median distance between the rows that a seed draws."""
+    rows = median_rows(X.shape[0], seed)
     sample = _without_infinity(take_rows(X, rows)) if is_lazy(X) else X[rows]
     sample = sample[~np.isnan(sample).any(axis=1)]
     sigma = median_distance(sample) if len(sample) else 0.0

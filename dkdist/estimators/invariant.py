@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import clone
 
 from dkdist.estimators._embedding import SetEmbedding
-from dkdist.estimators._inputs import check_sets, data_domain, remembered_surveys, spread_runs
+from dkdist.estimators._inputs import check_sets, data_domain, remembered_surveys
 from dkdist.estimators._params import one_of
-from dkdist.estimators.fourier import RUN_ROWS, RUNS, RandomFourierFeatures
+from dkdist.estimators._sampling import median_seed
+from dkdist.estimators.fourier import RandomFourierFeatures, median_rows
 from dkdist.numerics.symmetry import GROUPS, generated, group
 from dkdist.parameters.invariant import InvariantSpec
 
@@ -108,7 +109,7 @@ class InvariantFeatures(SetEmbedding):
         self.embedding_, self.features_ = embedding, self.features
         if self.features is not None:
             good = np.setdiff1d(np.arange(len(sets)), found.bad)
-            sample = sets[good[spread_runs(len(good), RUNS, RUN_ROWS)]]
+            sample = sets[good[median_rows(len(good), median_seed(self.features.random_state))]]
             self.features_ = clone(self.features).fit(embedding.transform(sample))
         box = embedding.spec_.domain or data_domain(found)
         features = None if self.features is None else self.features_.spec_

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from dkdist.estimators._kernel_inputs import Pair, bandwidth, read_pair
 from dkdist.estimators._kernel_methods import METHODS, Task, find, make_task
 from dkdist.estimators._params import one_of, positive
+from dkdist.estimators._sampling import median_seed
 from dkdist.numerics.kernel_exact import KERNELS
 
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
@@ -42,7 +43,7 @@ def kernel_distance(
         surfaces.
     sigma, h, gamma : float
         The bandwidth, exactly one of: exp(-r^2 / (2 sigma^2)), exp(-r^2 / h), exp(-gamma r^2). sigma="median" is the
-        median distance of up to 512 points of each set, whatever their weights.
+        median distance of up to 512 points of each set, drawn at random, whatever their weights.
     squared : bool, default=False
         Return D^2. What rounding or an approximation makes negative is 0 before the root is taken.
     method : {"auto", "exact", "fourier", "rff", "taylor", "tree", "wspd"}, default="auto"
@@ -59,7 +60,8 @@ def kernel_distance(
         The unbiased estimate of MMD^2, without the pairs of a point with itself; it may be negative. For
         squared=True, point sets of two points or more, and equal weights.
     random_state : int, Generator or None, default=None
-        Seed of the frequencies of "rff"; no other method uses it.
+        Seed of the frequencies of "rff", and of the points that sigma="median" looks at (without one they are always
+        the same); nothing else uses it.
 
     Returns
     -------
@@ -119,7 +121,7 @@ def kernel_distance(
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KERNELS))
     pair = read_pair(P, Q, weights)
-    width = bandwidth(pair, sigma, h, gamma, kernel)
+    width = bandwidth(pair, sigma, h, gamma, kernel, median_seed(random_state))
     task = make_task(pair.x, pair.z, width, positive("eps", eps), kernel, random_state)
     if unbiased:
         _require_plain(pair, squared, weights)

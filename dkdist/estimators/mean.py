@@ -11,6 +11,7 @@ import numpy as np
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import Sets, Survey, check_sets, sample_points
 from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
+from dkdist.estimators._sampling import median_seed
 from dkdist.numerics.bandwidth import median_distance
 from dkdist.numerics.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
 from dkdist.numerics.kernel_random import float32_error
@@ -46,7 +47,8 @@ class MeanEmbedding(SetEmbedding):
         Number of features: even, half sines and half cosines of the same frequencies. With method="fourier" the most
         that may be used (then even or odd).
     sigma : float, sequence of floats or "median", default="median"
-        Standard deviation of the kernel. "median" is the median distance between 1,024 points of at most 256 sets.
+        Standard deviation of the kernel. "median" is the median distance between 1,024 points of at most 256 sets,
+        drawn at random from the seed.
         Several: the kernel is the mean of theirs, and each has an equal part of the features.
     method : {"auto", "fourier", "orthogonal", "sobol", "iid"}, default="auto"
         "fourier" (d <= 3): a deterministic grid of frequencies with a certified error, see `error_bound_`; the fewest
@@ -139,7 +141,7 @@ class MeanEmbedding(SetEmbedding):
         method = one_of("method", self.method, METHODS)
         given = self._given_sigmas()
         each = self._components_each(method, 1 if given is None else len(given))
-        seed = draw_seed(self.random_state)
+        median, seed = median_seed(self.random_state), draw_seed(self.random_state)
         sets = check_sets(X)
         if method == "fourier" and sets.n_dims > MOST_DIMS:
             raise ValueError(
@@ -147,7 +149,7 @@ class MeanEmbedding(SetEmbedding):
                 "'orthogonal' or 'sobol', or reduce the dimension of the points first"
             )
         found = self._look(sets, None)
-        sigmas = given or (_median(sets, found),)
+        sigmas = given or (_median(sets, found, median),)
         grids = []
         if method in ("auto", "fourier") and sets.n_dims <= MOST_DIMS:
             box = _box(found)
@@ -193,8 +195,8 @@ class MeanEmbedding(SetEmbedding):
         return n // n_sigmas
 
 
-def _median(sets: Sets, found: Survey) -> float:
-    points = sample_points(sets, found.bad)
+def _median(sets: Sets, found: Survey, seed: int) -> float:
+    points = sample_points(sets, found.bad, seed)
     sigma = median_distance(points)
     if sigma == 0:
         raise ValueError(

@@ -33,8 +33,8 @@ class MomentEmbedding(SetEmbedding):
     spec_ : MomentSpec
         What was chosen, in plain numbers.
     centre_, scale_ : (d,) arrays
-        Mean and standard deviation of the points, each set counting the same, of up to 256 evenly spread sets; the
-        scale of a constant dimension is 1.
+        Mean and standard deviation of the points, each set counting the same, of up to 256 sets, in runs
+        drawn at random; the scale of a constant dimension is 1.
     n_features_in_ : int
         The dimension d of the points.
     skipped_ : (n_skipped,) int64 array

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._inputs import check_sets, sample_points, survey
 from dkdist.estimators._params import draw_seed, one_of, positive, whole
+from dkdist.estimators._sampling import median_seed
 from dkdist.estimators._thinning import METHODS, choose, require_floats, require_line
 from dkdist.estimators.coreset import median_width
 from dkdist.sets import SampleSets, require_nonnegative_weights
@@ -27,7 +28,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     size : int, default=256
         Points that a set has at most; smaller ones stay as they are.
     sigma : float or "median", default="median"
-        As for `coreset`; "median" is the median distance between 1,024 points of at most 256 sets of `fit`.
+        As for `coreset`; "median" is the median distance between 1,024 points of at most 256 sets of `fit`,
+        drawn at random from the seed.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
         As for `coreset`.
     random_state : int, Generator or None
@@ -77,7 +79,9 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         require_line(self.method, sets.n_dims)
         if isinstance(self.sigma, str):
             one_of("sigma", self.sigma, ("median",))
-            self.sigma_ = median_width(sample_points(sets, survey(sets, None, skip=False).bad))
+            self.sigma_ = median_width(
+                sample_points(sets, survey(sets, None, skip=False).bad, median_seed(self.random_state))
+            )
         else:
             self.sigma_ = positive("sigma", self.sigma)
         require_floats({"bandwidth sigma": self.sigma_})
@@ -107,5 +111,5 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        indices, weights = choose(centred, w, self.size, self.sigma_, self.method, False, self._seed)
+        indices, weights = choose(centred, w, self.size, self.sigma_, self.method, self._seed)
         return x[indices], weights

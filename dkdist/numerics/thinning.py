@@ -1,6 +1,6 @@
 """Few points for many: coresets whose mean embedding is near that of all (P3, section 4, and kernel thinning).
 
-    D^2(P, S) = |mu - sum_j w_j phi(x_j)|^2,   mu = sum_i p_i phi(x_i)
+    D^2(P, S) = |mu - w sum_j phi(x_j)|^2,   mu = sum_i p_i phi(x_i)
 
 Points are put in an order in which neighbours are near each other (halves of the widest side, again and again), so that
 a stratum of the order is a region. One point of each stratum is a start; halving keeps one point of every pair of
@@ -77,7 +77,7 @@ def strata(shares: F64, size: int, u: F64) -> I64:
     """One position of each of ``size`` strata of equal weight, for weights in order and u in [0, 1); distinct."""
     ends = np.cumsum(shares) / shares.sum()
     chosen = np.searchsorted(ends, (np.arange(size) + u) / size, side="right")
-    for j in range(1, size):  # a heavy point holds several strata: its neighbours stand in for it
+    for j in range(1, size):  # a point that holds parts of two strata: its neighbour stands in for it
         chosen[j] = max(chosen[j], chosen[j - 1] + 1)
     last = len(shares) - 1
     for j in range(size - 1, -1, -1):
@@ -138,8 +138,3 @@ def swap(phi, squares, target, chosen, turns, pool, bounds):  # type: ignore[no-
         taken[best] = True
         for j in range(m):
             total[j] += phi[best, j] - phi[old, j]
-
-
-def best_weights(phi: F32, mu: F64) -> F64:
-    """Signed weights of few points (k, m) whose sum is nearest to the mean embedding: least squares."""
-    return np.asarray(np.linalg.lstsq(phi.astype(np.float64).T, mu, rcond=1e-7)[0])

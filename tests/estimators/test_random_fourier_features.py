@@ -223,7 +223,7 @@ def test_infinite_values_are_refused(X, value):
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="infinity or a value too large"):
         features.transform(spoilt)
     lazy = da.from_array(spoilt, chunks=(10, -1))
-    for call in (features.transform(lazy).compute, lambda: dk.RandomFourierFeatures(10).fit(lazy)):
+    for call in (features.transform(lazy).compute, lambda: dk.RandomFourierFeatures(10).fit(lazy[:500])):
         with pytest.raises(
             ValueError, match=r"row \d+ of a block .* is -?inf in column 2: features must be finite"
         ):

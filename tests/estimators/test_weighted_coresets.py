@@ -1,0 +1,157 @@
+"""Coresets of points of any weights keep to the law E D^2 <= (W^2 - kappa) / size; optimal weights are never worse."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import dkdist as dk
+
+METHODS = ("random", "stratified", "halving", "swap")
+N, SIGMA = 512, 0.5
+P = np.random.default_rng(0).normal(size=(N, 2))
+K = np.exp(-cdist(P, P, "sqeuclidean") / (2 * SIGMA**2))
+
+
+def weights_of(kind):
+    rng = np.random.default_rng(1)
+    return {
+        "one heavy": np.r_[2000.0, np.ones(N - 1)],
+        "lognormal": np.exp(rng.normal(0, 2, N)),
+        "few heavy": np.where(rng.random(N) < 0.05, 50.0, 1.0),
+        "mild": 1 + rng.random(N),
+        "falling": 0.7 ** np.arange(N) + 1e-9,
+        "nested": np.r_[1e12, 1e6, 1e3, np.ones(N - 3)],
+    }[kind]
+
+
+def square(w, few):
+    """D^2 by all pairs in float64."""
+    apart = w.copy()
+    np.subtract.at(apart, few.indices, few.weights)
+    return max(0.0, apart @ K @ apart)
+
+
+@pytest.mark.parametrize("kind", ["one heavy", "lognormal", "few heavy", "mild", "falling", "nested"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_every_method_keeps_to_the_law(kind, method, streamed):
+    w, size = weights_of(kind), 64  # 512 = 64 * 2^3
+    points = da.from_array(P, chunks=(200, 2)) if streamed else P
+    found = []
+    for seed in range(4 if streamed else 20):
+        few = dk.coreset(points, size, sigma=SIGMA, weights=w, method=method, random_state=seed)
+        assert len(few.indices) == len(few.weights) == size == len(set(few.indices.tolist()))
+        assert few.weights.sum() == pytest.approx(w.sum(), rel=1e-12)
+        assert (few.weights > 0).all()
+        found.append(square(w, few))
+    assert np.mean(found) <= (w.sum() ** 2 - w @ K @ w) / size
+
+
+def test_points_are_taken_as_often_as_they_weigh():
+    w, x = np.r_[8.0, 1 + np.arange(11.0) % 3], np.arange(12.0)[:, None]
+    for points, n in ((x, 600), (da.from_array(x, chunks=(5, 1)), 100)):
+        mean = np.zeros(12)
+        for seed in range(n):
+            few = dk.coreset(points, 4, sigma=1.0, weights=w, method="random", random_state=seed)
+            mean[few.indices] += few.weights
+        tau = (w.sum() - 8) / 3  # the heavy point is certain
+        np.testing.assert_allclose(mean / n, w, atol=4 * tau / 2 / np.sqrt(n))
+        assert mean[0] / n == 8
+
+
+def test_the_size_keeps_its_promise_for_a_heavy_point():
+    w = np.r_[2000.0, np.ones(1999)]
+    points = np.random.default_rng(2).normal(size=(2000, 2))
+    m = dk.coreset_size(0.2)
+    for method in METHODS:
+        beyond = [
+            dk.coreset(points, m, sigma=0.5, weights=w, method=method, random_state=s).distance
+            > 0.2 * w.sum()
+            for s in range(100 if method == "random" else 5)
+        ]
+        assert np.mean(beyond) <= 0.05
+
+
+def test_heavy_points_stand_for_themselves():
+    w = weights_of("one heavy")
+    for method in METHODS:
+        few = dk.coreset(P, 20, sigma=SIGMA, weights=w, method=method, random_state=0)
+        assert few.weights[few.indices == 0] == [2000.0]
+        assert np.delete(few.weights, np.flatnonzero(few.indices == 0)) == pytest.approx(
+            np.full(19, (N - 1) / 19)
+        )
+    line = np.random.default_rng(0).normal(size=(100, 1))
+    few = dk.coreset(line, 10, sigma=0.5, weights=w[:100], method="every")
+    assert few.weights.max() == 2000
+
+
+def test_coresets_of_coresets_and_of_sets_keep_heavy_points():
+    w = weights_of("few heavy")
+    once = dk.coreset(P, 100, sigma=SIGMA, weights=w, random_state=0)
+    twice = dk.coreset(P[once.indices], 60, sigma=SIGMA, weights=once.weights, random_state=0)
+    indices = once.indices[twice.indices]
+    apart = np.sqrt(square(w, dk.Coreset(indices, twice.weights, 0.0)))
+    assert apart <= once.distance + twice.distance + 1e-3 * w.sum()
+    assert set(np.flatnonzero(w == 50.0).tolist()) <= set(indices.tolist())
+    sets = dk.SampleSets.from_arrays([P, P[::-1]], [weights_of("one heavy"), weights_of("one heavy")[::-1]])
+    thin = dk.CoresetThinning(16, sigma=SIGMA, random_state=0).fit_transform(sets)
+    for i in range(2):
+        assert thin.weights_of(i).max() == 2000
+        assert thin.weights_of(i).sum() == pytest.approx(2000 + N - 1)
+
+
+def test_methods_with_as_many_places_as_points():
+    w = weights_of("lognormal") * (np.arange(N) < 30)
+    for method in METHODS:
+        for points in (P, da.from_array(P, chunks=(100, 2))):
+            few = dk.coreset(points, 40, sigma=SIGMA, weights=w, method=method, random_state=0)
+            assert sorted(few.indices.tolist()) == list(range(30))
+            assert few.distance < 1e-3 * w.sum()
+
+
+@pytest.mark.parametrize(("d", "size", "sigma"), [(1, 200, 0.3), (2, 200, 0.2), (1, 40, 2.0)])
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("unit", [1e6])
+def test_optimal_weights_are_optimal(d, size, sigma, streamed, unit):
+    x = np.random.default_rng(1).normal(size=(1000, d))
+    w = np.full(1000, unit / 1000)
+    points = da.from_array(x, chunks=(400, d)) if streamed else x
+    some = {"sigma": sigma, "random_state": 0, "weights": w}
+    equal, optimal = dk.coreset(points, size, **some), dk.coreset(points, size, optimal_weights=True, **some)
+    np.testing.assert_array_equal(optimal.indices, equal.indices)
+    big = np.longdouble
+    kernel = np.exp(-cdist(x, x, "sqeuclidean").astype(big) / (2 * big(sigma) ** 2))
+    own, overlaps = kernel[np.ix_(equal.indices, equal.indices)], kernel[equal.indices].mean(axis=1)
+    whole, v = kernel.mean(), optimal.weights / big(unit)
+    found = float(whole - 2 * v @ overlaps + v @ own @ v)
+    u = equal.weights / big(unit)
+    assert found <= float(whole - 2 * u @ overlaps + u @ own @ u)
+    values, vectors = np.linalg.eigh(own.astype(float))  # the least on what float64 resolves: an upper bound
+    part = (vectors.T @ overlaps.astype(float))[values > 1e-10]
+    least = float(whole) - float((part**2 / values[values > 1e-10]).sum())
+    assert found <= 1.1 * max(least, 0) + 1e-8
+    assert optimal.distance / unit == pytest.approx(np.sqrt(max(found, 0)), abs=1.5e-4)
+
+
+def test_optimal_weights_of_unequal_and_equal_points():
+    w = weights_of("few heavy")
+    both = np.concatenate([P[:200], P[:200]])
+    for points, weights in ((P, w), (both, None), (da.from_array(P, chunks=(100, 2)), w)):
+        for method in METHODS:
+            some = {"sigma": 5.0, "method": method, "weights": weights, "random_state": 0}
+            equal, best = (
+                dk.coreset(points, 150, **some),
+                dk.coreset(points, 150, optimal_weights=True, **some),
+            )
+            total = equal.weights.sum()
+            assert best.distance**2 <= equal.distance**2 + 2e-8 * total**2
+
+
+def test_a_probability_too_small_for_a_float():
+    for delta in (1e-320, 1e-310):
+        with pytest.raises(ValueError, match="delta must be a probability of at least 1e-300"):
+            dk.coreset_size(1.5, delta=delta)
+    assert dk.coreset_size(1.5, delta=1e-300) == 648
