@@ -14,15 +14,13 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import dask
-from dask.utils import parse_timedelta
 from distributed import wait
 from distributed.versions import get_versions
 
 from dkdist.execution.process import THIS_PROCESS, prepare_worker
+from dkdist.execution.waiting import NOTICE, patience
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
-WAIT, NOTICE = "30s", 2.0  # for a first worker; seconds until it is said that one is waited for
 PLACES = 3  # addresses that are named for each version
 
 Versions = Mapping[str, str | None]
@@ -66,7 +64,7 @@ def checked_workers(client: Any) -> Iterator[None]:
 
 def _wait_for_a_worker(client: Any) -> None:
     """Give the cluster a task: one that adapts its size starts workers only when there is something to do."""
-    limit = parse_timedelta(dask.config.get("dkdist.wait-for-workers", WAIT))
+    limit = patience()
     knock = client.submit(int, key=f"dkdist_knock-{uuid.uuid4().hex}")
     address = client.scheduler.address
     try:
