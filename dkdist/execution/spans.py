@@ -10,7 +10,7 @@ from typing import Any
 
 SPAN = "dkdist"
 KEPT = 64  # runs
-LATE = 5.0  # seconds in which a worker still reports what it did
+LATE = 60.0  # seconds in which a worker may still report: a heartbeat that tells of a span that is gone would fail
 
 
 def forget_old_spans(dask_scheduler: Any) -> None:
