@@ -19,7 +19,7 @@ from typing import Any
 import dask
 from dask.utils import parse_timedelta
 from distributed.threadpoolexecutor import rejoin
-from distributed.worker import secede, thread_state
+from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
 from dkdist.execution import failures
 

@@ -136,7 +136,7 @@ def by_async_task() -> list[Any]:
 
 def _with_async_client(call: Callable[[], Any]) -> list[Any]:
     async def work() -> Any:
-        options = {"processes": False, "n_workers": 1, "dashboard_address": None}
+        options = {"processes": False, "n_workers": 1, "dashboard_address": "127.0.0.1:0"}
         async with Client(asynchronous=True, **options):
             made = call()
             return await made if asyncio.iscoroutine(made) else made
@@ -193,7 +193,7 @@ if __name__ == "__main__":
         tell(HERE)
         tell(ASYNCHRONOUS)
     else:
-        with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+        with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
             tell(WITH_A_CLIENT)
     sys.stdout.flush()
     os._exit(0)

@@ -59,7 +59,7 @@ def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.
     monkeypatch.setattr(waiting, "NOTICE", 0.2)
     with (
         dask.config.set({"dkdist.wait-for-workers": "1s"}),
-        LocalCluster(processes=False, n_workers=1, dashboard_address=None) as cluster,
+        LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
     ):
         thread, ended = fit_in_a_thread(lazy(0.05))
@@ -76,7 +76,10 @@ def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.
 def test_a_run_goes_on_with_a_worker_that_joins_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
     monkeypatch.setattr(waiting, "NOTICE", 0.2)
-    with LocalCluster(processes=False, n_workers=1, dashboard_address=None) as cluster, Client(cluster):
+    with (
+        LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+    ):
         thread, ended = fit_in_a_thread(lazy(0.02))
         until(lambda: cluster.scheduler.tasks)
         cluster.scale(0)
@@ -99,7 +102,7 @@ def test_a_stopped_worker_is_told_of_and_others_go_on(wakes: bool, monkeypatch: 
     )
     with (
         dask.config.set({"distributed.scheduler.worker-ttl": "12s"}),
-        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
         warnings.catch_warnings(),
     ):
@@ -115,4 +118,22 @@ def test_a_stopped_worker_is_told_of_and_others_go_on(wakes: bool, monkeypatch: 
         thread.join(180)
         assert not thread.is_alive()
     assert told
+    np.testing.assert_array_equal(ended[0], expected)
+
+
+@pytest.mark.chaos
+def test_a_worker_that_is_stopped_before_a_run_keeps_it_not_waiting() -> None:
+    expected = model().fit(lazy(0.0), Y).coef_
+    settings = {"distributed.scheduler.worker-ttl": "12s", "dkdist.wait-for-workers": "2s"}
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        os.kill(next(iter(cluster.workers.values())).pid, signal.SIGSTOP)
+        thread, ended = fit_in_a_thread(lazy(0.05))
+        thread.join(150)
+        assert not thread.is_alive()
     np.testing.assert_array_equal(ended[0], expected)

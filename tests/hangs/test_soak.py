@@ -45,7 +45,9 @@ def soak(
     problem.write(path)
     found = []
     with (
-        LocalCluster(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
+        LocalCluster(
+            processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster) as client,
     ):
         for run in range(1, runs + 1):
