@@ -101,8 +101,10 @@ def test_a_stopped_worker_is_told_of_and_others_go_on(wakes: bool, monkeypatch: 
         waiting.failures, "silent_worker", lambda *found: told.append(str(found)) or str(found)
     )
     with (
-        dask.config.set({"distributed.scheduler.worker-ttl": "12s"}),
-        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        dask.config.set({"distributed.scheduler.worker-ttl": "20s"}),
+        LocalCluster(
+            n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0", preload=["dkdist.preload"]
+        ) as cluster,
         Client(cluster),
         warnings.catch_warnings(),
     ):
@@ -124,10 +126,12 @@ def test_a_stopped_worker_is_told_of_and_others_go_on(wakes: bool, monkeypatch: 
 @pytest.mark.chaos
 def test_a_worker_that_is_stopped_before_a_run_keeps_it_not_waiting() -> None:
     expected = model().fit(lazy(0.0), Y).coef_
-    settings = {"distributed.scheduler.worker-ttl": "12s", "dkdist.wait-for-workers": "2s"}
+    settings = {"distributed.scheduler.worker-ttl": "20s", "dkdist.wait-for-workers": "2s"}
     with (
         dask.config.set(settings),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", preload=["dkdist.preload"]
+        ) as cluster,
         Client(cluster),
         warnings.catch_warnings(),
     ):
