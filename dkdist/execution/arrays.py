@@ -16,13 +16,13 @@ import numpy as np
 from dask._task_spec import GraphNode, Task, TaskRef
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
-from dask.threaded import get as threaded_get
 from dask.typing import Key
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from dkdist.execution.blas import one_blas_thread
 from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS
 from dkdist.execution.processors import alike
+from dkdist.execution.run import run
 
 I64 = NDArray[np.int64]
 
@@ -116,7 +116,7 @@ def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) 
 
 def drawn(spec: Any) -> Any:
     """``spec.draw()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
-    with threadpool_limits(1):
+    with one_blas_thread():
         return spec.draw()
 
 
@@ -125,8 +125,7 @@ def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
     graph: dict[Key, GraphNode] = {}
     for i, (a, b) in enumerate(itertools.pairwise(bounds.tolist())):
         graph[("rows", i)] = Task(("rows", i), function, slice(a, b))
-    with threadpool_limits(1):
-        threaded_get(graph, list(graph))
+    run(graph, list(graph), local=True)
 
 
 def take_rows(X: da.Array, rows: I64) -> NDArray[Any]:

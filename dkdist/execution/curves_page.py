@@ -1,8 +1,8 @@
 """The page /dkdist of a Dask dashboard: loss curves and blocks per second, while the cluster works.
 
 A scheduler's plugin collects what tasks report and counts what they finish; the page draws it. It is there by itself
-where the scheduler lives in the user's own process (a LocalCluster, say). A scheduler elsewhere runs no code of ours
-unless its owner asks for it, once, in either of two ways:
+where the scheduler lives in the user's own process (a LocalCluster, say). A scheduler elsewhere gets no plugin of
+ours unless its owner asks for it, once, in either of two ways:
 
     dask scheduler --preload dkdist.execution.curves_page
     client.register_plugin(CurvesPage())

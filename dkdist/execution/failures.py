@@ -61,6 +61,24 @@ def wait_for_scheduler(client: Any) -> bool:
     return True
 
 
+def no_workers(address: str, seconds: float) -> TimeoutError:
+    """The error for a run whose workers all went away."""
+    return TimeoutError(
+        f"all workers of the cluster at {address} are gone, and none has joined within {seconds:g} s. To fix: start "
+        f"some with 'dask worker {address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT}"
+    )
+
+
+def silent_worker(address: str, seconds: float) -> str:
+    """The warning for a worker that is there and does not answer."""
+    return (
+        f"worker {address} has given no sign of life for {seconds:.0f} s: it is stopped, swapped out, cut off, or held "
+        "by a function that never lets go of Python's lock. What it was making is made again by others when the "
+        "scheduler gives it up ('distributed.scheduler.worker-ttl' in Dask's configuration, 5 minutes). To fix: let it "
+        "go on, or kill it"
+    )
+
+
 def lost_scheduler(address: str) -> ConnectionError:
     """The error for a scheduler that is gone."""
     return ConnectionError(

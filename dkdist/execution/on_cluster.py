@@ -15,12 +15,14 @@ from dask.utils import key_split
 from distributed import as_completed
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
-from threadpoolctl import threadpool_limits
 
 from dkdist.execution import failures
+from dkdist.execution.blas import one_blas_thread
+from dkdist.execution.forked import require_whole_process
 from dkdist.execution.progress import Progress
 from dkdist.execution.stages import stage
 from dkdist.execution.versions import checked_workers
+from dkdist.execution.waiting import Watch, beside_the_pool
 
 
 def work_on(
@@ -30,10 +32,18 @@ def work_on(
 
     Tasks called ``name`` stand for the run on the dashboard; one of them uses up ``blocks_a_task`` blocks.
     """
+    require_whole_process()
+    with beside_the_pool(), one_blas_thread():
+        return _tried_again(client, go_on, name, blocks_a_task, progress)
+
+
+def _tried_again(
+    client: Any, go_on: Callable[[], Any], name: str, blocks_a_task: float, progress: Progress | None
+) -> Any:
     address = client.scheduler.address
     for _ in range(1 + failures.RECONNECTIONS):
         try:
-            with threadpool_limits(1), checked_workers(client), stage(client, name, blocks_a_task, progress):
+            with checked_workers(client), stage(client, name, blocks_a_task, progress):
                 return go_on()
         except (CancelledError, CommClosedError) as lost:
             if not failures.lost_connection(lost):
@@ -75,10 +85,11 @@ def _gathered(
     """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
     futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
     results: dict[Key, Any] = {}
+    watch, coming = Watch(client), as_completed(futures, loop=client.loop)
     try:
-        for batch in as_completed(futures).batches():
+        while batch := watch.next_batch(coming):
             ended = [future for future in batch if future.key in keys]
-            results |= zip((future.key for future in ended), client.gather(ended), strict=True)
+            results |= zip((future.key for future in ended), watch.gather(ended), strict=True)
             for future in batch:
                 if progress is not None and future.status == "finished":
                     progress.advance(left.pop(future.key, 0))

@@ -12,7 +12,7 @@ import uuid
 from contextlib import suppress
 from functools import cache
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from dkdist.execution.blas import one_blas_thread_for_good
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 THIS_PROCESS = uuid.uuid4().hex
@@ -45,6 +45,4 @@ def prepare_worker(client: str = "") -> int:
     if client == THIS_PROCESS:
         return 1
     keep_freed_memory()
-    found = max((pool["num_threads"] for pool in threadpool_info()), default=1)
-    threadpool_limits(1)
-    return found
+    return one_blas_thread_for_good()

@@ -1,22 +1,21 @@
 """What a cluster's dashboard calls a run: a span ("dkdist", what) for it, and which tasks stand for its blocks.
 
-Both travel as annotations of the tasks, with the graph itself: names and numbers, no further message. All runs of a
-client are spans below one span "dkdist", which itself is below the user's own span where there is one.
+Both travel as annotations of the tasks, with the graph itself: names and numbers. All runs of a client are spans below
+one span "dkdist", which itself is below the user's own span where there is one. A scheduler keeps the last 64 of them.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dask.base import annotate, get_annotations
 
 from dkdist.execution.curves import ANNOTATION
 from dkdist.execution.progress import Progress
-
-SPAN = "dkdist"
+from dkdist.execution.spans import SPAN, forget_old_spans
 
 
 @contextmanager
@@ -26,8 +25,15 @@ def stage(client: Any, name: str, blocks_a_task: float, progress: Progress | Non
 
     add_to_own(client)
     annotation = {ANNOTATION: {"stage": name, "blocks": blocks_a_task}}
-    with annotate(span=_span(client.id, name, progress), **annotation):
-        yield
+    try:
+        with annotate(span=_span(client.id, name, progress), **annotation):
+            yield
+    finally:
+        with suppress(
+            Exception
+        ):  # a scheduler that is gone, or that runs no functions, remembers what it likes
+            if client.status == "running":
+                client.run_on_scheduler(forget_old_spans)
 
 
 def _span(client_id: str, stage: str, progress: Progress | None) -> dict[str, tuple[str, ...]]:

@@ -29,6 +29,7 @@ from dkdist.execution.on_cluster import work_on
 from dkdist.execution.processors import alike
 from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
+from dkdist.execution.waiting import Watch
 
 LINK = 8  # jobs between two states that the client has
 PAIR = 2  # jobs a task of a fold: a task costs the scheduler as much time as a small block takes
@@ -127,7 +128,7 @@ class _Stream:
         self.item, self.work = f"{item}-{self.token}", f"{label}_work-{self.token}"
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
         self.shared = client.get(shared, list(shared), sync=False)  # held, so that every task finds them
-        self.ended = as_completed([])
+        self.ended, self.watch = as_completed([], loop=client.loop), Watch(client)
         self.futures: dict[Place, Any] = {}
         self.tasks: dict[Key, GraphNode] = {}
         self.n_blocks: dict[int, int] = {}
@@ -152,7 +153,7 @@ class _Stream:
 
     def next_ended(self) -> list[Any]:
         """Futures that ended since it was last asked, at least one; an error of one of them is raised."""
-        batch = list(self.ended.next_batch())
+        batch = self.watch.next_batch(self.ended)
         for future in batch:
             if future.status != "finished":
                 self._raise(future)
@@ -204,7 +205,7 @@ class _Map(_Stream):
             now, left = left[:room], left[room:]
             self.hand_out(graph, [self.add_job(graph, j) for j in now])
             batch = self.next_ended()
-            for future, value in zip(batch, self.client.gather(batch), strict=True):
+            for future, value in zip(batch, self.watch.gather(batch), strict=True):
                 results[future.key[1]] = value
                 self.let_go(future.key)
                 self.advance(future.key[1])
@@ -237,7 +238,7 @@ class _Fold(_Stream):
                 self.advance(j)
             self.n_done = reached
             if reached % link == 0 or reached == len(self.jobs):
-                state = self.client.gather(self.futures[self.step_name, reached - 1])
+                (state,) = self.watch.gather([self.futures[self.step_name, reached - 1]])
                 self.let_go((self.step_name, reached - 1))
                 report(state, reached)
             self._tidy()

@@ -6,6 +6,7 @@ they joined, and always before its results are used. The scheduler counts too: i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 import warnings
@@ -14,16 +15,16 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import dask
-from dask.utils import parse_timedelta
 from distributed import wait
 from distributed.versions import get_versions
 
+from dkdist.execution import failures
 from dkdist.execution.process import THIS_PROCESS, prepare_worker
 from dkdist.execution.processors import kernels, places, require_alike
+from dkdist.execution.waiting import NOTICE, patience
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
-WAIT, NOTICE = "30s", 2.0  # for a first worker; seconds until it is said that one is waited for
+SOON = 5.0  # seconds for an answer at the end of a run
 
 Versions = Mapping[str, str | None]
 
@@ -50,7 +51,7 @@ def checked_workers(client: Any) -> Iterator[None]:
     """
     if not client.nthreads():
         _wait_for_a_worker(client)
-    _accept_new_workers(client)
+    _accept_new_workers(client, max(SOON, patience()))
     try:
         yield
     except Exception:
@@ -68,7 +69,7 @@ def checked_workers(client: Any) -> Iterator[None]:
 
 def _wait_for_a_worker(client: Any) -> None:
     """Give the cluster a task: one that adapts its size starts workers only when there is something to do."""
-    limit = parse_timedelta(dask.config.get("dkdist.wait-for-workers", WAIT))
+    limit = patience()
     knock = client.submit(int, key=f"dkdist_knock-{uuid.uuid4().hex}")
     address = client.scheduler.address
     try:
@@ -84,13 +85,22 @@ def _wait_for_a_worker(client: Any) -> None:
             ) from error
 
 
-def _accept_new_workers(client: Any) -> dict[str, int]:
-    """Check and prepare workers not seen before; the BLAS threads that each of them had."""
+def _accept_new_workers(client: Any, seconds: float = SOON) -> dict[str, int]:
+    """Check and prepare workers not seen before; the BLAS threads that each of them had.
+
+    One that does not answer within some ``seconds`` (it is stopped, say) is told of, and asked again with the next run.
+    """
     accepted = _accepted.setdefault(client, set())
     new = [address for address in client.nthreads() if address not in accepted]
     if not new:
         return {}
-    there = client.sync(_ask, client, new, not accepted)
+    there = client.sync(_ask, client, new, not accepted, seconds)
+    silent = [address for address in new if address not in there]
+    new = [address for address in new if address in there]
+    for address in silent:
+        warnings.warn(failures.silent_worker(address, seconds), RuntimeWarning, stacklevel=2)
+    if silent and not new and not accepted:
+        raise failures.no_workers(client.scheduler.address, seconds)
     _compare(_installed(get_versions(PACKAGES)), {place: _installed(found) for place, found in there.items()})
     answers = client.run(kernels, workers=new, on_error="return")
     require_alike(kernels(), {place: found for place, found in answers.items() if not _gone(found)})
@@ -106,10 +116,23 @@ def _gone(answer: Any) -> bool:
     return isinstance(answer, OSError)
 
 
-async def _ask(client: Any, workers: Sequence[str], scheduler_too: bool) -> dict[str, Any]:
-    """What Dask's own question for versions answers: nothing of ours is needed there."""
+async def _ask(client: Any, workers: Sequence[str], scheduler_too: bool, seconds: float) -> dict[str, Any]:
+    """What Dask's own question for versions answers: nothing of ours is needed there.
+
+    Each worker is asked for itself, so that one that does not answer keeps no other waiting.
+    """
     question = {"op": "versions", "packages": PACKAGES}
-    found = await client.scheduler.broadcast(msg=question, workers=workers, on_error="ignore")
+    ask = client.scheduler.broadcast
+
+    async def one(worker: str) -> Any:
+        try:
+            return await asyncio.wait_for(ask(msg=question, workers=[worker], on_error="ignore"), seconds)
+        except TimeoutError:
+            return {}
+
+    found = {
+        place: told for answer in await asyncio.gather(*map(one, workers)) for place, told in answer.items()
+    }
     if scheduler_too:
         found["the scheduler"] = await client.scheduler.versions(packages=PACKAGES)
     return dict(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 
@@ -33,3 +34,14 @@ def keep(opened: Committed) -> Committed:
         while len(_kept) > STORES_KEPT:
             _kept.popitem(last=False)
     return opened
+
+
+def _after_fork() -> None:
+    """Forget what the parent opened: it shares a zip file's position, and has a remote client's threads."""
+    global _lock
+    _lock = threading.Lock()
+    _kept.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

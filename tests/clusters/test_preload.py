@@ -82,7 +82,7 @@ def test_memory_is_kept_unless_somebody_chose_otherwise(monkeypatch: pytest.Monk
 
 def test_the_process_of_a_client_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker of a cluster that lives in the client's own process."""
-    monkeypatch.setattr(process, "threadpool_limits", lambda _: pytest.fail("its threads were limited"))
+    monkeypatch.setattr(process, "one_blas_thread_for_good", lambda: pytest.fail("its threads were limited"))
     assert process.prepare_worker(process.THIS_PROCESS) == 1
 
 

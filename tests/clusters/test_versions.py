@@ -78,9 +78,9 @@ def test_workers_are_asked_once_for_each_client(
     asked: list[list[str]] = []
     ask = versions._ask
 
-    async def counted(client: Client, workers: list[str], scheduler_too: bool) -> object:
+    async def counted(client: Client, workers: list[str], scheduler_too: bool, seconds: float) -> object:
         asked.append([*workers, *(["scheduler"] if scheduler_too else [])])
-        return await ask(client, workers, scheduler_too)
+        return await ask(client, workers, scheduler_too, seconds)
 
     monkeypatch.setattr(versions, "_ask", counted)
     first = next(iter(cluster.workers.values())).address

@@ -1,0 +1,76 @@
+"""Every place a fit may be called from ends within a time limit: with the bits of a plain fit, or refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hangs import problem
+from hangs.situations import ASYNCHRONOUS, HERE, WITH_A_CLIENT
+
+TESTS = Path(__file__).parents[1]
+SECONDS = 150  # for a process that does all of a kind; it takes ten on a quiet machine
+ROWS = [*HERE, *ASYNCHRONOUS, *WITH_A_CLIENT]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("situations") / "bags.zarr"
+    problem.write(path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("DKDIST_TEST_STORE", str(path))
+        yield problem.fit()
+
+
+@pytest.fixture(scope="module")
+def answers(expected: str) -> dict[str, list[Any]]:
+    """What came of each; what did not end has no entry."""
+    places = [*map(str, (TESTS, TESTS.parent)), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
+    found = {}
+    for kind in ("here", "client"):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hangs.situations", kind],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True,
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            output, _ = process.communicate()
+        lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        found |= {line["name"]: line["found"] for line in lines if "name" in line}
+    return found
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_it_works_or_is_refused(name: str, answers: dict[str, list[Any]], expected: str) -> None:
+    found, outcome = answers[name], documented()[name]
+    assert found
+    if outcome.startswith("works"):
+        assert set(found) == {expected} or all(score == 1.0 for score in found)
+    else:
+        assert outcome.startswith("refused")
+        ends = [answer for answer in found if answer != expected]
+        assert all(str(answer).startswith("RuntimeError: ") and "To fix: " in answer for answer in ends)
+        assert ends or name in MAY_WORK
+
+
+MAY_WORK = {"`multiprocessing` with 'fork', while another thread fits"}  # between two fits
+
+
+def documented() -> dict[str, str]:
+    """The table of docs/failures.md."""
+    text = (TESTS.parent / "docs" / "failures.md").read_text().partition("## Where it may be called from")[2]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {name.strip(): outcome.strip() for name, outcome in rows[1:]}
+
+
+def test_the_table_names_all_of_them() -> None:
+    assert sorted(documented()) == sorted(ROWS)

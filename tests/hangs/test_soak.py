@@ -1,0 +1,94 @@
+"""Many runs through one client: nothing that a run made is there after it, here or on the scheduler."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from typing import Any
+
+import psutil
+import pytest
+from distributed import Client, LocalCluster
+from threadpoolctl import threadpool_info
+
+from dkdist.execution import spans
+
+from . import problem
+
+
+def counts(cluster: Any, client: Any) -> dict[str, int]:
+    gc.collect()
+    scheduler = cluster.scheduler
+    return {
+        "threads": threading.active_count(),
+        "files": psutil.Process().num_fds(),
+        "futures": len(client.futures),
+        "tasks": len(scheduler.tasks),
+        "plugins": len(scheduler.plugins),
+        "prefixes": len(scheduler.task_prefixes),
+        "groups": len(scheduler.task_groups),
+        "clients": len(scheduler.clients),
+        "spans": len(scheduler.extensions["spans"].spans),
+        "groups of spans": sum(len(span.groups) for span in scheduler.extensions["spans"].spans.values()),
+    }
+
+
+def soak(
+    runs: int, every: int, monkeypatch: pytest.MonkeyPatch, path: Any
+) -> list[tuple[dict[str, int], int]]:
+    """What is there after each ``every`` runs, and the bytes that this process holds."""
+    monkeypatch.setattr(spans, "KEPT", 4)
+    monkeypatch.setattr(spans, "LATE", 1.5)  # workers here report every half second
+    monkeypatch.setenv("DKDIST_TEST_STORE", str(path))
+    problem.write(path)
+    found = []
+    with (
+        LocalCluster(
+            processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        for run in range(1, runs + 1):
+            problem.fit()
+            if run % every == 0:
+                time.sleep(2.5)
+                problem.fit()  # forgets what is over
+                found.append((counts(cluster, client), psutil.Process().memory_info().rss))
+    return found
+
+
+def require_level(found: list[tuple[dict[str, int], int]]) -> None:
+    first, last = found[0][0], found[-1][0]
+    loose = {"threads": 8, "files": 16, "spans": 2, "groups of spans": 12, "tasks": 12, "groups": 6}
+    for name, count in last.items():
+        assert count <= first[name] + loose.get(name, 0), (name, first, last)
+
+
+def test_ten_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    require_level(soak(10, 5, monkeypatch, tmp_path / "bags.zarr"))
+
+
+@pytest.mark.chaos
+def test_five_hundred_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    found = soak(500, 100, monkeypatch, tmp_path / "bags.zarr")
+    require_level(found)
+    assert found[-1][1] < found[1][1] + 100 * 2**20
+
+
+def test_runs_of_several_threads_give_blas_its_threads_back() -> None:
+    from dkdist.execution.blas import one_blas_thread
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
+    assert os.cpu_count() == 1 or max(before) > 1
