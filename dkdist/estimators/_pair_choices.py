@@ -71,6 +71,11 @@ def pair_measure(
 
 
 def _require_known(estimator: str, divergence: Divergence) -> None:
+    if not callable(divergence) and not isinstance(divergence, str):
+        raise ValueError(
+            f"divergence must be a name or a function, found {type(divergence).__name__}: other sets come third, "
+            "divergence_matrix(sets, 'jensen-shannon', other)"
+        )
     if callable(divergence) and estimator == "plugin":
         return
     if divergence in KNOWN[estimator]:

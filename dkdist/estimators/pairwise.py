@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.estimators._inputs import Sets, check_sets
+from dkdist.estimators._inputs import Sets, check_sets, require_no_names
 from dkdist.estimators._pair_choices import about_other, pair_measure
 from dkdist.estimators._pair_tiles import CompareTile, Cutter, tile_bounds_of, tile_read_bytes, timed_sample
 from dkdist.execution.pairs import Pairs, fill_pairs, plan_pairs
@@ -139,6 +139,7 @@ def divergence_matrix(
         "n_basis": n_basis, "bandwidth": bandwidth, "domain": domain, "structure": structure,
         "random_state": random_state,
     }  # fmt: skip
+    require_no_names(sets, other, "divergence_matrix(sets, 'jensen-shannon', other)")
     rows = check_sets(sets)
     columns = None if other is None else _check_other(other, rows)
     pairs = Pairs(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
