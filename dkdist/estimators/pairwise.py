@@ -53,12 +53,13 @@ def divergence_matrix(
         The columns; by default ``sets`` again, where only one of (i, j) and (j, i) is computed if the divergence
         is symmetric, and the diagonal is zero. A set against a copy of itself in ``other`` is no pair of
         independent samples: "entropy" and "knn" then give some value below or above zero.
-    estimator : {"entropy", "knn", "plugin"}, default="entropy"
+    estimator : {"entropy", "knn", "plugin", "held-out"}, default="entropy"
         "entropy": H((p + q) / 2) - (H(p) + H(q)) / 2 of nearest-neighbour entropies. "knn": ratios of
         nearest-neighbour densities. Both are nearly unbiased and may be a little negative (take
         ``np.maximum(D, 0)`` where that matters). "plugin": kernel density estimates as in `DivergenceEmbedding`,
         integrated over nodes; zero between equal sets, never negative but for rounding, and the only one that takes
-        weights.
+        weights. "held-out": "jensen-shannon" as Sutherland et al. estimate it: reflected kernel densities of a random
+        half of each set, log p and log (p + q) / 2 averaged over the other halves, both ways; may be negative.
     k : int, default=4
         For "entropy" and "knn": which neighbour (with mixture="halves" in one dimension, how many spacings on
         either side). Larger is smoother; 4 to 20 differ little.
@@ -76,12 +77,13 @@ def divergence_matrix(
         infinite. "raise" names the set; "floor" lets no distance count as less than the smallest one between
         different points of the set.
     n_basis : int, default=32
-        For "plugin": nodes per dimension.
+        For "plugin": nodes per dimension ("held-out" has none: its densities are looked up at the points).
     bandwidth, domain, structure : optional
-        For "plugin": as for `DivergenceEmbedding`. What is chosen from data is chosen from ``other`` if it is given
-        (the training sets, say; points of ``sets`` outside its bounds then count at the wall, with a warning).
+        For "plugin" and "held-out": as for `DivergenceEmbedding`. What is chosen from data is chosen from ``other`` if
+        it is given (the training sets, say; points of ``sets`` outside its bounds then count at the wall, with a
+        warning).
     random_state : int, Generator or None, default=None
-        For mixture="halves": seed of the halves; nothing else is random.
+        For mixture="halves" and "held-out": seed of the halves; nothing else is random.
     verbose : bool, default=False
         Print the plan on standard error (pairs, bytes, the time expected from a sample of pairs), and progress.
 
@@ -118,7 +120,7 @@ def divergence_matrix(
 
     References
     ----------
-    Sutherland, Oliva, Poczos, Schneider 2016 (the mean over the mixture's points, which its JS_ent lacks, is here);
+    Sutherland, Oliva, Poczos, Schneider 2016 ("held-out", with the mean over points that its formula lacks);
     Kozachenko, Leonenko 1987; Vasicek 1976; Ross 2014; Wang, Kulkarni, Verdu 2009; Poczos, Xiong, Schneider 2011.
 
     Examples

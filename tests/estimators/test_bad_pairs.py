@@ -48,7 +48,7 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin'; found 'kde'"),
+        ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin', 'held-out'; found 'kde'"),
         (
             {"divergence": "hellinger"},
             "knows the divergences 'jensen-shannon'; found 'hellinger', which is known to estimator 'knn' and 'plugin'",

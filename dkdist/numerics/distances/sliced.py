@@ -64,8 +64,8 @@ class SlicedWasserstein:
             found = f"an array of {kind!r}" if kind else repr(self.directions)
             raise ValueError(
                 f"directions are an array (L, d) of unit vectors, found {found}: draw u = rng.standard_normal((50, d)) "
-                "and give u / np.linalg.norm(u, axis=1, keepdims=True), or take the distance 'sliced-wasserstein', which "
-                "draws 50"
+                "and give u / np.linalg.norm(u, axis=1, keepdims=True), or take "
+                "the distance 'sliced-wasserstein', which draws 50"
             )
         if self.directions.ndim != 2 or not len(self.directions):
             raise ValueError(
