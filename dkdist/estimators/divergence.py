@@ -20,10 +20,12 @@ from dkdist.estimators._densities import (
 )
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import check_sets, data_domain, given_domain
-from dkdist.estimators._params import whole
+from dkdist.estimators._params import draw_seed, one_of, whole
 from dkdist.numerics.divergences import divergence
 from dkdist.parameters.divergence import DivergenceSpec, finest_bandwidth, lattice_size
+from dkdist.parameters.uniform_nodes import UniformNodesSpec
 
+UNIFORM_NODES = 4000
 RESOLVED = 0.8  # bandwidth over node spacing from which d^2 is integrated to a fraction of a percent
 
 
@@ -67,7 +69,7 @@ class DivergenceEmbedding(SetEmbedding):
         products at lattice nodes, whose integral is good to some 3 %), or of each dimension alone, rows
         side by side, divergences added. "auto" is joint for d <= 3.
     random_state : int, Generator or None, default=None
-        Seed of frequencies="random"; nothing else is random.
+        Seed of frequencies="random" and nodes="uniform"; nothing else is random.
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set: one that lies in a damaged or lost chunk of its store, has weights that are
         no measure, or has points outside a given domain. "raise" stops at the first one and names its position.
@@ -80,6 +82,13 @@ class DivergenceEmbedding(SetEmbedding):
         or sum_j a_j^(2s) <= (n_basis - 1)^(2s). The smaller sets have shorter rows (d = 2: about a half, d = 3: a
         fifth or half) and leave out what varies fastest in several dimensions at once, so distances are a little
         too short. For up to three joint dimensions; those taken alone have one index set.
+    nodes : {"midpoint", "uniform"}, default="midpoint"
+        "uniform": random nodes, drawn from the seed, as in the paper (its Eq. 10). With an index set, columns are its
+        Monte Carlo coefficients, means of n_nodes values, unbiased, whose noise makes squared distances too long
+        (`hdd_error_bound(n_nodes=)`); with "nodes", values at the nodes. The published recipe, to compare with: it is
+        much less exact than midpoints.
+    n_nodes : int or "auto", default="auto"
+        For nodes="uniform": how many, "auto" 4,000. Midpoints are n_basis in each dimension.
 
     Attributes
     ----------
@@ -146,6 +155,8 @@ class DivergenceEmbedding(SetEmbedding):
         random_state: Any = None,
         on_error: str = "raise",
         index_set: str | tuple[str, float] = "nodes",
+        nodes: str = "midpoint",
+        n_nodes: int | str = "auto",
     ) -> None:
         self.divergence = divergence
         self.n_basis = n_basis
@@ -157,6 +168,8 @@ class DivergenceEmbedding(SetEmbedding):
         self.random_state = random_state
         self.on_error = on_error
         self.index_set = index_set
+        self.nodes = nodes
+        self.n_nodes = n_nodes
 
     def fit(self, X: Any, y: Any = None) -> DivergenceEmbedding:
         """Choose domain, bandwidth and frequencies from the sets X; one pass over the data. ``y`` is not used."""
@@ -167,6 +180,7 @@ class DivergenceEmbedding(SetEmbedding):
         d = sets.n_dims
         structure = density_structure(self.structure, d)
         order = index_order(self.index_set, {"nodes": 0.0})
+        n_uniform = self._n_uniform()
         if order and structure == "ball":
             raise ValueError(
                 f"index_set={self.index_set!r} needs a tensor grid of nodes, which {d} joint dimensions do not have: "
@@ -178,13 +192,30 @@ class DivergenceEmbedding(SetEmbedding):
         bandwidths = given_bandwidths(self.bandwidth, d, zero=False)
         if bandwidths is None:
             bandwidths = scott(sets, found.bad, domain, structure, _resolved(structure, d, n_basis))
-        else:
+        elif not n_uniform:
             _warn_if_fine(float(bandwidths.min()), structure, d, n_basis)
+        self.bandwidth_ = shown(bandwidths)
+        if n_uniform:
+            seed = draw_seed(self.random_state)
+            common = (domain, flat(bandwidths), structure, n_basis, lam, w, order)
+            self.spec_ = UniformNodesSpec(*common, n_uniform=n_uniform, seed=seed)
+            return self
         # a kink of kappa is met in single nodes; in one dimension few others average it out
         fold = 2 if not kappa.smooth and (structure == "marginal" or d == 1) else 1
         self.spec_ = DivergenceSpec(domain, flat(bandwidths), structure, fold * n_basis, lam, w, order)
-        self.bandwidth_ = shown(bandwidths)
         return self
+
+    def _n_uniform(self) -> int:
+        """How many random nodes were asked for; none for midpoints."""
+        uniform = one_of("nodes", self.nodes, ("midpoint", "uniform")) == "uniform"
+        if isinstance(self.n_nodes, str):
+            one_of("n_nodes", self.n_nodes, ("auto",))
+            return UNIFORM_NODES if uniform else 0
+        if not uniform:
+            raise ValueError(
+                f"n_nodes={self.n_nodes!r} is for nodes='uniform': midpoints are n_basis in each dimension"
+            )
+        return whole("n_nodes", self.n_nodes)
 
 
 def _resolved(structure: str, d: int, n_basis: int) -> float:

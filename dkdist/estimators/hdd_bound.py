@@ -77,7 +77,8 @@ def hdd_error_bound(
         The basis has all products of cosines of degrees a_j < n_basis, and f = p^(1/2 + i l) of the density estimates
         has coefficients with sum_a |f_a|^2 max(a)^(2 order) <= radius^2. Without smoothness nothing is left out.
     n_nodes : int, optional
-        Coefficients are means over so many uniform random nodes, as in the paper. Without it they are exact.
+        Coefficients are means over so many uniform random nodes, as in the paper and as ``DivergenceEmbedding(nodes=
+        "uniform", n_nodes=..., index_set="tensor")`` has them. Without it they are exact.
     delta : float, default=0.05
         Probability of failure, shared equally by the random terms.
 
