@@ -97,7 +97,9 @@ def hdd_error_bound(
     The terms are those of the paper's analysis; the bounds are our own, with every constant stated and proved
     (`dkdist.numerics.hdd_bounds`), where the paper's have constants that nobody knows. ``kde`` falls with n^(-1/2)
     toward the bias of the bandwidth for densities above ``lowest`` > 0, else with its root. Each term is a worst case:
-    `kernel_error` estimates what the steps after the density estimates cost for given data.
+    `kernel_error` estimates what the steps after the density estimates cost for given data, and
+    `DivergenceEmbedding.noise` how much of d^2 is chance: for 20 points of one distribution a squared Hellinger
+    distance of .03, .07, .15 in d = 1, 2, 3, which falls as 1 / n.
 
     Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel embeddings
     (2016).
