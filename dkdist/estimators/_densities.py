@@ -20,6 +20,7 @@ Numbers = tuple[float, ...]
 STRUCTURES = ("auto", "joint", "marginal")
 MOST_TENSOR_DIMS = 3
 MOST_JOINT_DIMS = 6
+LEAST_ORDER = 0.02  # of an index set: below it there are the axes alone, as there
 ROLE = 0x44495645  # keeps these random numbers apart from others of the same seed
 
 
@@ -84,10 +85,10 @@ def index_order(index_set: Any, more: dict[str, float]) -> float:
     match index_set:
         case str() if index_set in known:
             return known[index_set]
-        case ("sobolev", s) if positive("s of index_set=('sobolev', s)", s) >= 0.5:
+        case ("sobolev", s) if positive("s of index_set=('sobolev', s)", s) >= LEAST_ORDER / 2:
             return 2 * float(s)
     raise ValueError(
-        f"index_set must be one of {', '.join(map(repr, known))}, or ('sobolev', s) with s >= 1/2; "
+        f"index_set must be one of {', '.join(map(repr, known))}, or ('sobolev', s) with s >= {LEAST_ORDER / 2:g}; "
         f"found {index_set!r}"
     )
 

@@ -62,6 +62,16 @@ def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False) -> Sets
     return sets
 
 
+def require_no_names(sets: Any, other: Any, call: str) -> None:
+    """Refuse a name where sets are expected: that of a distance, in the place of its neighbour."""
+    for argument, value in (("sets", sets), ("other", other)):
+        if isinstance(value, str):
+            raise SampleSetError(
+                f"{argument} must be a collection of sets, found {value!r}: write {call}, and open_sets(path) for a "
+                "store; one string alone is [string]"
+            )
+
+
 def _require_one_channel(sets: Sets) -> None:
     """Refuse weights of several channels here: it is the collection that does not fit, not one of its sets."""
     if isinstance(sets, SetStore):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,19 +12,36 @@ from numpy.typing import NDArray
 from dkdist.estimators._params import draw_seed
 from dkdist.numerics.domain import extent
 from dkdist.numerics.fourier_grid import MOST_DIMS
-from dkdist.numerics.kernel_exact import energy, scaled
-from dkdist.numerics.kernel_fourier import MOST_NUMBERS, FourierPlan, fourier_energy, fourier_plan, mass
+from dkdist.numerics.kernel_blocks import block_energy, kernel_blocks
+from dkdist.numerics.kernel_cells import kernel_cells
+from dkdist.numerics.kernel_exact import energy, rounding, scaled
+from dkdist.numerics.kernel_fourier import (
+    CELL_NS,
+    MOST_NUMBERS,
+    WORST,
+    FourierPlan,
+    fourier_energy,
+    fourier_plan,
+    mass,
+)
+from dkdist.numerics.kernel_parts import far_parts, reach_of, spans_energy
 from dkdist.numerics.kernel_random import float32_error, random_energies
 from dkdist.numerics.kernel_taylor import n_terms, taylor_energy, taylor_order
 from dkdist.numerics.kernel_trees import LEAF, box_tree, separated_energy, tree_energy
+from dkdist.numerics.kernel_twofold import twofold_energy
 from dkdist.parameters.mean import DRAWS
 
 F64 = NDArray[np.float64]
 
 METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 SMALL = 2000  # points up to which all pairs take some 2 ms
+TWOFOLD = 4000  # points up to which all pairs in twice the digits take less than a second
+TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
 PAIR_NS = 1.0  # of a core, as measured
 FIND_NS = 4e6  # to find the best mesh
+LOOK_NS = 2000.0  # a point: what takes less is not looked at for parts and empty space
+BLOCK_NS, TREE_NS = 0.5, 3000.0  # a cell of a block; a point of a tree whose boxes are far from each other
+APART = 0.1  # of the error of k: what it is at most between two parts
 MOST_TERMS = 20_000
 MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
 REPLICATES = 16
@@ -78,25 +95,80 @@ def find(task: Task, method: str) -> float:
 
 
 def _automatic(task: Task) -> Callable[[], float]:
-    """The rule that `kernel_distance` documents: never random, never more than eps off."""
+    """The rule that `kernel_distance` documents: never random, never more than eps off, all pairs of few points alone.
+
+    What would be dear as a whole is looked at for parts that are far from each other, and where its points are.
+    """
     exact, (n, d) = partial(_exact, task), task.x.shape
     if task.kernel != "gaussian" or n <= SMALL:
         return exact
     if d > MOST_DIMS:
-        order, error = taylor_order(_delta(task), task.share)
-        few = error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
-        return partial(_taylor, task) if few else exact
+        return partial(_taylor, task) if _has_few_terms(task) else partial(_by_parts, task)
     plan = _plan(task)
     if plan is None:
         return exact
-    if plan.n_modes * task.z.shape[1] > MOST_NUMBERS:
-        return partial(_tree, task)
+    if plan.n_modes * task.z.shape[1] > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
+        return partial(_by_parts, task)
     cheap = FIND_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
     return partial(fourier_energy, task.x, task.z, task.sigma, plan) if cheap else exact
 
 
+def _by_parts(task: Task) -> float:
+    """The sum over parts beyond the reach of each other: all pairs of small ones, the rest as `_whole` has it.
+
+    Errors of k are at most ``share`` within a part and between two of them: those of E at most ``share`` W^2.
+    """
+    order, firsts = far_parts(task.x, reach_of(task.sigma, APART * task.share))
+    if len(firsts) == 2:
+        return _whole(task)
+    sizes, z = np.diff(firsts), task.z[order]
+    x = task.x[order] - np.repeat(task.x[order][firsts[:-1]], sizes, axis=0)
+    spans = np.stack([firsts[:-1], firsts[1:]], axis=1)
+    total = spans_energy(scaled(x, task.sigma), z, spans[sizes <= SMALL])
+    for first, end in spans[sizes > SMALL]:
+        W = mass(z[first:end])
+        if W > 0:
+            part = replace(task, x=x[first:end], z=z[first:end] / W, eps=task.share)
+            total += W**2 * _whole(part)
+    return total
+
+
+def _whole(task: Task) -> float:
+    """What is foretold to take least: one mesh, cells where points are, a tree, Taylor terms (d > 3) or all pairs."""
+    n, d = task.x.shape
+    ways = [(PAIR_NS * n**2 / 2, partial(_exact, task))]
+    if d > MOST_DIMS:
+        return _taylor(task) if _has_few_terms(task) else _exact(task)
+    plan = _plan(task)
+    cells = kernel_cells(task.widths, task.sigma, min(task.share, WORST))
+    if plan is None or cells is None:
+        return _exact(task)
+    if plan.n_modes * task.z.shape[1] <= MOST_NUMBERS:
+        ways.append((FIND_NS + plan.nanoseconds, partial(fourier_energy, task.x, task.z, task.sigma, plan)))
+    least = min(time for time, _ in ways)
+    blocks = kernel_blocks(task.x, cells) if least > LOOK_NS * n else None
+    if blocks is not None:
+        z, near = task.z, float((np.diff(blocks.firsts).astype(float) ** 2).sum())
+        time = z.shape[1] * (CELL_NS * blocks.cost(cells.reach) + BLOCK_NS * blocks.n_cells)
+        ways.append((time, partial(block_energy, z, task.sigma, cells, blocks)))
+        ways.append((TREE_NS * n + PAIR_NS * near, partial(_tree, task)))
+    return min(ways, key=lambda way: way[0])[1]()
+
+
+def _has_few_terms(task: Task) -> bool:
+    n, d = task.x.shape
+    order, error = taylor_order(_delta(task), task.share)
+    return error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
+
+
 def _exact(task: Task) -> float:
-    return energy(scaled(task.x, task.sigma, task.kernel), task.z, task.kernel)
+    """All pairs; in twice the digits where all digits of few points cancel, as those of nearly equal sets do."""
+    x = scaled(task.x, task.sigma, task.kernel)
+    total = energy(x, task.z, task.kernel)
+    lost = rounding(x, task.kernel) * mass(task.z) ** 2
+    if abs(total) < TRUSTED * lost and len(x) <= TWOFOLD:
+        return twofold_energy(x, task.z, task.kernel)
+    return total
 
 
 def _plan(task: Task) -> FourierPlan | None:
@@ -118,7 +190,7 @@ def _fourier(task: Task) -> float:
     if plan.n_modes * C > MOST_NUMBERS:
         raise ValueError(
             f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
-            "bandwidth: use 'tree' or 'exact', or a larger bandwidth"
+            "bandwidth: use 'auto', which leaves out empty space, or a larger bandwidth"
         )
     return fourier_energy(task.x, task.z, task.sigma, plan)
 

@@ -66,6 +66,7 @@ RECORDS = {
     "Objective": "dkdist.learners.sgd",
     "RandomMeanSpec": "dkdist.parameters.mean",
     "State": "dkdist.learners.sgd",
+    "UniformNodesSpec": "dkdist.parameters.uniform_nodes",
 }
 
 

@@ -23,6 +23,7 @@ from dkdist.execution.mapping import collect
 from dkdist.numerics import integrals
 from dkdist.numerics.divergences import DIVERGENCES
 from dkdist.parameters.divergence import DivergenceSpec
+from dkdist.parameters.held_out import HeldOutDensities
 from dkdist.parameters.pairwise import (
     HalvedEntropies,
     MatchedEntropies,
@@ -41,11 +42,13 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "entropy": ("jensen-shannon",),
     "knn": ("kullback-leibler", "renyi", "hellinger"),
     "plugin": (*DIVERGENCES, "kullback-leibler", "renyi"),
+    "held-out": ("jensen-shannon",),
 }
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "entropy": ("k", "mixture"),
     "knn": ("k", "duplicates"),
     "plugin": ("n_basis", "bandwidth", "domain", "structure"),
+    "held-out": ("bandwidth", "domain", "structure", "random_state"),
 }
 K, N_BASIS, ORDER = 4, 32, 0.5  # defaults
 
@@ -71,6 +74,11 @@ def pair_measure(
 
 
 def _require_known(estimator: str, divergence: Divergence) -> None:
+    if not callable(divergence) and not isinstance(divergence, str):
+        raise ValueError(
+            f"divergence must be a name or a function, found {type(divergence).__name__}: other sets come third, "
+            "divergence_matrix(sets, 'jensen-shannon', other)"
+        )
     if callable(divergence) and estimator == "plugin":
         return
     if divergence in KNOWN[estimator]:
@@ -112,7 +120,27 @@ def _knn(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None)
     return NeighbourRatios(str(divergence), k, alpha, symmetric, _floors(given))
 
 
+def _held_out(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> PairMeasure:
+    _require_sizes(rows, columns, 2, "two halves")
+    _require_no_weights("held-out", rows, columns)
+    spec = _densities(given, rows, columns)
+    if spec.structure == "ball":
+        raise ValueError(
+            f"estimator='held-out' takes joint densities of up to 3 dimensions, found {spec.n_dims}: use "
+            "structure='marginal', or estimator='plugin' or 'entropy'"
+        )
+    return HeldOutDensities(spec, draw_seed(given["random_state"]))
+
+
 def _plugin(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> PairMeasure:
+    spec = _densities(given, rows, columns)
+    directed = callable(divergence) or divergence in DIRECTED
+    mean = directed and bool(given["symmetric"])
+    return PluginDensities(spec, _kappa(divergence, given), symmetric=mean or not directed, mean=mean)
+
+
+def _densities(given: Given, rows: Sets, columns: Sets | None) -> DivergenceSpec:
+    """Densities as chosen from the columns; the rows are looked at."""
     chosen = {name: given[name] for name in OPTIONS["plugin"] if given[name] is not None}
     # whatever the divergence: only its densities are used
     densities = DivergenceEmbedding("hellinger", **{"n_basis": N_BASIS, **chosen})
@@ -122,9 +150,7 @@ def _plugin(divergence: Divergence, given: Given, rows: Sets, columns: Sets | No
         with about_other():
             spec = densities.fit(columns).spec_
         _look_at(rows, spec)
-    directed = callable(divergence) or divergence in DIRECTED
-    mean = directed and bool(given["symmetric"])
-    return PluginDensities(spec, _kappa(divergence, given), symmetric=mean or not directed, mean=mean)
+    return spec
 
 
 def _look_at(rows: Sets, spec: DivergenceSpec) -> None:
@@ -174,6 +200,11 @@ def _kappa(divergence: Divergence, given: Given) -> integrals.Integrand | float:
 def _neighbours(estimator: str, given: Given, rows: Sets, columns: Sets | None) -> int:
     k = whole("k", _or(given["k"], K))
     _require_sizes(rows, columns, k + 1, f"k={k} neighbours of a point")
+    _require_no_weights(estimator, rows, columns)
+    return k
+
+
+def _require_no_weights(estimator: str, rows: Sets, columns: Sets | None) -> None:
     for sets, of in _sides(rows, columns):
         shape = sets.weights_shape if isinstance(sets, SetStore) else getattr(sets.weights, "shape", None)
         if shape is not None:
@@ -181,7 +212,6 @@ def _neighbours(estimator: str, given: Given, rows: Sets, columns: Sets | None) 
                 f"the sets{of} (set 0 and all others) have weights, and estimator={estimator!r} counts points: use "
                 "estimator='plugin', which takes weights, or sets without them"
             )
-    return k
 
 
 def _require_sizes(rows: Sets, columns: Sets | None, least: int, what: str) -> None:
@@ -213,4 +243,4 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-_MEASURES = {"entropy": _entropy, "knn": _knn, "plugin": _plugin}
+_MEASURES = {"entropy": _entropy, "knn": _knn, "plugin": _plugin, "held-out": _held_out}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._distances import as_distance, require_kind, require_units
-from dkdist.estimators._inputs import Sets, check_sets, survey
+from dkdist.estimators._inputs import Sets, check_sets, require_no_names, survey
 from dkdist.estimators._pair_tiles import Block, Cutter, tile_read_bytes
 from dkdist.estimators._params import draw_seed
 from dkdist.estimators.distance import CHECKED, loaded
@@ -71,6 +71,7 @@ def distance_matrix(
     array([[4.],
            [2.]])
     """
+    require_no_names(sets, other, "distance_matrix(sets, distance='hausdorff')")
     rows = check_sets(sets, text=True)
     columns = None if other is None else check_sets(other, text=True)
     if columns is not None and columns.n_dims != rows.n_dims:

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._kernel_inputs import Pair, bandwidth, read_pair
 from dkdist.estimators._kernel_methods import METHODS, Task, find, make_task
 from dkdist.estimators._params import one_of, positive
 from dkdist.estimators._sampling import median_seed
 from dkdist.numerics.kernel_exact import KERNELS
+
+F64 = NDArray[np.float64]
 
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
 
@@ -49,7 +51,8 @@ def kernel_distance(
     method : {"auto", "exact", "fourier", "rff", "taylor", "tree", "wspd"}, default="auto"
         See the notes.
     eps : float, default=1e-4
-        Error allowed of D^2 (not of D, which may then be off by up to eps^(1/2) near zero); "exact" makes none.
+        Error allowed of D^2 (not of D, which may then be off by up to eps^(1/2) near zero); "exact" makes none but
+        rounding.
     weights : None or pair (w_P, w_Q), default=None
         Weights of the points, signed if you like, used as they are: nothing is normalised. None, for both or in place
         of one, are equal weights that sum to one. Shapes have their own.
@@ -57,8 +60,10 @@ def kernel_distance(
         The others, exp(-r / sigma) and max(0, 1 - r^2 / sigma^2), for method "exact" (and "auto", which takes it). The
         last one is not positive definite: D^2 may be negative, and then has no root.
     unbiased : bool, default=False
-        The unbiased estimate of MMD^2, without the pairs of a point with itself; it may be negative. For
-        squared=True, point sets of two points or more, and equal weights.
+        The unbiased estimate of MMD^2 (a U-statistic), without the pairs of a point with itself, by any method. It may
+        be negative, and is returned as it is. D has no unbiased estimate, so it needs squared=True. For two points or
+        more in each set; weights are at least 0, with two or more above: kappa(P, P) is then that of pairs i != j over
+        1 - sum p_i^2 / (sum p_i)^2, unbiased if weights do not depend on the points.
     random_state : int, Generator or None, default=None
         Seed of the frequencies of "rff", and of the points that sigma="median" looks at (without one they are always
         the same); nothing else uses it.
@@ -84,6 +89,7 @@ def kernel_distance(
     method    d       error of D^2                                    cost
     ========  ======  ==============================================  ==============================================
     exact     any     rounding: some 1e-15 W^2 (d > 3: 1e-10 W^2)     N^2 / 2 pairs, 1e9 of them a second, O(N) memory
+    auto      any     at most eps, certified                          near-linear for d <= 3, wherever the points are
     fourier   1 to 3  at most eps, certified                          a few ms; N x p^d (p = 4 to 8), and one FFT
     tree      any     at most eps, guaranteed                         N log N if sigma is small, else as exact
     taylor    any     at most eps, certified                          N x (number of terms); for wide kernels
@@ -91,9 +97,15 @@ def kernel_distance(
     rff       any     standard error at most eps                      N x (frequencies): as many as eps asks for
     ========  ======  ==============================================  ==============================================
 
-    "auto" is deterministic and keeps to eps: "exact" up to N = 2,000; in one to three dimensions "fourier", or "tree"
-    if its modes would take more than half a GiB; above, "taylor" if it needs at most N / 4 terms (and 20,000), else
-    "exact".
+    "auto" is deterministic and keeps to eps: "exact" up to N = 2,000; in one to three dimensions "fourier"; above,
+    "taylor" if it needs at most N / 4 terms (and 20,000), else "exact". Where the box of the points is mostly empty
+    (outliers, heavy tails, clouds far apart, long lines, small bandwidths), points are cut into parts whose kernel is
+    below eps W^-2 / 10, each is summed alone by the least work, and cells are made only where points are: one point at
+    any distance costs next to nothing.
+
+    D^2 is what is left when kappas cancel. Of sets of up to 4,000 points that differ by so little that rounding would
+    decide, "exact" is computed once more in twice the digits (some fifty times as long), so that D itself is right to
+    some 1e-15 W, times the width over sigma: two sets 1e-8 apart have their distance, and equal sets none.
 
     "rff" draws 16 independent replicates of Sobol (d <= 16) or orthogonal frequencies, which P and Q share, and doubles
     their number until the standard error of the mean is at most eps, or refuses beyond 2^18 frequencies. Its phases are
@@ -124,7 +136,7 @@ def kernel_distance(
     width = bandwidth(pair, sigma, h, gamma, kernel, median_seed(random_state))
     task = make_task(pair.x, pair.z, width, positive("eps", eps), kernel, random_state)
     if unbiased:
-        _require_plain(pair, squared, weights)
+        _require_samples(pair, squared)
         return _unbiased(task, method, pair.n)
     square = find(task, method)
     if squared:
@@ -137,21 +149,33 @@ def kernel_distance(
     return float(np.sqrt(max(square, 0.0)))
 
 
-def _require_plain(pair: Pair, squared: bool, weights: object) -> None:
-    sizes = (pair.n, len(pair.x) - pair.n)
-    if not squared or weights is not None or pair.shapes or min(sizes) < 2:
+def _require_samples(pair: Pair, squared: bool) -> None:
+    counted = [pair.z[: pair.n], -pair.z[pair.n :]]
+    enough = not pair.shapes and all((w >= 0).all() and (w > 0).sum() >= 2 for w in counted)
+    if not squared or not enough:
+        sizes = [int((w > 0).sum()) for w in counted]
+        lowest = min(float(w.min()) for w in counted)
         raise ValueError(
-            "unbiased=True estimates MMD^2: it needs squared=True, weights=None and point sets of two points or more; "
-            f"found squared={squared}, {'weights' if weights is not None else 'no weights'}, "
-            f"{'shapes' if pair.shapes else 'point sets'} of sizes {sizes[0]} and {sizes[1]}"
+            "unbiased=True estimates MMD^2: it needs squared=True, and point sets with weights >= 0, two or more above "
+            f"0; found squared={squared}, {'shapes' if pair.shapes else 'point sets'} with {sizes[0]} and {sizes[1]} "
+            f"weights above 0, the least {lowest:.3g}"
         )
 
 
 def _unbiased(task: Task, method: str, n: int) -> float:
-    """MMD_u^2 = D^2 + (kappa(P,P) - 1) / (n - 1) + (kappa(Q,Q) - 1) / (m - 1), as k(x, x) = 1."""
+    """MMD_u^2 = D^2 + (kappa(P,P) - s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2, as k(x, x) = 1."""
     total = find(replace(task, eps=task.eps / 2), method)
     for part in (slice(n), slice(n, None)):
-        x, others = task.x[part], len(task.x[part]) - 1
-        own = replace(task, x=x, z=task.z[part], eps=task.eps / 4 * others)
-        total += (find(own, method) - 1) / others
+        x, z = task.x[part], task.z[part]
+        equal = bool((z == z[0]).all())
+        s = len(z) * float(z[0, 0]) if equal else float(z.sum())
+        others = len(z) - 1.0 if equal else _others(z / s)
+        own = replace(task, x=x, z=z, eps=task.eps / 4 * others)
+        total += (find(own, method) - s**2) / others
     return total
+
+
+def _others(p: F64) -> float:
+    """(1 - r) / r, which is n - 1 of n equal weights."""
+    r = float((p**2).sum())
+    return (1 - r) / r

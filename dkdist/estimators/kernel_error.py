@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from dkdist.estimators.mean import MeanEmbedding
 from dkdist.numerics.divergences import divergence
 from dkdist.numerics.finite import not_finite
 from dkdist.numerics.kernel_exact import scaled, sums
+from dkdist.parameters.divergence import DivergenceSpec
 from dkdist.sets import SampleSets
 
 F64 = NDArray[np.float64]
@@ -189,7 +190,9 @@ def _divergences(embedding: DivergenceEmbedding, sets: SampleSets, i: I64, j: I6
     least = FINE[1] if spec.structure == "marginal" else FINE.get(spec.n_dims, 0)
     found = np.zeros(len(i))
     for bandwidth in spec.scales:
-        fine = replace(spec, n_basis=max(2 * spec.n_basis, least), order=0.0, bandwidth=bandwidth).draw()
+        many = max(2 * spec.n_basis, least)
+        common = (spec.structure, many, spec.frequencies, spec.masses)
+        fine = DivergenceSpec(spec.domain, bandwidth, *common).draw()
         p = fine.densities(sets)
         for k in range(len(i)):
             values = kappa(p[i[k]].astype(np.float64), p[j[k]].astype(np.float64))

@@ -43,8 +43,8 @@ class L2Embedding(SetEmbedding):
     index_set : {"auto", "tensor", "total-degree"} or ("sobolev", s), default="auto"
         Which products of functions are taken, of joint dimensions: those of degrees a_1 .. a_d with all
         a_j < n_basis; with a_1 + .. + a_d < n_basis; or with sum_j a_j^(2s) <= (n_basis - 1)^(2s), the paper's
-        choice for densities in a Sobolev ellipsoid of order s (2s >= 1). "auto" is "tensor" up to d = 3 and
-        ("sobolev", 1), a ball, from there on. At most 4,096 functions for d >= 4.
+        choice for densities in a Sobolev ellipsoid of order s (s >= .01; below 1/2 a star). "auto" is "tensor" up to
+        d = 3 and ("sobolev", 1), a ball, from there on. At most 4,096 functions for d >= 4.
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set (damaged or lost chunk, weights that are no measure, points outside a given domain):
         "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN, with a warning.

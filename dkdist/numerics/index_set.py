@@ -2,7 +2,8 @@
 
     phi_a(x) = prod_j sqrt(2)^[a_j > 0] cos(pi a_j x_j),    a in V = {a: (sum_j a_j^r)^(1/r) <= n - 1}
 
-The phi_a are orthonormal. r = 1 is the total degree, 2s an ellipsoid of Sobolev order s, infinity the tensor product.
+The phi_a are orthonormal. r = 1 is the total degree, 2s an ellipsoid of Sobolev order s, infinity the tensor
+product. Below 1, V is a star: few functions vary in several dimensions at once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ EPSILON = 1e-9  # what rounding may do to the norm of whole exponents
 def index_set(d: int, n: int, order: float) -> I64:
     """The exponents a of V, (n_functions, d), the last dimension running fastest. For few dimensions: n^d are tried."""
     every = np.indices((n,) * d).reshape(d, -1).T
-    inside = np.linalg.norm(every, order, axis=1) <= n - 1 + EPSILON
+    if order < 1:  # roots of the sums may be no floats
+        inside = ((every / max(n - 1, 1)) ** order).sum(axis=1) <= 1 + EPSILON * order
+    else:
+        inside = np.linalg.norm(every, order, axis=1) <= n - 1 + EPSILON
     return np.ascontiguousarray(every[inside], np.int64)
 
 

@@ -23,6 +23,7 @@ LANES = 64
 PRODUCT_DIMS = 4
 ROWS, COLUMNS = 256, 256  # of a block of products: it stays in the second-level cache
 MOST_ROUNDING = 1e-10
+DIRECT_ROUNDING = 1e-15
 
 KERNELS = {"gaussian": 0, "laplacian": 1, "epanechnikov": 2}
 
@@ -45,6 +46,12 @@ def energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
     if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS and _rounding(x) < MOST_ROUNDING:
         return _energy_by_products(x, z)
     return float(_energy(_padded(x), z, KERNELS[kernel]))
+
+
+def rounding(x: F64, kernel: str = "gaussian") -> float:
+    """What rounding may change `energy` by, over the square of the sum of all |weights|."""
+    error = _rounding(x) if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS else 0.0
+    return DIRECT_ROUNDING + (error if error < MOST_ROUNDING else 0.0)
 
 
 def sums(y: F64, x: F64, z: F64, kernel: str = "gaussian") -> F64:

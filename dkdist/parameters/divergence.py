@@ -92,7 +92,7 @@ class DivergenceSpec:
     @property
     def coefficients(self) -> CoefficientSpec:
         """The cosine coefficients that all scales need of the points."""
-        return widest([_coefficients(self, bandwidth) for bandwidth in self.scales])
+        return widest([coefficients_of(self, bandwidth) for bandwidth in self.scales])
 
     def draw(self) -> DivergenceParameters:
         """The tables of this embedding; drawn once in a process."""
@@ -113,13 +113,15 @@ class DivergenceParameters:
     """Drawn tables of a `DivergenceSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: DivergenceSpec) -> None:
+        self._prepare(spec, _DENSITIES[spec.structure])
+        self._projection = spec.projection if spec.order else None
+
+    def _prepare(self, spec: DivergenceSpec, at_nodes: AtNodes) -> None:
         self.spec = spec
         self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
-        self._projection = spec.projection if spec.order else None
         self._coefficients = spec.coefficients.draw()
         self._scales = [
-            (_coefficients(spec, bandwidth), _DENSITIES[spec.structure](spec, bandwidth))
-            for bandwidth in spec.scales
+            (coefficients_of(spec, bandwidth), at_nodes(spec, bandwidth)) for bandwidth in spec.scales
         ]
 
     def __reduce__(self) -> tuple[Callable[[DivergenceSpec], DivergenceParameters], tuple[DivergenceSpec]]:
@@ -153,8 +155,8 @@ class DivergenceParameters:
         They are those of the first bandwidth, on the unit cube; `node_weights` integrates one. A set's row depends
         on that set alone.
         """
-        shape = (self.spec.n_dims, self.spec.n_basis) if self.spec.structure == "marginal" else (1, -1)
-        out = np.empty((len(sets), self.spec.n_nodes), np.float32).reshape(len(sets), *shape)
+        n_densities = self.spec.n_dims if self.spec.structure == "marginal" else 1
+        out = np.empty((len(sets), n_densities, self.spec.n_nodes // n_densities), np.float32)
         needed, made = self._scales[0]
         for tile, spans in tiles(sets):
             C = needed.cut(self._coefficients.of(sets, spans), self._coefficients.spec)
@@ -189,7 +191,7 @@ class DivergenceParameters:
         return int(made.shape[1])
 
 
-def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
+def coefficients_of(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
     """The coefficients of one scale: what its Gaussian damps least."""
     if spec.structure == "ball":
         axes = ball_of_degrees(bandwidth)[2] / (np.pi * np.array(bandwidth))
@@ -199,6 +201,7 @@ def _coefficients(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Coeffic
 
 # densities at the nodes, with the nodes' weights over the number of scales
 Densities = Callable[[F32], Iterator[tuple[F32, NDArray[np.float64]]]]
+AtNodes = Callable[[DivergenceSpec, tuple[float, ...]], Densities]
 
 
 def _tensor(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
@@ -265,7 +268,7 @@ def finest_bandwidth(d: int) -> float:
     return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
 
 
-_DENSITIES: dict[str, Callable[[DivergenceSpec, tuple[float, ...]], Densities]] = {
+_DENSITIES: dict[str, AtNodes] = {
     "tensor": _tensor,
     "marginal": _marginal,
     "ball": _ball,

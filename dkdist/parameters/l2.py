@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gamma
+from math import lgamma
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,8 @@ def _basis(spec: L2Spec) -> tuple[I64, I64]:
 
 def _require_few(d: int, n_basis: int, order: float) -> None:
     """Refuse more functions than 4,096 before they are listed: there are at least as many as the volume of V."""
-    if (n_basis - 1.0) ** d * gamma(1 + 1 / order) ** d / gamma(1 + d / order) > MOST_TERMS:
+    ball = np.exp(d * lgamma(1 + 1 / order) - lgamma(1 + d / order))  # its volume over that of a box
+    if (n_basis - 1.0) ** d * ball > MOST_TERMS:
         raise _too_many(d, n_basis)
 
 

@@ -73,7 +73,7 @@ class _HalvedSet:
 
 @dataclass(frozen=True)
 class HalvedEntropies:
-    """Jensen-Shannon as in P1: the mixture is a random half of each set; spacings for d = 1, k-NN beyond.
+    """Jensen-Shannon of entropies: the mixture is a random half of each set; spacings for d = 1, k-NN beyond.
 
     The halves are of equal size, ceil(n / 2) points of the smaller set's n.
     """

@@ -124,6 +124,15 @@ def test_gram_matrices(tmp_path: Path) -> None:
     assert corr2["entropy"]["mean"] > corr2["entropy, halves"]["mean"] + 0.01
 
 
+def test_gram_matrices_as_published(tmp_path: Path) -> None:
+    report = run("papers/gram_published.py", output=tmp_path / "gram.json")
+    mean = {name: value["mean"] for name, value in report["corr2"].items()}
+    assert mean["A, tuned"] > max(0.97, mean["A, defaults"])
+    assert mean["held-out halves, tuned"] > 0.97
+    assert mean["nearest-neighbour entropies, defaults"] > 0.97
+    assert report["published"] == {"paper: entropy": 0.9812, "paper: pc": 0.9735, "paper: rks": 0.9662}
+
+
 def test_components_of_mixtures(tmp_path: Path) -> None:
     report = run(
         "papers/mixture.py",

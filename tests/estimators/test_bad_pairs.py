@@ -48,7 +48,7 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin'; found 'kde'"),
+        ({"estimator": "kde"}, "estimator must be one of 'entropy', 'knn', 'plugin', 'held-out'; found 'kde'"),
         (
             {"divergence": "hellinger"},
             "knows the divergences 'jensen-shannon'; found 'hellinger', which is known to estimator 'knn' and 'plugin'",
@@ -145,3 +145,20 @@ def test_a_million_sets_are_refused_before_anything_is_read() -> None:
     sets = dk.SampleSets(points, np.arange(1_000_001))
     with pytest.raises(MemoryError, match="499,999,500,000 pairs"):
         dk.divergence_matrix(sets, estimator="plugin")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: dk.distance_matrix("hausdorff", s), dk.SampleSetError, "sets must be .* found 'hausdorff': write"),
+        (lambda s: dk.distance_matrix(s, "hausdorff"), dk.SampleSetError, "other must be .*distance='hausdorff'"),
+        (lambda s: dk.divergence_matrix("hellinger", s), dk.SampleSetError, "sets must be .* found 'hellinger'"),
+        (lambda s: dk.divergence_matrix(s, list(s)), ValueError, "found list: other sets come third"),
+        (lambda s: dk.SlicedWasserstein(directions=1), ValueError, "found 1: draw u = .* or take the distance"),
+        (lambda s: dk.SlicedWasserstein([[1.0, 0.0]]), ValueError, "unit vectors, found \\[\\[1.0, 0.0\\]\\]: draw u"),
+        (lambda s: dk.SlicedWasserstein(np.array([["a"]])), ValueError, "found an array of 'U': draw u"),
+    ],
+)  # fmt: skip
+def test_arguments_in_each_others_places(call: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(collection())

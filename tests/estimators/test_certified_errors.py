@@ -17,12 +17,21 @@ REFUSALS = {
 }  # share of the trials that a method may refuse: too many terms or modes
 
 
-METHODS = ("fourier", "fourier on a mesh", "fourier by frequencies", "tree", "taylor", "wspd")
+METHODS = (
+    "fourier", "fourier on a mesh", "fourier by frequencies", "tree", "taylor", "wspd",
+    "auto by parts", "auto by blocks",
+)  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
-WAYS = {  # to make "fourier" take another way than the cheapest for few points
-    "fourier on a mesh": {"CELL_NS": NEVER, "FIND_NS": np.inf},
-    "fourier by frequencies": {"FIND_NS": -1.0, "FREQUENCY_NS": ALWAYS},
-}
+FOURIER, RULE = "dkdist.numerics.kernel_fourier", "dkdist.estimators._kernel_methods"
+WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
+    "fourier on a mesh": {f"{FOURIER}.CELL_NS": NEVER, f"{FOURIER}.FIND_NS": np.inf},
+    "fourier by frequencies": {f"{FOURIER}.FIND_NS": -1.0, f"{FOURIER}.FREQUENCY_NS": ALWAYS},
+    "auto by parts": {f"{RULE}.SMALL": 2, f"{RULE}.LOOK_NS": ALWAYS, f"{RULE}.PAIR_NS": NEVER},
+    "auto by blocks": {
+        f"{RULE}.SMALL": 2, f"{RULE}.LOOK_NS": -1.0, f"{RULE}.PAIR_NS": NEVER,
+        f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_NS": 0.0,
+    },
+}  # fmt: skip
 
 
 def random_trial(seed):
@@ -59,11 +68,23 @@ def exact_square(x, y, sigma, weights):
     return float(signed @ np.exp(-square / (2 * sigma**2)) @ signed)
 
 
+def with_outliers(trial, seed):
+    """The same trial with some points of either set moved far away, near each other or not."""
+    x, y, sigma, weights, eps = trial
+    rng = np.random.default_rng([seed, 0x4F55])
+    for s in (x, y):
+        moved = rng.random(len(s)) < rng.uniform(0, 0.5)
+        s[moved] += sigma * 10.0 ** rng.uniform(0, 6) * rng.choice([-1, 0, 1], (len(s), s.shape[1]))[moved]
+    return x, y, sigma, weights, eps
+
+
 def ratios(method, n_trials):
     """|error of D^2| / eps of each trial that the method does not refuse for its number of terms."""
     found = []
     for seed in range(n_trials):
         x, y, sigma, weights, eps = random_trial(seed)
+        if method == "auto":
+            x, y, sigma, weights, eps = with_outliers((x, y, sigma, weights, eps), seed)
         try:
             square = dk.kernel_distance(
                 x, y, sigma=sigma, weights=weights, squared=True, method=method, eps=eps
@@ -80,7 +101,7 @@ def ratios(method, n_trials):
 @pytest.fixture
 def method(request, monkeypatch):
     for name, value in WAYS.get(request.param, {}).items():
-        monkeypatch.setattr(f"dkdist.numerics.kernel_fourier.{name}", value)
+        monkeypatch.setattr(name, value)
     return request.param.split()[0]
 
 

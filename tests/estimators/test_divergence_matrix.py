@@ -14,11 +14,13 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.execution import pairs
+from dkdist.numerics.homogeneous_features import FLOOR
 from dkdist.parameters.pairwise import HalvedEntropies, Place
 
 MATRICES: list[dict[str, Any]] = [
     {"divergence": "jensen-shannon"},
     {"divergence": "jensen-shannon", "mixture": "halves", "random_state": 3},
+    {"divergence": "jensen-shannon", "estimator": "held-out", "domain": "unit", "random_state": 3},
     {"divergence": "kullback-leibler", "estimator": "knn"},
     {"divergence": "renyi", "estimator": "knn", "alpha": 0.7, "symmetric": True},
     {"divergence": "hellinger", "estimator": "knn", "k": 2},
@@ -71,13 +73,13 @@ def test_symmetry_and_columns(choices: dict[str, Any]) -> None:
         off_diagonal, up_to_rounding = ~np.eye(5, 13, dtype=bool), 1e-15
         np.testing.assert_array_equal(across[off_diagonal], D[:5][off_diagonal])
         assert np.abs(np.diag(across)).max() < up_to_rounding
-    elif "mixture" not in choices:  # halves depend on the side
+    elif "random_state" not in choices:  # halves depend on the side
         off = ~np.eye(5, 13, dtype=bool)
         np.testing.assert_array_equal(across[off], D[:5][off])
     assert np.isfinite(across).all()
 
 
-@pytest.mark.parametrize("choices", [m for m in MATRICES if "mixture" not in m])
+@pytest.mark.parametrize("choices", [m for m in MATRICES if "random_state" not in m])
 def test_permuting_the_sets_permutes_the_matrix(choices: dict[str, Any]) -> None:
     sets, order = collection(), np.random.default_rng(1).permutation(13)
     D = dk.divergence_matrix(sets, **choices)
@@ -85,7 +87,7 @@ def test_permuting_the_sets_permutes_the_matrix(choices: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    "choices", [m for m in MATRICES if "mixture" not in m]
+    "choices", [m for m in MATRICES if "random_state" not in m]
 )  # halves are drawn by position
 def test_permuting_the_points_of_a_set_changes_rounding_alone(choices: dict[str, Any]) -> None:
     sets = collection(5)
@@ -192,6 +194,61 @@ def test_halves_of_two_sets_in_either_order(d: int) -> None:
     made = measure.prepare(collection(12, d), [Place(i, i > 5) for i in range(12)])
     for a, b in itertools.combinations(made, 2):
         assert measure.pair(a, b) == measure.pair(b, a)
+
+
+def held_out(x, y, orders, h):
+    """P1's estimate, from sums of reflected Gaussians: densities of one half, mean over the other, both ways."""
+    halves = [(s[o][: -(-len(s) // 2)], s[o][-(-len(s) // 2) :]) for s, o in zip((x, y), orders, strict=True)]
+    found = []
+    for a, b in ((0, 1), (1, 0)):
+        p, q = (lambda at, s=s, a=a: np.maximum(reflected_density(s[a], h, at), FLOOR) for s in halves)
+        sides = [
+            np.mean(np.log(own(s[b]) / ((own(s[b]) + other(s[b])) / 2)))
+            for s, own, other in zip(halves, (p, q), (q, p), strict=True)
+        ]
+        found.append(sum(sides) / 2)
+    return sum(found) / 2
+
+
+@pytest.mark.parametrize("structure", ["joint", "marginal"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -> None:
+    sets = collection(4, d)
+    h = [0.15] * d
+    given: Any = {"bandwidth": 0.15, "domain": "unit", "structure": structure, "random_state": 7}
+    found = dk.divergence_matrix(sets, estimator="held-out", **given)
+    assert (found != dk.divergence_matrix(sets, estimator="held-out", **given | {"random_state": 8})).any()
+    orders = [np.random.default_rng([7, i, False]).permutation(len(x)) for i, x in enumerate(sets)]
+    for i, j in itertools.combinations(range(4), 2):
+        x, y = sets[i].astype(np.float64), sets[j].astype(np.float64)
+        pair = (orders[i], orders[j])
+        if structure == "joint":
+            expected = held_out(x, y, pair, h)
+        else:
+            expected = sum(held_out(x[:, [k]], y[:, [k]], pair, [0.15]) for k in range(d))
+        # degrees damped below 3e-4 are left out of the series, along each axis
+        assert found[i, j] == pytest.approx(expected, abs=2e-3 * d)
+
+
+def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
+    """Betas whose divergence is integrated; the standard error of means of logarithms is below 1 / sqrt(n)."""
+    rng, n = np.random.default_rng(0), 4000
+    x, y = rng.beta(2, 3, (n, 1)), rng.beta(3, 2, (n, 1))
+    u = (np.arange(4000) + 0.5) / 4000
+    p, q = 12 * u * (1 - u) ** 2, 12 * u**2 * (1 - u)
+    truth = KAPPAS["jensen-shannon"](p, q).mean()
+    found = dk.divergence_matrix([x, y], estimator="held-out", domain="unit", random_state=0)[0, 1]
+    assert abs(found - truth) < 2 / np.sqrt(n)
+    with pytest.raises(ValueError, match="up to 3 dimensions, found 4: use structure='marginal'"):
+        dk.divergence_matrix(collection(3, 4), estimator="held-out", structure="joint")
+    with pytest.raises(dk.SampleSetError, match=r"set 1 has 1 point.*two halves need at least 2"):
+        dk.divergence_matrix([x, x[:1]], estimator="held-out")
+    with pytest.raises(dk.SampleSetError, match="have weights, and estimator='held-out'"):
+        dk.divergence_matrix(
+            dk.SampleSets.from_arrays([x, y], weights=[np.ones(n)] * 2), estimator="held-out"
+        )
+    with pytest.raises(ValueError, match="n_basis=8 would change nothing for estimator='held-out'"):
+        dk.divergence_matrix([x, y], estimator="held-out", n_basis=8)
 
 
 def test_under_a_client(tmp_path: Any) -> None:

@@ -179,6 +179,53 @@ def test_unbiased_leaves_out_the_diagonal(method):
     assert found == pytest.approx(mean(P, P, True) + mean(Q, Q, True) - 2 * mean(P, Q, False), abs=1e-5)
 
 
+@pytest.mark.parametrize("method", ["auto", "exact", "fourier", "tree", "taylor", "wspd", "rff"])
+def test_unbiased_with_weights_by_all_pairs(method):
+    rng = np.random.default_rng(0)
+    p, q = rng.random(60), 3 * rng.random(40)
+    p[:5] = 0
+
+    def own(x, w):
+        K = np.exp(-((x[:, None] - x[None]) ** 2).sum(axis=2) / (2 * 0.5**2))
+        np.fill_diagonal(K, 0)
+        return w @ K @ w / (1 - (w**2).sum() / w.sum() ** 2)
+
+    expected = own(P, p) + own(Q, q) - 2 * kappa(P, Q, p, q, 0.5)
+    W = p.sum() + q.sum()
+    eps = {"rff": 3e-4, "wspd": 1e-4}.get(method, 1e-7) * W**2
+    options = {"sigma": 0.5, "squared": True, "unbiased": True, "weights": (p, q), "random_state": 0}
+    found = dk.kernel_distance(P, Q, method=method, eps=eps, **options)
+    assert abs(found - expected) <= (4 if method == "rff" else 1) * eps
+
+
+def test_unbiased_is_unbiased_over_samples_and_may_be_negative():
+    """600 pairs of samples of one distribution, weighted: their mean is 0 within 4.5 standard errors."""
+    rng = np.random.default_rng(1)
+    w, v = rng.random(15) + 0.1, rng.random(25) + 0.1
+    options = {"sigma": 1.0, "squared": True, "unbiased": True, "weights": (w / w.sum(), v / v.sum())}
+    found = np.array(
+        [
+            dk.kernel_distance(rng.normal(size=(15, 2)), rng.normal(size=(25, 2)), **options)
+            for _ in range(600)
+        ]
+    )
+    assert abs(found.mean()) < 4.5 * found.std() / np.sqrt(600)
+    assert found.min() < 0
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"squared": False}, "found squared=False, point sets with 60 and 40"),
+        ({"squared": True, "weights": (np.eye(60)[0], None)}, "with 1 and 40 weights above 0"),
+        ({"squared": True, "weights": (np.linspace(-1, 1, 60), None)}, "the least -1"),
+    ],
+)
+def test_what_has_no_unbiased_estimate(options, found):
+    with pytest.raises(ValueError, match=f"needs squared=True, and point sets with weights >= 0.*{found}"):
+        dk.kernel_distance(P, Q, sigma=1.0, unbiased=True, **options)
+
+
 def test_median_bandwidth_is_that_of_all_points():
     both = np.concatenate([P, Q])
     distances = np.sqrt(((both[:, None] - both) ** 2).sum(axis=2))

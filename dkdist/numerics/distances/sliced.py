@@ -59,6 +59,14 @@ class SlicedWasserstein:
     def __post_init__(self) -> None:
         if self.p not in (1, 2):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
+        kind = getattr(getattr(self.directions, "dtype", None), "kind", "")
+        if not isinstance(self.directions, np.ndarray) or kind not in "fiu":
+            found = f"an array of {kind!r}" if kind else repr(self.directions)
+            raise ValueError(
+                f"directions are an array (L, d) of unit vectors, found {found}: draw u = rng.standard_normal((50, d)) "
+                "and give u / np.linalg.norm(u, axis=1, keepdims=True), or take "
+                "the distance 'sliced-wasserstein', which draws 50"
+            )
         if self.directions.ndim != 2 or not len(self.directions):
             raise ValueError(
                 f"Directions are an array (L, d) with L > 0, found shape {self.directions.shape}."
