@@ -13,7 +13,10 @@ from typing import Any, BinaryIO
 def open_regular(path: Any) -> BinaryIO:
     """Open a file for reading; ValueError for what is none: a pipe or a device could make a reader wait for ever."""
     name = _name(path)
-    handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {name}: check the path") from None
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(handle, "rb")

@@ -13,6 +13,7 @@ checks.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -302,9 +303,13 @@ def as_sample_sets(X: Any) -> SampleSets:
             "set or the only points of many. Give [X] for one set, X[:, None, :] for one point a set, "
             "list(X) for an array of arrays, or (n_sets, n_points, n_dims)"
         )
+    found = f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}"
+    if isinstance(X, (str, os.PathLike)):
+        raise SampleSetError(f"{found}: if it is the path of a store, give open_sets of it")
+    if hasattr(X, "load"):
+        raise SampleSetError(f"{found}. For a store of sets, call its load() first")
     raise SampleSetError(
-        f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}. "
-        "For a store of sets, call its load() first"
+        f"{found}. Give list(...) of a generator or a set of arrays, [x] for the points of one set"
     )
 
 

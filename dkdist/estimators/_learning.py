@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from dkdist.execution.mapping import collect
 from dkdist.learners.rows import checked, no_rows
 from dkdist.learners.values import decision_values as linear_values
 from dkdist.numerics.finite import not_finite
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
 
 _FLOATS = [np.float64, np.float32]
 
@@ -31,6 +34,7 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
     An ndarray is finite, unless the estimator skips the rows that are not.
     """
+    require_rows_of_features(estimator, X)
     if not is_lazy(X):
         finite = not skips(estimator)
         return validate_data(estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite)
@@ -42,12 +46,27 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
+def require_rows_of_features(estimator: BaseEstimator, X: Any) -> None:
+    """Refuse sets, and paths of them, where rows of features are wanted."""
+    if isinstance(X, (SampleSets, SetStore)):
+        raise ValueError(
+            f"{type(estimator).__name__} takes rows of features, found sample sets ({type(X).__name__}): put an "
+            "embedding before it, such as DivergenceEmbedding, in a pipeline"
+        )
+    if isinstance(X, (str, bytes, PathLike)):
+        raise ValueError(
+            f"{type(estimator).__name__} takes rows of features, found {type(X).__name__}: if it is the path of a "
+            "store, give open_sets of it to an embedding, or open_features of it"
+        )
+
+
 def as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
 ) -> tuple[Any, NDArray[Any]]:
     """Features and targets of equal length; the targets of dask features are NumPy arrays too."""
     if is_lazy(y):
         raise ValueError("targets must be in memory, found a dask array: give y.compute()")
+    require_rows_of_features(estimator, X)
     if not is_lazy(X):
         kinds = {
             "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not skips(estimator)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._reals import real_array
+
 LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
 
 
@@ -46,13 +48,7 @@ def within_float32(name: str, value: Any) -> float:
 
 def real_matrix(name: str, values: Any) -> NDArray[np.float64]:
     """``values`` as a float64 array of any shape; ValueError for what is ragged, complex or no number."""
-    try:
-        given = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
-    if given.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers, found dtype {given.dtype}: convert it first")
-    return given.astype(np.float64, copy=False)
+    return real_array(name, values).astype(np.float64, copy=False)
 
 
 def _number(value: Real) -> float:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkdist.estimators._inputs import spread_runs
+from dkdist.estimators._learning import require_rows_of_features
 from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
@@ -122,6 +123,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return out
 
     def _validated(self, X: Any, reset: bool) -> Any:
+        require_rows_of_features(self, X)
         if not is_lazy(X):
             return validate_data(
                 self, X, reset=reset, dtype=np.float32, order="C", ensure_all_finite="allow-nan"

@@ -146,11 +146,13 @@ def npy(array: Any) -> bytes:
 
 def bomb(path: Path, n: int) -> Path:
     """An archive with n zeros, compressed a thousand times."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("model.json.npy", "w") as member:
-            member.write(npy(np.zeros(n, "u1"))[:128])
-            for _ in range(n // 2**20):
-                member.write(bytes(2**20))
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("model.json.npy", "w") as member,
+    ):
+        member.write(npy(np.zeros(n, "u1"))[:128])
+        for _ in range(n // 2**20):
+            member.write(bytes(2**20))
     return path
 
 
