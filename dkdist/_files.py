@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 def open_regular(path: Any) -> BinaryIO:
     """Open a file for reading; ValueError for what is none: a pipe or a device could make a reader wait for ever."""
-    name = _name(path)
+    name = path_name(path)
     try:
         handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
@@ -31,7 +31,7 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
 
     It is written beside, under a name that nobody can have planted a link at, and flushed to the disk.
     """
-    target = _name(path)
+    target = path_name(path)
     beside = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
     try:
         with open(beside, "xb") as file:
@@ -44,7 +44,8 @@ def replacing(path: Any) -> Iterator[BinaryIO]:
         _remove(beside)
 
 
-def _name(path: Any) -> str:
+def path_name(path: Any) -> str:
+    """The text of a path; TypeError for anything else."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"expected the path of a file, found {type(path).__name__}: give a str or a Path")
     return os.fsdecode(path)

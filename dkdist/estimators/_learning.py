@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -37,13 +39,25 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     require_rows_of_features(estimator, X)
     if not is_lazy(X):
         finite = not skips(estimator)
-        return validate_data(estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite)
+        with _within_floats():
+            return validate_data(
+                estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite
+            )
     if X.ndim != 2:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
     if X.dtype.kind not in "fiub":
         raise ValueError(f"features must be real numbers, found dtype {X.dtype}")
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
+
+
+@contextmanager
+def _within_floats() -> Iterator[None]:
+    """Whole numbers that no float reaches are refused by name."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"X or y holds a whole number that no float reaches ({error}): scale it") from error
 
 
 def require_rows_of_features(estimator: BaseEstimator, X: Any) -> None:
@@ -71,7 +85,8 @@ def as_problem(
         kinds = {
             "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not skips(estimator)
         }  # fmt: skip
-        X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
+        with _within_floats():
+            X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
     else:
         X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
         if len(y) != X.shape[0]:
@@ -106,6 +121,14 @@ def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 def draw_seed(random_state: Any) -> int:
     """The integer that all randomness of one fit follows from; a generator moves on by one draw."""
+    if isinstance(random_state, (str, bytes, bool, np.ma.MaskedArray)) or not isinstance(
+        random_state, (type(None), int, np.integer, np.random.Generator, np.random.RandomState)
+    ):
+        raise ValueError(
+            f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r:.200}"
+        )
+    if isinstance(random_state, (int, np.integer)) and random_state < 0:
+        raise ValueError(f"random_state must be >= 0; found {random_state}")
     return int(np.random.default_rng(random_state).integers(2**63))
 
 

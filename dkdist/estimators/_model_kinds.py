@@ -20,6 +20,8 @@ from dkdist.learners.sgd import Objective, State
 from dkdist.sets import SampleSets
 
 MOST_SIZE = 2**31  # of anything that is counted in a record: components, nodes, degrees
+WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
+WIDEST = 1e40
 SEEDS = ("seed",)
 PLACES = ("memory", "checkpoint")
 """Parameters that name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
@@ -38,6 +40,11 @@ def require_record(record: Any) -> None:
             raise KindError(f"{type(record).__name__}.{field.name} is {_told(value)}, expected {field.type}")
         if type(value) is int and field.name not in SEEDS and not 0 <= value <= MOST_SIZE:
             raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected 0 to {MOST_SIZE}")
+        divisors = np.ravel(value) if field.name in WIDTHS and value is not None else ()
+        if not all(1 / WIDEST <= v <= WIDEST for v in divisors):
+            raise KindError(
+                f"{type(record).__name__}.{field.name} is {_told(value)}, expected positive numbers"
+            )
     if type(record).__name__ == "Omegas":
         SampleSets(record.points, record.offsets, record.weights)
 

@@ -16,22 +16,29 @@ LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases ar
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """``value`` if it is one of the allowed words or numbers."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r}")
+    if not isinstance(value, (str, int, float, type(None))) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r:.200}")
     return value
+
+
+def switch(name: str, value: Any) -> bool:
+    """``value`` if it is a boolean: "no" would count as yes."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; found {value!r:.200}")
+    return bool(value)
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
     """``value`` as an int that is at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}; found {value!r}")
+        raise ValueError(f"{name} must be a whole number >= {least}; found {value!r:.200}")
     return int(value)
 
 
 def positive(name: str, value: Any) -> float:
     """``value`` as a finite float above zero."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _number(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number; found {value!r}")
+        raise ValueError(f"{name} must be a positive number; found {value!r:.200}")
     return float(value)
 
 

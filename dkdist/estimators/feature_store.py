@@ -105,7 +105,15 @@ class _WriteBlock:
     target: FeatureStore
 
     def __call__(self, rows: NDArray[Any], i: int) -> None:
-        self.target.write_block(i, np.asarray(rows, np.float32))
+        with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+            block = np.asarray(rows, np.float32)
+        if np.isinf(block).any():
+            row = int(np.argmax(np.isinf(block).any(axis=1)))
+            raise ValueError(
+                f"row {row} of block {i} of the features is infinite, or beyond float32 (3.4e38), in which they are "
+                "kept: repair what makes it. NaN stands for a row that has none"
+            )
+        self.target.write_block(i, block)
 
 
 def _target(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._archive import Archive, mapped_array, opened_archive
+from dkdist._files import path_name
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store.columns import Form, as_columns
 from dkdist.store.new_arrays import form_of
@@ -61,7 +62,7 @@ class ArrayReader:
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array | None]]:
         """(sets, targets, ids), about a million points at a time. Raises `ValueError` for files that do not fit."""
-        with _opened(Path(path)) as file:
+        with _opened(Path(path_name(path))) as file:
             chosen = _choose(file, self)
             points, offsets = _points(file, chosen), _offsets(file, chosen)
             weights = None if chosen.weight is None else file.load(chosen.weight).reshape(-1)
@@ -87,7 +88,7 @@ class ArrayReader:
 
     def outline(self, path: Any) -> Outline:
         """Sizes, ids and form; reads headers, offsets and ids."""
-        with _opened(Path(path)) as file:
+        with _opened(Path(path_name(path))) as file:
             chosen = _choose(file, self)
             offsets = _offsets(file, chosen)
             ids = file.load("ids") if chosen.ids else None
