@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, overload
 
 import numpy as np
@@ -146,6 +146,12 @@ class SampleSets:
         >>> sets, sets.alphabet, sets.strings()
         (SampleSets(n_sets=2, n_points=10, n_dims=1, codes=uint8, alphabet=4), 'ACGT', ['GATTACA', 'CAT'])
         """
+        if isinstance(strings, (str, bytes, Mapping, Set)) or not isinstance(strings, Iterable):
+            raise SampleSetError(
+                f"strings must be a list of str, of bytes or of whole numbers; found {type(strings).__name__}: give "
+                "[text] for one string"
+            )
+        strings = list(strings)
         if len(strings) == 0:
             raise SampleSetError("an empty list has no strings: give at least one")
         given = None if alphabet is None else as_alphabet(alphabet)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._reals import real_array
+from dkdist.estimators._params import switch
 from dkdist.execution.arrays import even_rows, lazy_from_calls
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
@@ -53,6 +54,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     >>> dk.write_features(tempfile.mkdtemp() + "/z.zarr", X).shape
     (6, 4)
     """
+    overwrite = switch("overwrite", overwrite)
     blocks = row_blocks(even_rows(_as_rows(features)))
     if not len(blocks):
         raise ValueError("there are no features to write: expected at least one row")

@@ -126,6 +126,8 @@ def as_address(store: Any) -> Address:
     if not isinstance(store, (str, os.PathLike)) or not os.fspath(store):
         raise TypeError(f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}")
     text = os.fspath(store)
+    if "\0" in str(text):
+        raise ValueError(f"a store cannot be called {text!r}: it holds a null character. Check the path")
     if text.startswith("file://"):
         return Address(os.path.abspath(url2pathname(urlsplit(text).path)))
     if "::" in text:
