@@ -22,6 +22,7 @@ from dkdist.execution.mapping import collect
 from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out, without
 from dkdist.learners.sgd import Objective, State, step_size
 
+MOST_EPOCHS = 10**6
 SAMPLE_ROWS = 1024  # rows that the default step is estimated from
 
 
@@ -31,7 +32,7 @@ class IncrementalSGD(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "alpha": [Interval(Real, 0, None, closed="left")],
         "eta0": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, MOST_EPOCHS, closed="both")],
         "n_lanes": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],

@@ -7,6 +7,7 @@ import resource
 import time
 from collections import Counter
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +44,7 @@ def work(names: list[str], seeds: range, told: Any) -> None:
 
 
 def _addresses() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def run(seeds: range) -> tuple[Counter[str], list[str]]:
@@ -92,7 +92,7 @@ def test_ten_thousand_wrong_calls() -> None:
 
 
 def test_every_public_name_is_called() -> None:
-    source = open(calls.__file__).read()
+    source = Path(calls.__file__).read_text()
     results = {
         name for name in dk.__all__ if name in ("Alignment", "Coreset", "HddErrorBound", "KernelError")
     }
