@@ -168,7 +168,13 @@ def values_and_bad(
 def _values(
     X: NDArray[Any], bad: NDArray[np.int64], coef: NDArray[Any], intercept: NDArray[Any]
 ) -> NDArray[Any]:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # what overflows is refused
         values = linear_values(X, coef, intercept)
+    values[bad] = 0
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+        raise ValueError(
+            f"row {row} of X, or of a block of it, is so large that its prediction is no number: scale X as in fit"
+        )
     values[bad] = np.nan
     return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,8 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
             )
         switch("refit", self.refit)
         grid = list(ParameterGrid(self.param_grid))
-        if not 0.0 < self.validation_fraction < 1.0:
+        share = self.validation_fraction
+        if not isinstance(share, Real) or not 0.0 < share < 1.0:
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1; found {self.validation_fraction}"
             )

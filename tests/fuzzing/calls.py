@@ -201,7 +201,6 @@ CALLS: dict[str, Call] = {
             "delta": 0.05,
             "rule": "rff",
             "n_dims": 2,
-            "n_points": 10,
             "diameter": 1.0,
             "sigma": 1.0,
         },
