@@ -45,8 +45,23 @@ def require_record(record: Any) -> None:
             raise KindError(
                 f"{type(record).__name__}.{field.name} is {_told(value)}, expected positive numbers"
             )
+    _require_lengths(record)
     if type(record).__name__ == "Omegas":
         SampleSets(record.points, record.offsets, record.weights)
+
+
+def _require_lengths(record: Any) -> None:
+    """Refuse a record whose sequences do not go together."""
+    name = type(record).__name__
+    for first, second in (("frequencies", "masses"), ("low", "high"), ("centre", "scale")):
+        pair = getattr(record, first, None), getattr(record, second, None)
+        if None not in pair and not 0 < len(pair[0]) == len(pair[1]):
+            raise KindError(
+                f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
+            )
+    domain, widths = getattr(record, "domain", None), getattr(record, "bandwidth", None)
+    if domain is not None and widths is not None and (not widths or len(widths) % len(domain.low)):
+        raise KindError(f"{name} has {len(widths)} bandwidths for a domain of {len(domain.low)} dimensions")
 
 
 def _is(value: Any, hint: Any) -> bool:
@@ -164,6 +179,9 @@ def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
     if missing:
         raise KindError(f"{name} lacks {', '.join(missing)}")
     n = fitted.get("n_features_in_")
+    domain = getattr(fitted.get("spec_"), "domain", None)
+    if domain is not None and len(domain.low) != n:
+        raise KindError(f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}")
     for key, shape in _shapes(fitted, n).items():
         if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
             raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")

@@ -137,7 +137,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         switch("refit", self.refit)
         grid = list(ParameterGrid(self.param_grid))
         share: Any = self.validation_fraction
-        if not isinstance(share, Real) or not 0.0 < share < 1.0:
+        if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1; found {self.validation_fraction}"
             )

@@ -101,6 +101,8 @@ def poison(name: str, value: float) -> Any:
         (of_step(1, lambda d, a: d["fitted"]["spec_"]["fields"].update(n_components=2**40)), r"expected 0 to"),
         (of_step(1, lambda d, a: d["fitted"]["spec_"]["fields"].update(n_components=20)), r"takes 10 features"),
         (of_step(1, lambda d, a: d["fitted"]["spec_"]["fields"].update(sigma=float("nan"))), r"sigma is nan"),
+        (of_step(0, lambda d, a: d["fitted"]["spec_"]["fields"].update(masses={"tuple": []})), r"0 masses"),
+        (of_step(0, lambda d, a: d["fitted"].update(n_features_in_=3)), r"takes points of 3"),
         (lambda d, a: d["params"]["steps"]["list"].insert(0, "code"), r"the steps of a Pipeline"),
         (lambda d, a: d["params"]["steps"]["list"][0]["tuple"].__setitem__(1, 3), r"the steps of a Pipeline"),
         (lambda d, a: d["params"].update(steps={"list": []}), r"the steps of a Pipeline"),

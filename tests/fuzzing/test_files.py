@@ -59,7 +59,7 @@ def _forge_model(rng: random.Random, folder: Path) -> None:
     header = json.loads(arrays.pop("model.json").tobytes())
     if rng.random() < 0.3:
         name = rng.choice(list(arrays))
-        odd = (np.nan, np.inf, 1e300)
+        odd = (np.nan, np.inf, 1e30)
         array = arrays[name].astype(rng.choice(("f4", "f8"))).reshape(-1)
         if len(array):
             array[rng.randrange(len(array))] = rng.choice(odd)
