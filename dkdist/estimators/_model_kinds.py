@@ -54,7 +54,7 @@ def _require_lengths(record: Any) -> None:
     """Refuse a record whose sequences do not go together."""
     name = type(record).__name__
     for first, second in (("frequencies", "masses"), ("low", "high"), ("centre", "scale")):
-        pair = getattr(record, first, None), getattr(record, second, None)
+        pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
         if None not in pair and not 0 < len(pair[0]) == len(pair[1]):
             raise KindError(
                 f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
