@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,10 @@ def resolve_key(key: Any, n: int) -> int | range | I64:
 
 
 def as_position(key: int | np.integer[Any], n: int) -> int:
-    i = int(key)
+    try:
+        i = operator.index(key)
+    except TypeError:
+        raise IndexError(f"sets are indexed by a whole number, found {type(key).__name__}") from None
     if not -n <= i < n:
         raise IndexError(f"set {i} is out of range: there are {n} sets")
     return i % n

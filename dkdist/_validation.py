@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._reals import real_array
+
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 Points = NDArray[Any]
@@ -56,17 +58,7 @@ def _stored_dtype(given: np.dtype[Any], d: int) -> np.dtype[Any]:
 
 
 def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
-    if np.ma.is_masked(values):
-        raise SampleSetError(f"{what} are masked in part: fill the masked values, or drop their points")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise SampleSetError(
-            f"{what} cannot be made an array ({error}): give rows of equal length"
-        ) from error
-    if array.dtype.kind not in "fiub":
-        raise SampleSetError(f"{what} must hold real numbers, found dtype {array.dtype}: convert it first")
-    return array
+    return real_array(what, values, SampleSetError)
 
 
 def as_points(points: ArrayLike) -> Points:

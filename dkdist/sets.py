@@ -13,7 +13,8 @@ checks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, overload
 
 import numpy as np
@@ -145,6 +146,12 @@ class SampleSets:
         >>> sets, sets.alphabet, sets.strings()
         (SampleSets(n_sets=2, n_points=10, n_dims=1, codes=uint8, alphabet=4), 'ACGT', ['GATTACA', 'CAT'])
         """
+        if isinstance(strings, (str, bytes, Mapping, Set)) or not isinstance(strings, Iterable):
+            raise SampleSetError(
+                f"strings must be a list of str, of bytes or of whole numbers; found {type(strings).__name__}: give "
+                "[text] for one string"
+            )
+        strings = list(strings)
         if len(strings) == 0:
             raise SampleSetError("an empty list has no strings: give at least one")
         given = None if alphabet is None else as_alphabet(alphabet)
@@ -302,9 +309,13 @@ def as_sample_sets(X: Any) -> SampleSets:
             "set or the only points of many. Give [X] for one set, X[:, None, :] for one point a set, "
             "list(X) for an array of arrays, or (n_sets, n_points, n_dims)"
         )
+    found = f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}"
+    if isinstance(X, (str, os.PathLike)):
+        raise SampleSetError(f"{found}: if it is the path of a store, give open_sets of it")
+    if hasattr(X, "load"):
+        raise SampleSetError(f"{found}. For a store of sets, call its load() first")
     raise SampleSetError(
-        f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}. "
-        "For a store of sets, call its load() first"
+        f"{found}. Give list(...) of a generator or a set of arrays, [x] for the points of one set"
     )
 
 

@@ -46,7 +46,7 @@ def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | None:
         return None
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError):  # of unequal lengths, or no numbers
+    except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
         h = np.array(np.nan)
     scales = h if h.ndim == 2 else h.reshape(1, -1)
     known = (((h >= LEAST) & (h <= MOST)) | ((h == 0) & zero)).all()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._reals import real_array
 from dkdist.estimators._params import one_of, positive
 from dkdist.estimators._sampling import some
 from dkdist.estimators.shapes import Shape, Surface, is_mesh
@@ -69,13 +70,8 @@ def box(x: F64) -> tuple[F64, F64]:
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
     """A set of points as (n, d) float64; ``others`` says what else could be given."""
-    if np.ma.is_masked(points):
-        raise ValueError(f"{name} is masked in part: fill the masked values, or drop their points")
-    try:
-        array = np.asarray(points)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
-    if array.dtype.kind not in "fiub" or array.ndim != 2 or 0 in array.shape:
+    array = real_array(name, points)
+    if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be points (n, d) of real numbers with n, d >= 1{others}; found {array.dtype} of shape "
             f"{array.shape}. Use x[:, None] for one dimension"
@@ -99,13 +95,8 @@ def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
     if weights is None:
         return np.full((len(points), 1), 1 / len(points))
-    try:
-        array = np.asarray(weights)
-    except ValueError as error:
-        raise ValueError(
-            f"the weights of {name} cannot be made an array ({error}): give one number a point"
-        ) from error
-    if array.dtype.kind not in "fiub" or array.shape != (len(points),):
+    array = real_array(f"the weights of {name}", weights)
+    if array.shape != (len(points),):
         raise ValueError(
             f"the weights of {name} must be {len(points)} real numbers, one a point; found {array.dtype} of shape "
             f"{array.shape}"

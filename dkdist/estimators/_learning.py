@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,8 @@ from dkdist.execution.mapping import collect
 from dkdist.learners.rows import checked, no_rows
 from dkdist.learners.values import decision_values as linear_values
 from dkdist.numerics.finite import not_finite
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
 
 _FLOATS = [np.float64, np.float32]
 
@@ -31,9 +36,13 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
     An ndarray is finite, unless the estimator skips the rows that are not.
     """
+    require_rows_of_features(estimator, X)
     if not is_lazy(X):
         finite = not skips(estimator)
-        return validate_data(estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite)
+        with _within_floats():
+            return validate_data(
+                estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite
+            )
     if X.ndim != 2:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
     if X.dtype.kind not in "fiub":
@@ -42,17 +51,42 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
+@contextmanager
+def _within_floats() -> Iterator[None]:
+    """Whole numbers that no float reaches are refused by name."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"X or y holds a whole number that no float reaches ({error}): scale it") from error
+
+
+def require_rows_of_features(estimator: BaseEstimator, X: Any) -> None:
+    """Refuse sets, and paths of them, where rows of features are wanted."""
+    if isinstance(X, (SampleSets, SetStore)):
+        raise ValueError(
+            f"{type(estimator).__name__} takes rows of features, found sample sets ({type(X).__name__}): put an "
+            "embedding before it, such as DivergenceEmbedding, in a pipeline"
+        )
+    if isinstance(X, (str, bytes, PathLike)):
+        raise ValueError(
+            f"{type(estimator).__name__} takes rows of features, found {type(X).__name__}: if it is the path of a "
+            "store, give open_sets of it to an embedding, or open_features of it"
+        )
+
+
 def as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
 ) -> tuple[Any, NDArray[Any]]:
     """Features and targets of equal length; the targets of dask features are NumPy arrays too."""
     if is_lazy(y):
         raise ValueError("targets must be in memory, found a dask array: give y.compute()")
+    require_rows_of_features(estimator, X)
     if not is_lazy(X):
         kinds = {
             "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not skips(estimator)
         }  # fmt: skip
-        X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
+        with _within_floats():
+            X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
     else:
         X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
         if len(y) != X.shape[0]:
@@ -87,6 +121,14 @@ def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 def draw_seed(random_state: Any) -> int:
     """The integer that all randomness of one fit follows from; a generator moves on by one draw."""
+    if isinstance(random_state, (str, bytes, bool, np.ma.MaskedArray)) or not isinstance(
+        random_state, (type(None), int, np.integer, np.random.Generator, np.random.RandomState)
+    ):
+        raise ValueError(
+            f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r:.200}"
+        )
+    if isinstance(random_state, (int, np.integer)) and random_state < 0:
+        raise ValueError(f"random_state must be >= 0; found {random_state}")
     return int(np.random.default_rng(random_state).integers(2**63))
 
 
@@ -126,7 +168,13 @@ def values_and_bad(
 def _values(
     X: NDArray[Any], bad: NDArray[np.int64], coef: NDArray[Any], intercept: NDArray[Any]
 ) -> NDArray[Any]:
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # what overflows is refused
         values = linear_values(X, coef, intercept)
+    values[bad] = 0
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+        raise ValueError(
+            f"row {row} of X, or of a block of it, is so large that its prediction is no number: scale X as in fit"
+        )
     values[bad] = np.nan
     return values

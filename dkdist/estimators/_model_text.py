@@ -22,6 +22,14 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist.estimators._model_kinds import (
+    PLACES,
+    KindError,
+    require_fitted_kinds,
+    require_params,
+    require_record,
+)
+
 Arrays = dict[str, NDArray[Any]]
 
 ESTIMATORS = {
@@ -114,6 +122,7 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
             f"it knows {', '.join(sorted(ESTIMATORS))}"
         )
     params = value.get_params(deep=False)
+    params |= {key: None for key in PLACES if key in params}
     fitted = {key: item for key, item in vars(value).items() if key not in params}
     return {
         "estimator": name,
@@ -162,19 +171,39 @@ def _describe_named(values: Mapping[str, Any], where: str, arrays: Arrays) -> di
 def make(described: Any, arrays: Arrays) -> Any:
     """The value that a JSON value stands for."""
     if not isinstance(described, dict):
+        if isinstance(described, list):
+            raise KindError("a bare list stands for nothing in a model file")
         return described
-    tag = next(iter(described))
+    tag = next(iter(described), "nothing")
+    if tag not in _MAKE:
+        raise KindError(f"{tag!r:.80} stands for nothing in a model file")
     return _MAKE[tag](described, arrays)
 
 
 def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
-    made = _class(ESTIMATORS, described["estimator"])(**_make_named(described["params"], arrays))
-    vars(made).update(_make_named(described["fitted"], arrays))
+    name = described["estimator"]
+    kind = _class(ESTIMATORS, name)
+    params = _make_named(described["params"], arrays)
+    params |= {key: None for key in PLACES if key in params}
+    fitted = _make_named(described["fitted"], arrays)
+    require_params(name, params)
+    require_fitted_kinds(name, fitted)
+    made = kind(**params)
+    vars(made).update(fitted)
     return made
 
 
 def _make_record(described: dict[str, Any], arrays: Arrays) -> Any:
-    return _class(RECORDS, described["record"])(**_make_named(described["fields"], arrays))
+    made = _class(RECORDS, described["record"])(**_make_named(described["fields"], arrays))
+    require_record(made)
+    return made
+
+
+def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
+    strings = described["strings"]
+    if not isinstance(strings, list) or any(type(item) is not str for item in strings):
+        raise KindError(f"an array of strings is {strings!r:.80}")
+    return np.array(strings, dtype=object)
 
 
 def _make_named(described: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
@@ -182,7 +211,7 @@ def _make_named(described: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
 
 
 def _class(known: dict[str, str], name: str) -> Any:
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ValueError(
             f"the file names the class {name!r}, which is not one of {', '.join(sorted(known))}: "
             "it was made by another version of dkdist, or not by dkdist"
@@ -195,7 +224,7 @@ _MAKE: dict[str, Callable[[dict[str, Any], Arrays], Any]] = {
     "record": _make_record,
     "array": lambda described, arrays: arrays[described["array"]],
     "scalar": lambda described, arrays: arrays[described["scalar"]][()],
-    "strings": lambda described, arrays: np.array(described["strings"], dtype=object),
+    "strings": _make_strings,
     "tuple": lambda described, arrays: tuple(make(item, arrays) for item in described["tuple"]),
     "list": lambda described, arrays: [make(item, arrays) for item in described["list"]],
 }

@@ -81,9 +81,10 @@ def _require_known(estimator: str, divergence: Divergence) -> None:
         )
     if callable(divergence) and estimator == "plugin":
         return
-    if divergence in KNOWN[estimator]:
+    word = divergence if isinstance(divergence, str) else None
+    if word in KNOWN[estimator]:
         return
-    who = [name for name in KNOWN if divergence in KNOWN[name] or (callable(divergence) and name == "plugin")]
+    who = [name for name in KNOWN if word in KNOWN[name] or (callable(divergence) and name == "plugin")]
     elsewhere = f", which is known to estimator {' and '.join(map(repr, who))}" if who else ""
     raise ValueError(
         f"estimator {estimator!r} knows the divergences {', '.join(map(repr, KNOWN[estimator]))}; "

@@ -9,27 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._reals import real_array
+
 LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """``value`` if it is one of the allowed words or numbers."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r}")
+    if not isinstance(value, (str, int, float, type(None))) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; found {value!r:.200}")
     return value
+
+
+def switch(name: str, value: Any) -> bool:
+    """``value`` if it is a boolean: "no" would count as yes."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; found {value!r:.200}")
+    return bool(value)
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
     """``value`` as an int that is at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}; found {value!r}")
+        raise ValueError(f"{name} must be a whole number >= {least}; found {value!r:.200}")
     return int(value)
 
 
 def positive(name: str, value: Any) -> float:
     """``value`` as a finite float above zero."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < _number(value) < np.inf:
-        raise ValueError(f"{name} must be a positive number; found {value!r}")
+        raise ValueError(f"{name} must be a positive number; found {value!r:.200}")
     return float(value)
 
 
@@ -46,13 +55,7 @@ def within_float32(name: str, value: Any) -> float:
 
 def real_matrix(name: str, values: Any) -> NDArray[np.float64]:
     """``values`` as a float64 array of any shape; ValueError for what is ragged, complex or no number."""
-    try:
-        given = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be made an array ({error}): give rows of equal length") from error
-    if given.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must hold real numbers, found dtype {given.dtype}: convert it first")
-    return given.astype(np.float64, copy=False)
+    return real_array(name, values).astype(np.float64, copy=False)
 
 
 def _number(value: Real) -> float:

@@ -23,6 +23,8 @@ from dkdist.estimators.sgd import IncrementalSGDClassifier, IncrementalSGDRegres
 from dkdist.execution.arrays import take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.parameters.forest import Forest, Node
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
 
 LEARNERS = (IncrementalSGDClassifier, IncrementalSGDRegressor, IncrementalRidge, IncrementalRidgeClassifier)
 
@@ -71,6 +73,7 @@ def plant(
     candidates = []
     for params in grid:
         *transformers, learner = _steps(clone(model).set_params(**params))
+        _require_embedding(X, [*transformers, learner])
         branch = ground
         for transformer in transformers:
             key = joblib.hash([type(transformer).__name__, transformer.get_params()])
@@ -111,6 +114,15 @@ def _steps(model: Any) -> list[Any]:
                 "GridSearchCV"
             )
     return steps
+
+
+def _require_embedding(X: Any, steps: list[Any]) -> None:
+    """Refuse sets for a pipeline that has no place for them."""
+    if isinstance(X, (SampleSets, SetStore)) and not isinstance(steps[0], SetEmbedding):
+        raise ValueError(
+            f"X are sample sets, and the first step is {type(steps[0]).__name__}, which takes rows of features: put "
+            "an embedding of sets first, such as DivergenceEmbedding, or give features"
+        )
 
 
 def _sample(X: Any, seed: int) -> Any:

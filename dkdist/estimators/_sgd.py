@@ -22,6 +22,7 @@ from dkdist.execution.mapping import collect
 from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out, without
 from dkdist.learners.sgd import Objective, State, step_size
 
+MOST_EPOCHS = 10**6
 SAMPLE_ROWS = 1024  # rows that the default step is estimated from
 
 
@@ -31,7 +32,7 @@ class IncrementalSGD(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "alpha": [Interval(Real, 0, None, closed="left")],
         "eta0": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, MOST_EPOCHS, closed="both")],
         "n_lanes": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
@@ -55,6 +56,8 @@ class IncrementalSGD(BaseEstimator):
         checkpoint = self._open_checkpoint(blocks, X, targets)
         saved = checkpoint.load() if checkpoint is not None else None
         notes: dict[str, Any] = saved[1] if saved else {"seed": draw_seed(self.random_state)}
+        if saved and checkpoint is not None:
+            _require_notes(checkpoint, notes)
         if not saved:
             notes["eta0"] = self._step(blocks, dtype, notes["seed"])
         seed, objective = notes["seed"], self._objective(notes["eta0"], n_classes)
@@ -65,7 +68,8 @@ class IncrementalSGD(BaseEstimator):
             blocks_to_mix(targets, blocks.bounds, n_classes), self.patience, skips(self),
         )  # fmt: skip
         start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
-        start = _restored(*saved) if saved else start
+        if saved and checkpoint is not None:
+            start = _restored(checkpoint, start, *saved)
         with course.plan(f"fit {type(self).__name__}", self.n_epochs).announced(self.verbose) as progress:
             end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
         self._finish(course, end)
@@ -157,7 +161,38 @@ def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, An
     checkpoint.save(arrays, notes | place | curves)
 
 
-def _restored(arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> Position:
+def _require_notes(checkpoint: Checkpoint, notes: dict[str, Any]) -> None:
+    """Refuse notes of a saved position that no run has made."""
+    for name in ("seed", "epoch", "done", "eta0"):
+        value: Any = notes.get(name)
+        if type(value) is not (float if name == "eta0" else int) or not 0 <= value < np.inf:
+            raise checkpoint.damaged(f"its {name} is {value!r:.80}")
+    for name in ("losses", "held_out_losses"):
+        if type(notes.get(name)) is not list:
+            raise checkpoint.damaged(f"its {name} are {notes.get(name)!r:.80}")
+    odd = [v for name in ("losses", "held_out_losses") for v in notes[name] if type(v) is not float]
+    if odd or not len(notes["losses"]) == len(notes["held_out_losses"]) == notes["epoch"]:
+        raise checkpoint.damaged(f"its losses are not those of {notes['epoch']} epochs")
+
+
+def _restored(
+    checkpoint: Checkpoint, start: Position, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]
+) -> Position:
+    """The saved position; ValueError unless its arrays are those that this run has at ``start``."""
+    K, D = start.state.coef.shape
+    expected = {name: (array.dtype, array.shape) for name, array in start.state.arrays().items()}
+    expected["velocity"] = np.dtype(np.float64), (K, D + 1)
+    expected["skipped"] = np.dtype(np.int64), np.shape(arrays.get("skipped", 0))
+    for name in expected.keys() | arrays.keys():
+        found = arrays.get(name)
+        if found is None and name == "velocity":
+            continue
+        if found is None or name not in expected or (found.dtype, found.shape) != expected[name]:
+            raise checkpoint.damaged(f"its array {name!r:.80} is not that of this run")
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise checkpoint.damaged(f"its array {name!r} is not finite")
     velocity, skipped = arrays.pop("velocity", None), arrays.pop("skipped")
+    if skipped.ndim != 1 or (np.diff(skipped) <= 0).any():
+        raise checkpoint.damaged("its array 'skipped' is no list of rows")
     curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
     return Position(State(**arrays), velocity, notes["epoch"], notes["done"], *curves, skipped)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind, require_units
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
-from dkdist.estimators._params import MOST, draw_seed, one_of, settled, whole
+from dkdist.estimators._params import MOST, draw_seed, one_of, settled, switch, whole
 from dkdist.estimators._sampling import some
 from dkdist.estimators._skipping import Attempt, attempt
 from dkdist.execution.arrays import cut, drawn, fill_in_memory
@@ -191,7 +191,7 @@ class DistanceEmbedding(SetEmbedding):
             looked_at = some(len(sample), MEDIAN_OBJECTS, seed)
             gammas = (_median_gamma(drawn(raw), sample[looked_at]),)
         self.spec_ = replace(raw, gammas=gammas)
-        if self.standardize:
+        if switch("standardize", self.standardize):
             centre, scale = _column_moments(self.spec_, sets, found.bad)
             self.spec_ = replace(self.spec_, centre=centre, scale=scale)
         return self

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._reals import real_array
+from dkdist.estimators._params import switch
 from dkdist.execution.arrays import even_rows, lazy_from_calls
-from dkdist.execution.blocks import row_blocks
+from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
 from dkdist.execution.plan import plan_map
 from dkdist.store import StoreFormatError
@@ -52,7 +54,8 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     >>> dk.write_features(tempfile.mkdtemp() + "/z.zarr", X).shape
     (6, 4)
     """
-    blocks = row_blocks(even_rows(features))
+    overwrite = switch("overwrite", overwrite)
+    blocks = row_blocks(even_rows(_as_rows(features)))
     if not len(blocks):
         raise ValueError("there are no features to write: expected at least one row")
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
@@ -68,6 +71,17 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
             progress=progress,
         )
     return _lazy(target.finish())
+
+
+def _as_rows(features: Any) -> Any:
+    """Features as a two-dimensional array of real numbers; ValueError for anything else."""
+    rows = features if is_lazy(features) else real_array("features", features)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise ValueError(
+            f"features must be real numbers of shape (n, m), found {rows.dtype} of shape {rows.shape}: give what an "
+            "embedding's transform returns"
+        )
+    return rows
 
 
 def open_features(store: Any) -> Any:
@@ -93,7 +107,15 @@ class _WriteBlock:
     target: FeatureStore
 
     def __call__(self, rows: NDArray[Any], i: int) -> None:
-        self.target.write_block(i, np.asarray(rows, np.float32))
+        with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+            block = np.asarray(rows, np.float32)
+        if np.isinf(block).any():
+            row = int(np.argmax(np.isinf(block).any(axis=1)))
+            raise ValueError(
+                f"row {row} of block {i} of the features is infinite, or beyond float32 (3.4e38), in which they are "
+                "kept: repair what makes it. NaN stands for a row that has none"
+            )
+        self.target.write_block(i, block)
 
 
 def _target(

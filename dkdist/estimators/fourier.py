@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dkdist.estimators._learning import require_rows_of_features
 from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
 from dkdist.estimators._sampling import median_seed, some_runs
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_rows, take_rows
@@ -126,6 +127,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return out
 
     def _validated(self, X: Any, reset: bool) -> Any:
+        require_rows_of_features(self, X)
         if not is_lazy(X):
             return validate_data(
                 self, X, reset=reset, dtype=np.float32, order="C", ensure_all_finite="allow-nan"

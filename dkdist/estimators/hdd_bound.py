@@ -121,6 +121,8 @@ def hdd_error_bound(
         ("lipschitz", lipschitz), ("holder", holder), ("lowest", lowest), ("frequency_error", frequency_error),
     ):  # fmt: skip
         _require(isinstance(value, Real), f"{name} must be a number; found {value!r}")
+    for name, count in (("n_points", n), ("n_dims", d), ("n_components", n_components)):
+        _require(count <= 2**53, f"{name} must be at most 2**53, as floats count")
     _require(n_components % 2 == 0, f"n_components must be even; found {n_components}")
     _require(delta < 1, f"delta must be a probability below 1; found {delta}")
     _require(0 < holder <= 1, f"holder must be above 0 and at most 1; found {holder}")

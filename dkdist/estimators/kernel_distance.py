@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.estimators._kernel_inputs import Pair, bandwidth, read_pair
 from dkdist.estimators._kernel_methods import METHODS, Task, find, make_task
-from dkdist.estimators._params import one_of, positive
+from dkdist.estimators._params import one_of, positive, switch
 from dkdist.estimators._sampling import median_seed
 from dkdist.numerics.kernel_exact import KERNELS
 
@@ -132,6 +132,7 @@ def kernel_distance(
     """
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KERNELS))
+    squared, unbiased = switch("squared", squared), switch("unbiased", unbiased)
     pair = read_pair(P, Q, weights)
     width = bandwidth(pair, sigma, h, gamma, kernel, median_seed(random_state))
     task = make_task(pair.x, pair.z, width, positive("eps", eps), kernel, random_state)

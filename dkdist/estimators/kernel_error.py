@@ -27,6 +27,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 FINE = {1: 512, 2: 96, 3: 32}  # nodes a dimension of exact integrals, at least
+MOST_PAIRS = 10**7
 CONFIDENCE = 0.95
 
 
@@ -100,6 +101,8 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
         if step is not None:
             check_is_fitted(step)
     sets, n_pairs = check_sets(sets, embedding.n_features_in_), whole("n_pairs", n_pairs, least=2)
+    if n_pairs > MOST_PAIRS:
+        raise ValueError(f"n_pairs must be at most {MOST_PAIRS:,}; found {n_pairs}")
     if len(sets) < 2:
         raise ValueError("kernel_error needs two sets at least; found 1")
     rng = np.random.default_rng(draw_seed(random_state))

@@ -10,16 +10,17 @@ and only those on a list are ever made again. Reading a file from a stranger run
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
+from dkdist._archive import ArchiveError, opened_archive
+from dkdist._files import replacing
+from dkdist._json import read_json
 from dkdist.estimators._model_text import Arrays, describe, make, require_fitted
 
 FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"
@@ -46,8 +47,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    Loaded models predict the same bits on processors of one kind, and go on with ``partial_fit`` where the saved one
-    stopped. A classifier of 5000 features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for ``partial_fit``).
+    A Pipeline's ``memory`` and a learner's ``checkpoint``, which are places on your disk, are not kept: a loaded model
+    has None there. Loaded models predict the same bits on processors of one kind, and go on with ``partial_fit`` where
+    the saved one stopped. A classifier of 5000 features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for
+    ``partial_fit``).
 
     Examples
     --------
@@ -64,16 +67,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     described = describe(model, "the model", arrays)
     header = {"format": FORMAT, "version": VERSION, "sha256": _sha256(described, arrays), "model": described}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    target = Path(path)
-    beside = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -97,67 +92,68 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    Nothing is unpickled, so a file from a stranger can predict nonsense but run nothing.
+    Nothing is unpickled, no place on the disk that the file names is read or written, and what it claims is checked
+    before it is given memory: a file from a stranger can predict nonsense but run nothing. Its parts must be of their
+    kind, finite, and of sizes that fit each other.
     """
-    members = _members(Path(path))
-    header = _header(members, path)
-    try:
-        arrays = {name: _array(data) for name, data in members.items()}
-        whole = header["sha256"] == _sha256(header["model"], arrays)
-    except Exception as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
-    if not whole:
+    header, arrays = _read(path)
+    if header["sha256"] != _sha256(header["model"], arrays):
         raise _damaged(path, "its checksum does not match its content")
     try:
-        return make(header["model"], arrays)
-    except (KeyError, TypeError, AttributeError) as error:
+        model = make(header["model"], arrays)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} describes a model that this version of dkdist cannot make "
             f"({type(error).__name__}: {error}): load it with the version that saved it"
         ) from error
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(f"{path} holds a {type(model).__name__}, expected a model: save it again")
+    return model
 
 
-def _members(path: Path) -> dict[str, bytes]:
-    """The files in the archive, whole: the zip layer checks a crc32 of each."""
-    with open(path, "rb") as file:
-        content = file.read()
+def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
+    """The text and the arrays of a file, whose sizes are known before they are read."""
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return {name.removesuffix(".npy"): archive.read(name) for name in archive.namelist()}
-    except Exception as error:  # zipfile raises half a dozen kinds for broken archives
+        with opened_archive(path, compressed=False) as archive:
+            names = archive.names
+            if HEADER not in names:
+                raise ArchiveError(f"it has no {HEADER}, but {', '.join(names[:5]) or 'nothing'}")
+            header = _header(archive.read(HEADER), path)
+            arrays = {name: archive.read(name) for name in names if name != HEADER}
+    except ValueError as error:
+        if isinstance(error, _Foreign):
+            raise
         raise ValueError(
-            f"{path} is no model file, or a damaged one ({type(error).__name__}: {error}): "
+            f"{path} is no model file, or a damaged one ({error}): "
             "expected a .npz file written by dkdist.save_model"
         ) from error
+    return header, arrays
 
 
-def _header(members: dict[str, bytes], path: Any) -> dict[str, Any]:
-    try:
-        header: dict[str, Any] = json.loads(_array(members.pop(HEADER)).tobytes())
-        found = header["format"], header["version"]
-    except Exception as error:
-        raise ValueError(
-            f"{path} is no model file ({type(error).__name__}: {error}): "
-            "expected one written by dkdist.save_model"
-        ) from error
-    if found[0] != FORMAT:
-        raise ValueError(f"{path} has format {found[0]!r}, expected {FORMAT!r}")
-    if found[1] != VERSION:
-        raise ValueError(
-            f"{path} is of version {found[1]}, this library reads version {VERSION}: "
+class _Foreign(ValueError):
+    """A file of another format or version."""
+
+
+def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
+    if text.dtype != np.uint8 or text.ndim != 1:
+        raise ArchiveError(f"its {HEADER} is no text")
+    header = read_json(text.tobytes(), {"format": str, "version": int})
+    if header["format"] != FORMAT:
+        raise _Foreign(
+            f"{path} has format {header['format']!r:.80}, expected {FORMAT!r}: it is no model file"
+        )
+    if header["version"] != VERSION:
+        raise _Foreign(
+            f"{path} is of version {header['version']}, this library reads version {VERSION}: "
             "update dkdist, or save the model again"
         )
-    return header
+    return read_json(text.tobytes(), {"sha256": str, "model": dict})
 
 
 def _damaged(path: Any, found: str) -> ValueError:
     return ValueError(
         f"the model file {path} is damaged ({found}): restore it from a copy, or fit and save again"
     )
-
-
-def _array(data: bytes) -> NDArray[Any]:
-    return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
 
 
 def _sha256(described: Any, arrays: Arrays) -> str:

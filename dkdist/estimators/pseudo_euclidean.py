@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._params import real_matrix, whole
+from dkdist.estimators._params import real_matrix, switch, whole
 from dkdist.numerics.pseudo_euclidean import Space, space, spectrum
 
 F64 = NDArray[np.float64]
@@ -83,6 +83,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def fit(self, X: ArrayLike, y: Any = None) -> PseudoEuclideanEmbedding:
         """Find the components of the (N, N) distances X. ``y`` is not used."""
         wanted = None if self.n_components is None else whole("n_components", self.n_components)
+        negative = switch("negative", self.negative)
         D = _distances(X)
         if D.shape[0] != D.shape[1]:
             raise ValueError(
@@ -94,7 +95,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         np.fill_diagonal(D, 0)
         means, values, vectors = spectrum(D)
         kept = np.flatnonzero(np.abs(values) > ROUNDING * abs(values[0]))
-        if not self.negative:
+        if not negative:
             kept = kept[values[kept] > 0]
         if len(kept) == 0:
             raise ValueError(

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist.estimators._learning import as_classes, as_problem, draw_seed, feature_dtype
 from dkdist.estimators._linear import LinearClassifier, LinearRegressor
+from dkdist.estimators._params import real_matrix
 from dkdist.estimators._skipping import require_rows, skips, tell_skipped_rows
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.fold import Job, fold
@@ -120,7 +121,7 @@ class _IncrementalRidge(BaseEstimator):
         return w.T.astype(dtype, order="C"), intercept + offset
 
     def _checked_alphas(self) -> NDArray[np.float64]:
-        alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
+        alphas = np.atleast_1d(real_matrix("alphas", self.alphas))
         if alphas.ndim != 1 or len(alphas) == 0 or not (np.isfinite(alphas) & (alphas > 0.0)).all():
             raise ValueError(f"alphas must be one or more positive numbers, found {self.alphas!r}")
         return alphas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist.estimators._epochs import HELD_OUT
 from dkdist.estimators._inputs import remembered_surveys
 from dkdist.estimators._learning import as_classes, draw_seed
+from dkdist.estimators._params import switch
 from dkdist.estimators._search_field import Field, source
 from dkdist.estimators._search_train import Problem, measure, train
 from dkdist.estimators._search_tree import Candidate, plant
@@ -127,8 +129,15 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: ArrayLike) -> OnePassSearch:
         """Train and compare all candidates; X are sets or features, y (n,) their targets."""
+        if not isinstance(self.param_grid, (Mapping, list, tuple)):
+            raise TypeError(
+                f"param_grid must be a dict or a list of dicts of parameter names and lists of values; found "
+                f"{type(self.param_grid).__name__}"
+            )
+        switch("refit", self.refit)
         grid = list(ParameterGrid(self.param_grid))
-        if not 0.0 < self.validation_fraction < 1.0:
+        share: Any = self.validation_fraction
+        if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:
             raise ValueError(
                 f"validation_fraction must lie between 0 and 1; found {self.validation_fraction}"
             )

@@ -188,6 +188,10 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         self._validate_params()
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
         self._settle_classes(classes, reset)
+        if (self.classes_.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
+            raise ValueError(
+                f"y holds {y.dtype}, but the classes are {self.classes_}: give targets of their kind"
+            )
         index = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if np.any(unknown := self.classes_[index] != y):
             row = int(np.argmax(unknown))

@@ -15,6 +15,7 @@ from dkdist.numerics.kernel_exact import KERNELS, scaled, sums
 F64 = NDArray[np.float64]
 
 AT_ONCE = 64  # permutations: their sums stay in the first-level cache
+MOST_PERMUTATIONS = 10**6  # a p-value to a thousandth of itself at .5, to a thirtieth at .001
 TIES = 1e-12  # of the diagonal: statistics that differ by less are equal
 ROLE = 0x54574F53  # keeps these random numbers apart from others of the same seed
 
@@ -143,6 +144,10 @@ def two_sample_test(
     """
     one_of("kernel", kernel, tuple(KERNELS))
     count = whole("n_permutations", n_permutations)
+    if count > MOST_PERMUTATIONS:
+        raise ValueError(
+            f"n_permutations must be at most {MOST_PERMUTATIONS:,}; found {count}: more tell nothing new"
+        )
     pair = _points(P, Q, None)
     n, N = pair.n, len(pair.x)
     if min(n, N - n) < 2:

@@ -86,6 +86,8 @@ def row_blocks(X: Any) -> Blocks:
 
 
 def _array_blocks(X: NDArray[Any]) -> Blocks:
+    if np.ndim(X) != 2 or 0 in np.shape(X)[1:]:
+        raise ValueError(f"expected features of shape (n_sets, n_features), found {np.shape(X)}")
     row_bytes = max(1, X.itemsize * X.shape[1])
     made = local_blocks(X, int(np.clip(BLOCK_BYTES // row_bytes, 1, BLOCK_SETS)))
     return replace(made, row_bytes=row_bytes, n_columns=X.shape[1])

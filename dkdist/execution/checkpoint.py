@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._archive import opened_archive
+from dkdist._files import replacing
+from dkdist._json import read_json
+
 Arrays = dict[str, NDArray[Any]]
 
 _FILE = "state.npz"
@@ -58,13 +62,8 @@ class Checkpoint:
         header = {"fingerprint": self.fingerprint, "notes": _as_json(notes), "digest": total}
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         self.path.mkdir(parents=True, exist_ok=True)
-        beside = self.path / f"{_FILE}.{os.getpid()}.tmp"
-        with open(beside, "wb") as file:
+        with replacing(self.path / _FILE) as file:
             np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path / _FILE)
-        _flush_directory(self.path)
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
         """The saved arrays and notes, or None where nothing was saved.
@@ -74,29 +73,30 @@ class Checkpoint:
         ValueError
             If the file is damaged, or was saved by a run with another fingerprint.
         """
-        file = self.path / _FILE
-        if not file.exists():
+        try:
+            arrays, header = self._read(self.path / _FILE)
+        except FileNotFoundError:
             return None
-        arrays, header = self._read(file)
         self._refuse_other_run(header["fingerprint"])
         return arrays, header["notes"]
 
     def _read(self, file: Path) -> tuple[Arrays, dict[str, Any]]:
         try:
-            with open(file, "rb") as opened, np.load(opened, allow_pickle=False) as content:
-                arrays = {name: content[name] for name in content.files}
-            header = json.loads(arrays.pop(_HEADER).tobytes())
+            with opened_archive(file, compressed=False) as content:
+                arrays = {name: content.read(name) for name in content.names}
+            header = read_json(
+                arrays.pop(_HEADER).tobytes(), {"fingerprint": dict, "notes": dict, "digest": str}
+            )
             whole = header["digest"] == digest(*_items(arrays))
-        except (
-            Exception
-        ) as error:  # damaged bytes make the readers of zip, npy and JSON raise almost anything
-            raise ValueError(self._damaged(f"{type(error).__name__}: {error}")) from error
+        except (ValueError, KeyError) as error:
+            raise self.damaged(f"{type(error).__name__}: {error}") from error
         if not whole:
-            raise ValueError(self._damaged("the digest of its arrays does not match"))
+            raise self.damaged("the digest of its arrays does not match")
         return arrays, header
 
-    def _damaged(self, found: str) -> str:
-        return (
+    def damaged(self, found: str) -> ValueError:
+        """The error for a state that cannot be gone on from."""
+        return ValueError(
             f"the checkpoint {self.path / _FILE} is damaged ({found}): "
             "delete it to start again, or use another path"
         )
@@ -133,13 +133,3 @@ def _items(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they will be read back: tuples as lists, so that comparisons are fair."""
     return dict(json.loads(json.dumps(dict(values))))
-
-
-def _flush_directory(path: Path) -> None:
-    """Make the move itself durable, where directories can be opened."""
-    if os.name == "posix":
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -20,8 +20,9 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync  # the loop that Zarr's own synchronous calls run on
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, ZipStore
 
+from dkdist.store.errors import StoreFormatError
 from dkdist.store.remote import RemoteStore
-from dkdist.store.secrets import secrets_of, without_secrets
+from dkdist.store.secrets import secrets_in, secrets_of, url_label, without_secrets
 from dkdist.store.zipped import open_zip, require_no_swelling
 
 AT_HAND = (LocalStore, MemoryStore, ZipStore)  # nothing there fails and passes by itself
@@ -48,8 +49,13 @@ class Address:
     def label(self) -> str:
         """How messages and task keys name the store: without secrets."""
         if isinstance(self.place, str):
-            return self.place if _is_path(self.place) else without_secrets(self.place)
-        return without_secrets(str(self.place), secrets_of(self.place))
+            return self.place if _is_path(self.place) else url_label(self.place)
+        return without_secrets(str(self.place), self.secrets)
+
+    @property
+    def secrets(self) -> set[str]:
+        """What must not be shown, wherever it turns up."""
+        return secrets_in(self.place) if isinstance(self.place, str) else secrets_of(self.place)
 
     def __repr__(self) -> str:
         return f"Address({self.label})"
@@ -59,11 +65,16 @@ class Address:
         if not read_only:
             self.require_writable()
         if self.path is not None:
+            if os.path.lexists(self.path) and not os.path.isdir(self.path):
+                raise StoreFormatError(
+                    f"{self.path} is no directory, and a store is one: import a file first, with `dkdist import` or "
+                    "import_sets"
+                )
             return LocalStore(self.path, read_only=read_only)
         store = self._open_other(read_only=read_only)
         if isinstance(store, ZipStore):
             require_no_swelling(store)
-        return store if isinstance(store, AT_HAND) else RemoteStore(store, self.label)
+        return store if isinstance(store, AT_HAND) else RemoteStore(store, self.label, self.secrets)
 
     def _open_other(self, *, read_only: bool) -> Store:
         if isinstance(self.place, Store):
@@ -115,8 +126,15 @@ def as_address(store: Any) -> Address:
     if not isinstance(store, (str, os.PathLike)) or not os.fspath(store):
         raise TypeError(f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}")
     text = os.fspath(store)
+    if "\0" in str(text):
+        raise ValueError(f"a store cannot be called {text!r}: it holds a null character. Check the path")
     if text.startswith("file://"):
         return Address(os.path.abspath(url2pathname(urlsplit(text).path)))
+    if "::" in text:
+        raise ValueError(
+            f"{url_label(text)} is a chain of file systems, which answers only in a loop of its own: give the "
+            "last address alone, or a Zarr store object that you have made"
+        )
     return Address(os.path.abspath(text) if _is_path(text) else text)
 
 

@@ -7,17 +7,18 @@ are used, so that an outline costs no more than offsets and ids.
 from __future__ import annotations
 
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dkdist._archive import Archive, mapped_array, opened_archive
+from dkdist._files import path_name
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store.columns import Form, as_columns
 from dkdist.store.new_arrays import form_of
@@ -61,7 +62,7 @@ class ArrayReader:
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array | None]]:
         """(sets, targets, ids), about a million points at a time. Raises `ValueError` for files that do not fit."""
-        with _opened(Path(path)) as file:
+        with _opened(Path(path_name(path))) as file:
             chosen = _choose(file, self)
             points, offsets = _points(file, chosen), _offsets(file, chosen)
             weights = None if chosen.weight is None else file.load(chosen.weight).reshape(-1)
@@ -87,7 +88,7 @@ class ArrayReader:
 
     def outline(self, path: Any) -> Outline:
         """Sizes, ids and form; reads headers, offsets and ids."""
-        with _opened(Path(path)) as file:
+        with _opened(Path(path_name(path))) as file:
             chosen = _choose(file, self)
             offsets = _offsets(file, chosen)
             ids = file.load("ids") if chosen.ids else None
@@ -130,43 +131,27 @@ def _opened(path: Path) -> Iterator[_File]:
     """The arrays of a file; that of an .npy file is called 'values' and stays on disk."""
     if path.suffix == ".npy":
         with _decoding(path):
-            values = np.load(path, mmap_mode="r", allow_pickle=False)
+            values = mapped_array(path)
         yield _File(path, {"values": (values.shape, values.dtype)}, {"values": values}.__getitem__)
         return
+    with ExitStack() as stack:
+        with _decoding(path):
+            archive = stack.enter_context(opened_archive(path, compressed=True))
+            found = {name: archive.header(name) for name in archive.names}
+        headers = {name: (header.shape, header.dtype) for name, header in found.items()}
+        yield _File(path, headers, partial(_loaded, path, archive))
+
+
+def _loaded(path: Path, archive: Archive, name: str) -> Array:
     with _decoding(path):
-        content = np.load(path, allow_pickle=False)
-    with content:
-        yield _File(path, _headers(path), lambda name: _loaded(path, content, name))
-
-
-def _headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    headers = {}
-    with _decoding(path), zipfile.ZipFile(path) as members:
-        for member in members.namelist():
-            with members.open(member) as stream:
-                shape, _, dtype = _HEADERS[npy.read_magic(stream)](stream)
-            if dtype.hasobject:
-                raise ValueError(f"array {member.removesuffix('.npy')!r} holds Python objects")
-            headers[member.removesuffix(".npy")] = shape, dtype
-    return headers
-
-
-_HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
-    (1, 0): npy.read_array_header_1_0,
-    (2, 0): npy.read_array_header_2_0,
-}
-
-
-def _loaded(path: Path, content: Mapping[str, Array], name: str) -> Array:
-    with _decoding(path):
-        return content[name]
+        return archive.read(name)
 
 
 @contextmanager
 def _decoding(path: Path) -> Iterator[None]:
     try:
         yield
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise ValueError(
             f"{path} cannot be read ({error}): expected plain arrays of numbers or text, whole and "
             "without Python objects"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Set
 from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
@@ -28,13 +28,13 @@ _answered: set[str] = set()  # the labels of stores that have answered in this p
 class RemoteStore(WrapperStore[Store]):
     """A store object with bounded retries and clear errors; `label` is how messages name it."""
 
-    def __init__(self, store: Store, label: str) -> None:
+    def __init__(self, store: Store, label: str, secrets: Set[str] = frozenset()) -> None:
         super().__init__(store)
-        self.label = label
+        self.label, self._secrets = label, secrets
         self._places = asyncio.Semaphore(AT_ONCE)
 
     def _with_store(self, store: Store) -> RemoteStore:
-        return RemoteStore(store, self.label)
+        return RemoteStore(store, self.label, self._secrets)
 
     def __str__(self) -> str:
         return self.label
@@ -159,7 +159,7 @@ class RemoteStore(WrapperStore[Store]):
     def _named(self, error: Exception, doing: str, tries: int, waited: float) -> Exception:
         """The error as users see it: what could not be done to which store, why, and what helps."""
         text = str(error).partition("\n")[0].strip() or "no answer"
-        text = without_secrets(text, secrets_of(self._store))[:300]
+        text = without_secrets(text, secrets_of(self._store) | self._secrets)[:300]
         what = f"cannot {doing} {self.label} ({type(error).__name__}: {text})"
         if retry.is_refusal(error):
             return PermissionError(

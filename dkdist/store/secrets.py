@@ -1,6 +1,7 @@
-"""What must not be shown: user names and passwords in URLs, signatures in their queries, and keys in options.
+"""What must not be shown: user names and passwords in URLs, signatures and tokens after their paths, keys in options.
 
-Every text that leaves the store's room and names a place goes through `without_secrets`.
+Every text that leaves the store's room and names a place goes through `without_secrets`; a text that is a URL and
+nothing else through `url_label`, which need not guess where it ends.
 """
 
 from __future__ import annotations
@@ -8,19 +9,69 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s'\"<>)]*")
 USER_INFO = re.compile(r"//[^/\s]*@")
 QUERY = re.compile(r"\?[^\s'\"<>)]*=[^\s'\"<>)]*")
+AFTER_PATH = re.compile(r"[?#]|%3[Ff]|%23")
+PARAMETERS = re.compile(r"(?:;|%3[Bb])([^/]*)")
+AT = re.compile(r"@|%40")
+AT_LAST = re.compile(r"(?:@|%40)$")
+AFTER_AUTHORITY = re.compile(r"[/?#]")
+CHAIN = re.compile(r"::(?=[A-Za-z][A-Za-z0-9+.\-]*:(?:/|:))")
+SEPARATORS = re.compile(r"[:&;@?#]")
 SECRET_NAME = re.compile(r"key|secret|token|password|signature|credential|sas|auth", re.IGNORECASE)
 HIDDEN = "***"
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """The text without user information and queries of URLs, and without the values that are known secrets."""
-    text = QUERY.sub("", USER_INFO.sub("//", text))
+    """The text without user information, queries, fragments and parameters of URLs, and without known secrets."""
     for value in sorted(known, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    return text
+    text = URL.sub(lambda found: url_label(found[0]), text)
+    return QUERY.sub("", USER_INFO.sub("//", text))
+
+
+def url_label(url: str) -> str:
+    """A URL, or a chain of them, without what may be secret."""
+    return "::".join(_cut(part)[0] for part in CHAIN.split(url))
+
+
+def secrets_in(url: str) -> set[str]:
+    """What `url_label` leaves out, whole and in parts, as it is written and as libraries may write it."""
+    found: set[str] = set()
+    for part in CHAIN.split(url):
+        for text in _cut(part)[1]:
+            found |= {text, *(piece.partition("=")[2] or piece for piece in SEPARATORS.split(text))}
+    found |= {unquote(text) for text in found} | {quote(text, safe="") for text in found}
+    return {text for text in found if len(text) > 3}
+
+
+def _cut(url: str) -> tuple[str, list[str]]:
+    """(what may be shown, what was left out) of one URL."""
+    scheme, slashes, rest = url.partition("://")
+    if not slashes:
+        return url, []
+    end = _end_of_user_info(rest)
+    left_out, rest = [AT_LAST.sub("", rest[:end])], rest[end:]
+    after = AFTER_PATH.search(rest)
+    if after:
+        left_out.append(rest[after.end() :])
+        rest = rest[: after.start()]
+    left_out += [found[1] for found in PARAMETERS.finditer(rest)]
+    return scheme + slashes + PARAMETERS.sub("", rest), left_out
+
+
+def _end_of_user_info(rest: str) -> int:
+    """Where the host begins. A password may hold a raw "/": "@" in the path ends it in user:pa/ss@host."""
+    authority = AFTER_AUTHORITY.split(rest, maxsplit=1)[0]
+    end = max((found.end() for found in AT.finditer(authority)), default=0)
+    _, colon, port = authority[end:].partition(":")
+    if not colon or (end and port.isdigit()):
+        return end
+    where = AFTER_PATH.split(rest, maxsplit=1)[0] if port.isdigit() else rest
+    return max((found.end() for found in AT.finditer(where)), default=end)
 
 
 def secrets_of(store: Any) -> set[str]:

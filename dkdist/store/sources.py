@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dkdist.sets import SampleSets, as_sample_sets
 from dkdist.store.columns import Columns, Form, as_columns
 from dkdist.store.new_arrays import form_of
-from dkdist.store.secrets import without_secrets
+from dkdist.store.secrets import secrets_in, url_label, without_secrets
 
 I64 = NDArray[np.int64]
 
@@ -54,7 +54,19 @@ class Batch:
 
 def source_label(source: Any) -> str:
     """How messages name a source."""
-    return without_secrets(os.fspath(source) if isinstance(source, os.PathLike) else reprlib.repr(source))
+    if isinstance(source, os.PathLike):
+        return os.fsdecode(source)
+    if isinstance(source, str):
+        return repr(url_label(source) if "://" in source else source)
+    told = without_secrets(
+        _WHOLE.repr(source)
+    )  # secrets go before anything is cut, or a part of them would stay
+    return told if len(told) <= LABEL else told[:LABEL] + "..."
+
+
+LABEL = 100
+_WHOLE = reprlib.Repr()
+_WHOLE.maxstring = _WHOLE.maxother = 10_000
 
 
 @contextmanager
@@ -65,8 +77,9 @@ def naming(source: Any) -> Iterator[None]:
     except (SourceError, MemoryError):
         raise
     except Exception as error:
+        said = without_secrets(str(error), secrets_in(source) if isinstance(source, str) else ())
         raise SourceError(
-            f"source {source_label(source)} cannot be imported ({type(error).__name__}: {error}). "
+            f"source {source_label(source)} cannot be imported ({type(error).__name__}: {said}). "
             "Nothing was committed: repair it, or leave it out"
         ) from error
 

@@ -4,6 +4,7 @@ import base64
 import logging
 import pickle
 import traceback
+from urllib.parse import quote, unquote
 
 import dask.array as da
 import pytest
@@ -15,7 +16,8 @@ import dkdist as dk
 from dkdist.store import open_sets, remote, retry, write_sets
 from dkdist.store.address import Address, as_address
 from dkdist.store.features import create_features
-from dkdist.store.secrets import secrets_of, without_secrets
+from dkdist.store.secrets import secrets_in, secrets_of, without_secrets
+from dkdist.store.sources import SourceError, naming, source_label
 
 from . import servers
 from .kinds import obstore_s3, s3fs_object
@@ -47,6 +49,46 @@ def assert_no_secrets(*shown):
 def test_labels_of_urls(text, expected):
     assert without_secrets(text) == expected
     assert without_secrets(f"{text} t0kenvalue", {"t0kenvalue"}) == f"{expected} ***"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://us3rname:pa55/word@host/x.zarr", "https://host/x.zarr"),
+        ("https://us3rname:pa55?wo/rd@host:8/x.zarr", "https://host:8/x.zarr"),
+        ("https://t0kenvalue@host/x.zarr", "https://host/x.zarr"),
+        ("https://us3rname%3Apa55word%40host/x.zarr", "https://host/x.zarr"),
+        ("https://host/x.zarr#t0kenvalue", "https://host/x.zarr"),
+        ("https://host/x.zarr;t0kenvalue", "https://host/x.zarr"),
+        ("https://host/x.zarr;token=t0kenvalue/y", "https://host/x.zarr/y"),
+        ("https://host/x.zarr?s1gnature", "https://host/x.zarr"),
+        ("https://host/x.zarr%3Fsig=s1gnature", "https://host/x.zarr"),
+        ("https://host:8/x.zarr?mail=us3rname@there", "https://host:8/x.zarr"),
+        ("http://[::1]:80/x.zarr?sig=s1gnature", "http://[::1]:80/x.zarr"),
+        ("simplecache::https://us3rname:pa55/word@host/x?s1gnature", "simplecache::https://host/x"),
+        ("zip://in::s3cache::s3://bucket/x.zip#t0kenvalue", "zip://in::s3cache::s3://bucket/x.zip"),
+        ("https://us3rname:pa55word@host:8/a@b/x", "https://host:8/a@b/x"),
+        ("https://host/a@b/x.zarr", "https://host/a@b/x.zarr"),
+    ],
+)
+def test_secrets_in_every_form_of_a_url(url, expected):
+    assert Address(url).label == expected
+    assert without_secrets(f"said '{url}' of it") == f"said '{expected}' of it"
+    assert_no_secrets(source_label(url), source_label([url] * 20), source_label({"url": url}), Address(url))
+    for written in (url, unquote(url), quote(url, safe="")):
+        assert_no_secrets(without_secrets(f"could not reach {written}", secrets_in(url)))
+    with pytest.raises(SourceError) as raised, naming(url):
+        raise RuntimeError(f"404 of {unquote(url)}")
+    assert_no_secrets(raised.value)
+
+
+def test_chains_of_file_systems_are_refused_by_name(tmp_path):
+    for call in (open_sets, lambda url: write_sets(url, SETS), dk.open_features):
+        with pytest.raises(
+            ValueError, match=r"simplecache::https://host/x is a chain .*Zarr store object"
+        ) as raised:
+            call("simplecache::https://us3rname:pa55word@host/x?s1gnature")
+        assert_no_secrets(raised.value)
 
 
 def stores_with_secrets():

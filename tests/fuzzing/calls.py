@@ -1,0 +1,381 @@
+"""Valid calls of every public callable, values that do not belong in them, and what a clear error is."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+RNG = np.random.default_rng(0)
+SETS = [RNG.normal(i % 2, 1, (8, 2)) for i in range(12)]
+ROWS = RNG.normal(size=(12, 4)).astype("f4")
+LABELS = np.arange(12) % 2
+P, Q = SETS[0], SETS[1]
+PLACE = Path(tempfile.mkdtemp())
+CLEAR = (
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    MemoryError,
+)  # sets', stores' and sources' errors are ValueErrors
+SAID = 15  # characters of a message that says something
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public callable and arguments that it takes."""
+
+    function: Callable[..., Any]
+    valid: dict[str, Any]
+
+
+def _fitted(make: Callable[..., Any], X: Any) -> Callable[..., Any]:
+    """Construct, fit, use."""
+
+    def call(X: Any = X, y: Any = LABELS, use: Any = X, **params: Any) -> Any:
+        model = make(**params).fit(X, y)
+        return model.transform(use) if hasattr(model, "transform") else model.predict(use)
+
+    return call
+
+
+def _of_estimator(make: type, X: Any, **params: Any) -> Call:
+    defaults = {
+        name: p.default
+        for name, p in __import__("inspect").signature(make).parameters.items()
+        if p.default is not p.empty and name not in ("checkpoint", "verbose")
+    }
+    return Call(_fitted(make, X), {"X": X, "y": LABELS, "use": X, **defaults, **params})
+
+
+def _store(**more: Any) -> Any:
+    place = Path(tempfile.mkdtemp(dir=PLACE)) / "s.zarr"
+    return dk.write_sets(place, **{"sets": SETS, "targets": LABELS, "ids": np.arange(12), **more})
+
+
+def _appended(sets: Any, targets: Any, ids: Any) -> Any:
+    view = _store()
+    view.append(sets, targets, ids)
+    return view.load().points
+
+
+def _partial(make: type) -> Callable[..., Any]:
+    def call(X: Any, y: Any, classes: Any) -> Any:
+        model = make(random_state=0)
+        more = {"classes": classes} if make is dk.IncrementalSGDClassifier else {}
+        return model.partial_fit(X, y, **more).predict(ROWS)
+
+    return call
+
+
+def _scored(X: Any, y: Any, sample_weight: Any) -> Any:
+    return dk.IncrementalRidge(random_state=0).fit(ROWS, LABELS).score(X, y, sample_weight)
+
+
+def _search(X: Any, y: Any, param_grid: Any, **params: Any) -> Any:
+    model = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge())
+    return dk.OnePassSearch(model, param_grid, **params).fit(X, y).best_score_
+
+
+def _features(store: Any, features: Any, overwrite: Any) -> Any:
+    return dk.write_features(store, features, overwrite=overwrite).compute(scheduler="synchronous")
+
+
+WEIGHTED = dk.SampleSets.from_arrays(SETS, [np.ones(8)] * 12)
+COLLECTION = dk.SampleSets.from_arrays(SETS)
+RIDGE = {"alphas": (0.1, 1.0), "random_state": 0}
+SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+
+CALLS: dict[str, Call] = {
+    "SampleSets": Call(
+        lambda **a: dk.SampleSets(**a).points,
+        {
+            "points": np.concatenate(SETS),
+            "offsets": np.arange(13) * 8,
+            "weights": np.ones(96),
+            "alphabet": None,
+        },
+    ),
+    "from_arrays": Call(
+        lambda **a: dk.SampleSets.from_arrays(**a).points, {"arrays": SETS, "weights": [np.ones(8)] * 12}
+    ),
+    "from_strings": Call(
+        lambda **a: dk.SampleSets.from_strings(**a).points, {"strings": ["ab", "ba"], "alphabet": "ab"}
+    ),
+    "getitem": Call(lambda key: COLLECTION[key], {"key": [0, 2]}),
+    "store_getitem": Call(lambda key: _store()[key], {"key": [0, 2]}),
+    "weights_of": Call(lambda i: WEIGHTED.weights_of(i), {"i": 0}),
+    "write_sets": Call(
+        lambda **a: _store(**a).load().points,
+        {"sets": SETS, "targets": LABELS, "ids": np.arange(12), "overwrite": False},
+    ),
+    "write_where": Call(
+        lambda store: dk.write_sets(store, SETS, overwrite=True), {"store": str(PLACE / "w.zarr")}
+    ),
+    "open_sets": Call(lambda store: dk.open_sets(store), {"store": str(PLACE / "o.zarr")}),
+    "append": Call(_appended, {"sets": SETS[:2], "targets": LABELS[:2], "ids": np.arange(2) + 50}),
+    "write_features": Call(_features, {"store": str(PLACE / "z.zarr"), "features": ROWS, "overwrite": True}),
+    "open_features": Call(lambda store: dk.open_features(store), {"store": str(PLACE / "f.zarr")}),
+    "save_model": Call(
+        lambda model, path: dk.save_model(model, path),
+        {"model": dk.MomentEmbedding().fit(SETS), "path": PLACE / "m.npz"},
+    ),
+    "load_model": Call(lambda path: dk.load_model(path).transform(SETS), {"path": PLACE / "l.npz"}),
+    "verify_sets": Call(lambda store: dk.verify_sets(store).n_sets, {"store": str(PLACE / "o.zarr")}),
+    "compact": Call(lambda **a: dk.compact(_store(), **a), {"to": None}),
+    "import_sets": Call(
+        lambda sources, read: dk.import_sets(PLACE / "i.zarr", sources, read, overwrite=True),
+        {"sources": [str(PLACE / "a.npz")], "read": None},
+    ),
+    "ArrayReader": Call(
+        lambda path, **a: [s.points for s, _, _ in dk.ArrayReader(**a).read(path)],
+        {"path": PLACE / "a.npz", "values": None, "offsets": None, "weight": None, "targets": None},
+    ),
+    "kernel_distance": Call(
+        dk.kernel_distance,
+        {
+            "P": P,
+            "Q": Q,
+            "sigma": 1.0,
+            "squared": False,
+            "method": "auto",
+            "eps": 1e-4,
+            "weights": None,
+            "kernel": "gaussian",
+            "unbiased": False,
+        },
+    ),
+    "coreset": Call(
+        lambda **a: dk.coreset(**a).indices,
+        {
+            "P": P,
+            "size": 3,
+            "sigma": 1.0,
+            "weights": None,
+            "method": "swap",
+            "optimal_weights": False,
+            "random_state": 0,
+        },
+    ),
+    "coreset_size": Call(dk.coreset_size, {"eps": 0.1, "delta": 0.05}),
+    "align": Call(
+        lambda **a: dk.align(**a).rotation,
+        {"Q": Q, "P": P, "sigma": 1.0, "transform": "rigid", "random_state": 0},
+    ),
+    "Curve": Call(lambda **a: dk.Curve(**a).points, {"vertices": CURVE, "closed": True}),
+    "Surface": Call(
+        lambda **a: dk.Surface(**a).points,
+        {"vertices": RNG.normal(size=(4, 3)), "faces": [[0, 1, 2], [2, 1, 3]], "varifold": False},
+    ),
+    "distance_matrix": Call(
+        dk.distance_matrix, {"sets": SETS[:4], "other": SETS[:2], "distance": "energy", "random_state": 0}
+    ),
+    "divergence_matrix": Call(
+        lambda **a: dk.divergence_matrix(**a),
+        {"sets": SETS[:4], "divergence": "hellinger", "estimator": "knn", "k": 2},
+    ),
+    "project_psd": Call(lambda **a: dk.project_psd(**a), {"gram": SQUARE, "method": "clip"}),
+    "two_sample_test": Call(
+        lambda **a: dk.two_sample_test(**a),
+        {"P": P, "Q": Q, "sigma": 1.0, "n_permutations": 19, "random_state": 0},
+    ),
+    "n_features_for": Call(
+        dk.n_features_for,
+        {
+            "eps": 0.1,
+            "delta": 0.05,
+            "rule": "rff",
+            "n_dims": 2,
+            "diameter": 1.0,
+            "sigma": 1.0,
+        },
+    ),
+    "hdd_error_bound": Call(
+        lambda **a: dk.hdd_error_bound(**a),
+        {
+            "n_points": 100,
+            "n_components": 10,
+            "sigma": 1.0,
+            "bandwidth": 0.1,
+            "lipschitz": 1.0,
+            "divergence": "hellinger",
+            "n_dims": 1,
+        },
+    ),
+    "kernel_error": Call(
+        lambda **a: dk.kernel_error(**a),
+        {
+            "model": dk.MeanEmbedding(16, random_state=0).fit(SETS),
+            "sets": SETS,
+            "n_pairs": 5,
+            "random_state": 0,
+        },
+    ),
+    "OnePassSearch": Call(
+        _search,
+        {
+            "X": SETS,
+            "y": np.linspace(0, 1, 12),
+            "param_grid": {"incrementalridge__alphas": [0.1, 1.0]},
+            "validation_fraction": 0.3,
+            "refit": True,
+            "random_state": 0,
+            "scoring": None,
+        },
+    ),
+    "partial_fit": Call(_partial(dk.IncrementalSGDClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}),
+    "partial_regress": Call(_partial(dk.IncrementalSGDRegressor), {"X": ROWS, "y": LABELS, "classes": None}),
+    "score": Call(_scored, {"X": ROWS, "y": LABELS, "sample_weight": np.ones(12)}),
+    "DivergenceEmbedding": _of_estimator(dk.DivergenceEmbedding, SETS),
+    "L2Embedding": _of_estimator(dk.L2Embedding, SETS),
+    "HistogramEmbedding": _of_estimator(dk.HistogramEmbedding, SETS),
+    "MomentEmbedding": _of_estimator(dk.MomentEmbedding, SETS),
+    "MeanEmbedding": _of_estimator(dk.MeanEmbedding, SETS, n_components=16),
+    "DistanceEmbedding": _of_estimator(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),
+    "InvariantFeatures": _of_estimator(
+        dk.InvariantFeatures, SETS, embedding=dk.HistogramEmbedding(n_bins=4), features=None
+    ),
+    "PseudoEuclidean": _of_estimator(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
+    "RandomFourierFeatures": _of_estimator(dk.RandomFourierFeatures, ROWS, n_components=8),
+    "CoresetThinning": _of_estimator(dk.CoresetThinning, SETS, size=3),
+    "IncrementalRidge": _of_estimator(dk.IncrementalRidge, ROWS, **RIDGE),
+    "RidgeClassifier": _of_estimator(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),
+    "SGDClassifier": _of_estimator(dk.IncrementalSGDClassifier, ROWS, n_epochs=1, random_state=0),
+    "SGDRegressor": _of_estimator(dk.IncrementalSGDRegressor, ROWS, n_epochs=1, random_state=0),
+}
+
+
+MAY_BE_NAN = ("write_features",)  # a row of NaN stands for one that could not be made
+
+
+def prepare() -> None:
+    """The files that calls read."""
+    dk.write_sets(PLACE / "o.zarr", SETS)
+    dk.write_features(PLACE / "f.zarr", ROWS)
+    dk.save_model(dk.MomentEmbedding().fit(SETS), PLACE / "l.npz")
+    np.savez(PLACE / "a.npz", values=np.concatenate(SETS), offsets=np.arange(13) * 8, y=LABELS)
+
+
+def odd_value(rng: random.Random, valid: Any) -> Any:
+    """Something that does not belong: of any kind, or the valid value spoiled."""
+    if isinstance(valid, (np.ndarray, list)) and len(valid) and rng.random() < 0.4:
+        return _spoiled(rng, valid)
+    return rng.choice(VALUES)()
+
+
+def _spoiled(rng: random.Random, valid: Any) -> Any:
+    ways: list[Callable[[], Any]] = [
+        lambda: valid[:-1],
+        lambda: valid[:0],
+        lambda: [*list(valid), None],
+        lambda: [*list(valid)[:-1], rng.choice(VALUES)()],
+        lambda: tuple(valid),
+        lambda: dict(enumerate(valid)),
+        lambda: iter(valid),
+        lambda: np.asarray(valid, object),
+        lambda: np.asarray(valid)[None],
+        lambda: np.asarray(valid).astype(complex),
+        lambda: np.asarray(valid).astype(str),
+        lambda: np.asarray(valid).astype("f8") * np.nan,
+        lambda: np.asarray(valid).astype("f8") * 1e300,
+        lambda: np.asarray(valid).astype("f8") * 1e-300,
+        lambda: -np.asarray(valid).astype("f8"),
+        lambda: np.asarray(valid).astype("M8[s]"),
+        lambda: np.ma.masked_invalid(np.where(np.asarray(valid) > 0, np.asarray(valid), np.nan)),
+        lambda: da.from_array(np.asarray(valid, "f8")),
+        lambda: (
+            pd.DataFrame(np.asarray(valid).reshape(len(valid), -1)).astype("Float64").mask(lambda f: f > 0)
+        ),
+        lambda: np.asarray(valid).astype("f2"),
+        lambda: np.broadcast_to(np.asarray(valid)[:1], np.shape(valid)),
+    ]
+    try:
+        return rng.choice(ways)()
+    except (TypeError, ValueError):
+        return None
+
+
+VALUES: list[Callable[[], Any]] = [
+    lambda value=value: value  # type: ignore[misc]
+    for value in (
+        None, True, False, "", "auto", "no", "a" * 99, b"bytes",
+        -1, 0, 1, 3, 2**31, 2**63, 10**30, -(10**30), 0.5, -0.5,
+        1e-300, 1e300, float("nan"), float("inf"), -float("inf"), 1 + 2j, [], [[]], [None], [[1, 2], [3]], [["a"]], {},
+        {"a": 1}, {1, 2}, (), (1, 2), ((0, 1), (2, 3)), object(), int, len, ..., slice(1), range(3), np.float32("nan"),
+        np.array(3.0), np.zeros(0), np.zeros((0, 2)), np.zeros((3, 0)), np.zeros((2, 2, 2, 2)), np.ones(12), np.eye(12),
+        np.array(["a", None], object), np.array([1, 2], "M8[s]"), np.zeros(3, [("a", "f4")]), np.array([1j]), np.True_,
+        np.ma.masked, np.ma.array([1.0, 2], mask=[0, 1]), sp.eye(3).tocsr(), pd.Series([1, None], dtype="Int64"),
+        pd.DataFrame({"a": [1.0, 2]}), da.ones((4, 2), chunks=2), "http://", "s3://", "none.npz", Path("none"),
+        Path("/"),
+        "x\0y", dk.MomentEmbedding(), dk.MomentEmbedding, np.random.default_rng(0), np.random.RandomState(0), 10**400,
+    )
+] + [lambda: (i for i in range(3)), lambda: iter([P]), lambda: memoryview(b"abc")]  # fmt: skip
+
+
+def outcome(name: str, seed: int) -> str:
+    """What becomes of a call with one or two odd arguments: "fine", "clear", or what must not be."""
+    rng = random.Random(f"{name} {seed}")
+    call = CALLS[name]
+    arguments = dict(call.valid)
+    for key in rng.sample(list(arguments), min(len(arguments), rng.choice((1, 1, 2)))):
+        arguments[key] = odd_value(rng, call.valid[key])
+    shown = ", ".join(f"{k}={_short(v)}" for k, v in arguments.items() if v is not call.valid[k])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = call.function(**arguments)
+    except Exception as error:
+        if is_clear(error, list(arguments)):
+            return "clear"
+        last = traceback.extract_tb(error.__traceback__)[-3:]
+        where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(last))
+        return f"UNCLEAR {name}({shown}): {type(error).__name__}: {str(error)[:150]!r} at {where}"
+    return "fine" if name in MAY_BE_NAN or is_finite(found) else f"NOT FINITE {name}({shown})"
+
+
+def _short(value: Any) -> str:
+    try:
+        return f"{type(value).__name__} {np.shape(value) if isinstance(value, np.ndarray) else ''} {value!r}"[
+            :90
+        ].replace("\n", " ")
+    except Exception:
+        return type(value).__name__
+
+
+def is_clear(error: Exception, names: list[str]) -> bool:
+    """Whether an error is of a kind that users expect, says something, and was raised by us or names an argument."""
+    text = str(error)
+    if isinstance(error, IndexError):
+        return "out of range" in text or "are indexed by" in text or "the mask has" in text
+    if not isinstance(error, CLEAR) or len(text) < SAID or isinstance(error, UnicodeError):
+        return False
+    last = traceback.extract_tb(error.__traceback__)[-1].filename
+    ours = "/dkdist/" in last or "/sklearn/" in last
+    named = any(name in text for name in names if len(name) > 1) or "sparse data was passed" in text
+    return ours or named or isinstance(error, (OSError, MemoryError))
+
+
+def is_finite(found: Any) -> bool:
+    """Whether all numbers of a result are finite, as far as it has any."""
+    if isinstance(found, (list, tuple)):
+        return all(map(is_finite, found))
+    if isinstance(found, (float, np.floating)):
+        return bool(np.isfinite(found))
+    if isinstance(found, np.ndarray) and found.dtype.kind == "f":
+        return bool(np.isfinite(found).all())
+    return True

@@ -1,0 +1,135 @@
+"""Every public callable with values that do not belong: a clear error or a finite result, in 5 seconds and 2 GB."""
+
+from __future__ import annotations
+
+import queue
+import resource
+import time
+from collections import Counter
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dkdist as dk
+
+from . import calls
+
+WALL_SECONDS = 60.0  # of one call, on a machine that others use too
+CPU_SECONDS = 5.0
+MORE_BYTES = 4 * 2**30  # threads of libraries reserve addresses that they never use
+
+
+def work(names: list[str], seeds: range, told: Any) -> None:
+    """All calls, each announced before it begins; runs in a process of its own."""
+    import dask
+
+    dask.config.set(scheduler="synchronous")
+    calls.prepare()
+    resource.setrlimit(resource.RLIMIT_AS, (_addresses() + MORE_BYTES,) * 2)
+    for name in names:
+        try:
+            calls.CALLS[name].function(**calls.CALLS[name].valid)  # compiles what it needs
+        except Exception as error:
+            told.put(("done", name, -1, f"the valid call fails: {error}"))
+        for seed in seeds:
+            told.put(("begun", name, seed, ""))
+            before = time.process_time()
+            said = calls.outcome(name, seed)
+            if time.process_time() - before > CPU_SECONDS:
+                said = f"SLOW {name}: {said}"
+            told.put(("done", name, seed, said))
+    told.put(("end", "", 0, ""))
+
+
+def _addresses() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def run(seeds: range) -> tuple[Counter[str], list[str]]:
+    """How the calls ended, and what should not have been."""
+    context = get_context("spawn")
+    told = context.Queue()
+    process = context.Process(target=work, args=(list(calls.CALLS), seeds, told))
+    process.start()
+    counts: Counter[str] = Counter()
+    odd, last = [], ("", 0)
+    while True:
+        try:
+            kind, name, seed, said = told.get(timeout=WALL_SECONDS + 60 * (last == ("", 0)))
+        except queue.Empty:
+            odd.append(f"{last[0]}, seed {last[1]}: HANG or crash (exit code {process.exitcode})")
+            break
+        last = name, seed
+        if kind == "end":
+            break
+        if kind == "done":
+            counts[said.split()[0]] += 1
+            if said not in ("fine", "clear"):
+                odd.append(f"{name}, seed {seed}: {said}")
+    process.kill()
+    process.join()
+    return counts, odd
+
+
+def check(seeds: range) -> None:
+    counts, odd = run(seeds)
+    print(dict(counts))
+    assert not odd, f"{len(odd)} calls:\n" + "\n".join(odd[:20])
+    assert counts["clear"] > counts["fine"] > 0
+    assert sum(counts.values()) == len(calls.CALLS) * len(seeds)
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="needs limits of memory")
+def test_wrong_arguments_are_refused_in_clear_words() -> None:
+    check(range(8))
+
+
+@pytest.mark.chaos
+def test_ten_thousand_wrong_calls() -> None:
+    check(range(1000, 1213))
+
+
+def test_every_public_name_is_called() -> None:
+    source = Path(calls.__file__).read_text()
+    results = {
+        name for name in dk.__all__ if name in ("Alignment", "Coreset", "HddErrorBound", "KernelError")
+    }
+    never = {name for name in dk.__all__ if f"dk.{name}" not in source} - results
+    assert never <= NOT_CALLED, never
+
+
+NOT_CALLED = {
+    *("SampleSetError", "SourceError", "StoreFormatError"),  # errors
+    *(
+        "SetStore",
+        "SetWriter",
+        "TableReader",
+        "ShapePoints",
+        "NearestSets",
+    ),  # met through open_sets, write_sets, ...
+    *("Chamfer", "DirectedModifiedHausdorff", "DynamicTimeWarping", "Energy", "Hausdorff", "Levenshtein"),
+    *(
+        "ModifiedHausdorff",
+        "SlicedWasserstein",
+        "Wasserstein",
+        "pairwise",
+    ),  # distances, called by their names
+    *("gridded_shape", "refine_shapes", "sampled_shape", "shape_error_bound", "witness"),
+}
+
+
+def test_the_oracle_of_clear_errors_can_fail() -> None:
+    def raised(call: Any) -> bool:
+        try:
+            call()
+        except Exception as error:
+            return calls.is_clear(error, ["eps"])
+        raise AssertionError("no error")
+
+    assert raised(lambda: dk.coreset_size(-1))
+    assert not raised(lambda: int("no number at all"))
+    assert not raised(lambda: {}["a key that is not there"])
+    assert not raised(lambda: None.something_long_enough)  # type: ignore[attr-defined]
+    assert not calls.is_finite([1.0, (float("nan"),)])

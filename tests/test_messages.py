@@ -1,0 +1,113 @@
+"""What is given by mistake is refused in words that say what to do: paths, sparse matrices, missing values, shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.cli import main
+
+RNG = np.random.default_rng(0)
+SETS = [RNG.normal(i % 2, 1, (20, 2)) for i in range(20)]
+LABELS = np.arange(20) % 2
+MISSING = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": pd.array([1, 2, 3], dtype="Int64")})
+WHOLE = MISSING.fillna(2)
+
+
+@pytest.mark.parametrize(
+    "features", [3, np.zeros(0), np.zeros((2, 2, 2)), "z.zarr", [[1, "a"]], np.ones((2, 2), "M8[s]")]
+)
+def test_features_that_are_none(features: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"features must (be|hold) real numbers"):
+        dk.write_features(tmp_path / "z.zarr", features)
+    assert not (tmp_path / "z.zarr").exists()
+
+
+def test_sets_for_a_search_without_an_embedding(tmp_path: Path) -> None:
+    stored = dk.write_sets(tmp_path / "s.zarr", SETS)
+    for model in (dk.IncrementalRidge(), make_pipeline(dk.RandomFourierFeatures(8), dk.IncrementalRidge())):
+        for X in (SETS, stored):
+            with pytest.raises(ValueError, match=r"X are sample sets.*put an embedding of sets first"):
+                dk.OnePassSearch(model, {}).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("path", ["bags.zarr", Path("bags.zarr")])
+def test_a_path_where_sets_are_wanted(path: Any) -> None:
+    ways: list[Any] = [
+        dk.DivergenceEmbedding(),
+        make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge()),
+        dk.OnePassSearch(dk.IncrementalRidge(), {}),
+        dk.IncrementalRidge(),
+        dk.IncrementalSGDClassifier(),
+    ]
+    for model in ways:
+        with pytest.raises(ValueError, match="if it is the path of a store, give open_sets of it"):
+            model.fit(path, LABELS)
+    with pytest.raises(ValueError, match="give open_sets of it"):
+        dk.RandomFourierFeatures(8).fit(path)
+
+
+def test_sets_where_rows_are_wanted(tmp_path: Path) -> None:
+    sets = dk.SampleSets.from_arrays(SETS)
+    for X in (sets, dk.write_sets(tmp_path / "s.zarr", sets)):
+        for fit in (lambda X: dk.IncrementalRidge().fit(X, LABELS), dk.RandomFourierFeatures(8).fit):
+            with pytest.raises(
+                ValueError, match=r"takes rows of features, found sample sets.*put an embedding"
+            ):
+                fit(X)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (sp.csr_matrix(SETS[0]), r"must be dense, found a sparse csr_matrix: give \.toarray"),
+        (sp.coo_array(SETS[0]), r"must be dense, found a sparse coo_array"),
+        (MISSING, r"found 1 that are missing \(the first in row 1\): fill them"),
+        (np.array([[1 + 2j, 0]]), "must hold real numbers, found dtype complex128"),
+        (np.array([["a", "b"]]), "must hold real numbers, found dtype <U1"),
+    ],
+)
+def test_points_that_are_no_plain_numbers(bad: Any, message: str) -> None:
+    ways: list[Any] = [
+        lambda: dk.MomentEmbedding().fit([bad, bad]),
+        lambda: dk.SampleSets(bad, [0, bad.shape[0]]),
+        lambda: dk.kernel_distance(bad, SETS[1], sigma=1.0),
+        lambda: dk.kernel_distance(SETS[1], bad, sigma=1.0),
+        lambda: dk.coreset(bad, 2, sigma=1.0),
+    ]
+    for way in ways:
+        with pytest.raises(ValueError, match=message):
+            way()
+
+
+def test_nullable_integers_without_missing_ones_are_points() -> None:
+    sets = dk.SampleSets.from_arrays([WHOLE, WHOLE])
+    assert sets[0].tolist() == [[1, 1], [2, 2], [3, 3]]
+    assert dk.kernel_distance(WHOLE, WHOLE.to_numpy(float), sigma=1.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["predict", "s.zarr", "--model", "none.npz", "--output", "o.csv"], "no file none.npz: check"),
+        (["predict", "s.zarr", "--model", "o.npz", "--output", "o.csv"], "o.npz is no model file"),
+        (["fit", "cells.csv", "--target", "y", "--model", "m.npz"], "cells.csv is no directory, and a store"),
+        (["info", "cells.csv"], "cells.csv is no directory"),
+    ],
+)  # fmt: skip
+def test_commands_that_are_given_other_files(
+    argv: list[str], message: str, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dk.write_sets("s.zarr", SETS, targets=LABELS)
+    (tmp_path / "cells.csv").write_text("a,b\n1,2\n")
+    np.savez(tmp_path / "o.npz", a=np.zeros(3))
+    assert main(argv) == 2
+    assert message in capsys.readouterr().err
