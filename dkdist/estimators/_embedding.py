@@ -34,6 +34,8 @@ FATE = "cannot be embedded and have rows of NaN"
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of embeddings: ``fit`` sets ``spec_`` after one `_look` at the data, ``transform`` is what it says.
 
+    What is embedded is counted from ``origin_``, that of the sets of ``fit``: so does ``spec_`` say where points lie.
+
     A subclass names its tasks by ``_label`` and has a parameter ``on_error``.
     """
 
@@ -44,7 +46,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, text=self._takes_text)
+        sets = check_sets(X, self.n_features_in_, text=self._takes_text, origin=origin_of(self))
         return transform_sets(self.spec_, sets, self._label, skip=skips(self))
 
     def _look(self, sets: Sets, given: Domain | None) -> Survey:
@@ -52,8 +54,9 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         found = survey(sets, given, skip=skips(self))
         tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
         if sets.points_dtype == np.float32:
-            _warn_if_coarse(found)
+            warn_if_coarse(found, sets.origin)
         self.n_features_in_ = sets.n_dims
+        self.origin_ = sets.origin
         self.skipped_ = found.bad
         return found
 
@@ -62,16 +65,23 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.spec_.n_features
 
 
-def _warn_if_coarse(found: Survey) -> None:
+def origin_of(estimator: Any) -> NDArray[np.float64]:
+    """Where a fitted estimator counts from: 0 for one that was saved before there were origins."""
+    return np.zeros(estimator.n_features_in_) if not hasattr(estimator, "origin_") else estimator.origin_
+
+
+def warn_if_coarse(found: Survey, origin: NDArray[np.float64]) -> None:
     """Tell of columns whose values float32, in which sets are kept, hardly tells apart."""
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
     steps = (high - low) / np.spacing(np.maximum(np.abs(found.low), np.abs(found.high)))
     coarse = (steps > 0) & (steps < FEW_STEPS)
     if coarse.any():
         j = int(np.argmax(coarse))
+        where = f"between {low[j] + origin[j]:.10g} and {high[j] + origin[j]:.10g}"
         warnings.warn(
-            f"column {j} of the points lies between {low[j]:.10g} and {high[j]:.10g}, where float32, in which sets are "
-            f"kept, has {steps[j] + 1:.0f} values: subtract its middle before sets are made of the points",
+            f"column {j} of the points lies {where}, where float32, in which sets are kept, has {steps[j] + 1:.0f} "
+            "values: make the sets of float64, which are counted from an origin near them, or subtract its middle "
+            "before",
             stacklevel=4,
         )
 
@@ -128,7 +138,8 @@ def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32
     outside = np.zeros(1, np.int64)
 
     def count(points: F32) -> None:
-        outside[:] += count_outside(parameters.spec.domain, SampleSets(points, [0, len(points)]), first)
+        piece = SampleSets._trusted(points, np.array([0, len(points)]), None, None, view.origin)
+        outside[:] += count_outside(parameters.spec.domain, piece, first)
 
     return embed_in_pieces(parameters, view, first, count), outside
 

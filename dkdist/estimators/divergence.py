@@ -172,7 +172,7 @@ class DivergenceEmbedding(SetEmbedding):
                 f"index_set={self.index_set!r} needs a tensor grid of nodes, which {d} joint dimensions do not have: "
                 "use index_set='nodes', or structure='marginal'"
             )
-        given = given_domain(self.domain, d)
+        given = given_domain(self.domain, sets.origin)
         found = self._look(sets, given)
         domain = given or data_domain(found)
         bandwidths = given_bandwidths(self.bandwidth, d, zero=False)

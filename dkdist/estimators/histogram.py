@@ -120,7 +120,7 @@ class HistogramEmbedding(SetEmbedding):
         lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         structure = self._structure(sets.n_dims, n_bins)
-        given = given_domain(self.domain, sets.n_dims)
+        given = given_domain(self.domain, sets.origin)
         found = self._look(sets, given)
         self.spec_ = HistogramSpec(given or data_domain(found), structure, n_bins, lam, w)
         return self

@@ -119,7 +119,7 @@ class L2Embedding(SetEmbedding):
         structure = density_structure(self.structure, d)
         order = index_order(self.index_set, {"auto": BALL if structure == "ball" else np.inf})
         bandwidths = given_bandwidths(self.bandwidth, d, zero=True)
-        given = given_domain(self.domain, d)
+        given = given_domain(self.domain, sets.origin)
         basis_size(d, structure, n_basis, order)  # refused, if it is, before the data are read
         found = self._look(sets, given)
         domain = given or data_domain(found)

@@ -83,6 +83,7 @@ class MomentEmbedding(SetEmbedding):
         middle = mean.mean(axis=0)
         spread = np.sqrt((variance + (mean - middle) ** 2).mean(axis=0))
         self.scale_ = np.array([settled(s) if s > 0 else 1.0 for s in spread])
-        self.centre_ = np.round(middle / self.scale_, 3) * self.scale_  # no more digits than are of use
-        self.spec_ = MomentSpec(tuple(self.centre_.tolist()), tuple(self.scale_.tolist()), int(degree))
+        centre = np.round(middle / self.scale_, 3) * self.scale_  # no more digits than are of use
+        self.centre_ = centre + self.origin_
+        self.spec_ = MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(degree))
         return self

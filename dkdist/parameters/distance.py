@@ -103,7 +103,7 @@ class Omegas:
     def of(cls, sets: SampleSets) -> Omegas:
         """The arrays of a collection."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
-        return cls(sets.points, sets.offsets, weights)
+        return cls(sets.relative, sets.offsets, weights)
 
     def sets(self, alphabet: str | None) -> SampleSets:
         """The collection that they are."""
@@ -163,12 +163,12 @@ class DistanceSpec:
         require_squares(self.distance, sets, first)
         if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
             return
-        known = translation(sets.alphabet, self.alphabet)[sets.points[:, 0]] >= 0
+        known = translation(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
         if not known.all():
             row = int(np.argmin(known))
             i, r = locate(sets.offsets, row)
             raise SampleSetError(
-                f"symbol {r} of set {first + i} is {sets.alphabet[int(sets.points[row, 0])]!r}, which no string had in "
+                f"symbol {r} of set {first + i} is {sets.alphabet[int(sets.relative[row, 0])]!r}, which no string had in "
                 "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
             )
 
@@ -179,11 +179,11 @@ class DistanceSpec:
 
 def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
     """Refuse points whose squared distances are no float32, where a distance is made of them."""
-    if not isinstance(distance, SQUARING) or np.abs(sets.points).max(initial=0) <= FARTHEST:
+    if not isinstance(distance, SQUARING) or np.abs(sets.relative).max(initial=0) <= FARTHEST:
         return
-    far = (np.abs(sets.points) > FARTHEST).any(axis=1)
+    far = (np.abs(sets.relative) > FARTHEST).any(axis=1)
     i, r = locate(sets.offsets, int(np.argmax(far)))
-    value = float(np.abs(sets.points[sets.offsets[i] + r]).max())
+    value = float(np.abs(sets.relative[sets.offsets[i] + r]).max())
     raise SampleSetError(
         f"point {r} of set {first + i} has a coordinate of {value:.3g}, beyond {FARTHEST:g}: {type(distance).__name__} "
         "squares distances in float32. Give the points in larger units"
@@ -261,9 +261,9 @@ class Comparing:
 
     def _translated(self, sets: SampleSets) -> NDArray[Any]:
         if sets.alphabet is None or self.alphabet is None or sets.alphabet == self.alphabet:
-            return sets.points
+            return sets.relative
         table = translation(sets.alphabet, self.alphabet)
-        codes = table[sets.points]
+        codes = table[sets.relative]
         return np.where(codes < 0, len(self.alphabet), codes).astype(np.uint16)
 
 
