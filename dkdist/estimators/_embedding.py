@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._inputs import Sets, Survey, block_views, check_sets, outside_error, survey
 from dkdist.estimators._pieces import embed_in_pieces
-from dkdist.estimators._skipping import attempt, skips, tell_skipped
+from dkdist.estimators._skipping import Attempt, attempt, skips, tell_skipped
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.execution.warn import warn
 from dkdist.parameters.domain import Domain
 from dkdist.parameters.embedding import Additive, EmbeddingParameters, EmbeddingSpec, Selective
+from dkdist.parameters.pair_function import naming_random
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
 
@@ -111,11 +112,28 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     out = np.empty((len(sets), spec.n_features), np.float32)
     out[checked.bad] = np.nan
 
+    lost = np.full((1, spec.n_features), np.nan, np.float32)
+    late = dict[int, Attempt[F32]]()  # sets that a user's own function refuses
+
     def fill(rows: slice) -> None:
-        out[places[rows] if checked.bad else rows] = parameters.embed(good[rows])
+        made = attempt(partial(_named_rows, parameters), good[rows], places[rows], lost, skip=skip)
+        out[places[rows] if checked.bad else rows] = (
+            made.results[0] if len(made.results) == 1 else np.concatenate(made.results)
+        )
+        if made.bad:
+            late[rows.start] = made
 
     fill_in_memory(fill, cut(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
+    if late:
+        parts = [late[start] for start in sorted(late)]
+        tell_skipped([i for part in parts for i in part.bad], parts[0].reason, FATE)
     return out
+
+
+def _named_rows(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> F32:
+    """The rows of sets, the first of which stands at position ``first``."""
+    with naming_random(range(first, first + len(sets))):
+        return parameters.embed(sets)
 
 
 def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
@@ -131,7 +149,7 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
 
 def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
     outside = _check(parameters.spec, sets, first)
-    return parameters.embed(sets), outside
+    return _named_rows(parameters, sets, first), outside
 
 
 def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32, I64]:
