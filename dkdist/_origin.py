@@ -66,7 +66,7 @@ def crowded_column(parts: Sequence[NDArray[Any]], origin: F64 | None) -> int | N
         steps = spread / np.spacing(np.abs(middle).astype(np.float32))
         kept = rest.astype(np.float32)
     for j in np.flatnonzero(lossy):
-        if 0 < steps[j] < LEAST_STEPS or 2 * _n_different(kept[:, j]) < _n_different(X[:, j]):
+        if 0 < steps[j] < LEAST_STEPS or 4 * _n_different(kept[:, j]) < 3 * _n_different(X[:, j]):
             return int(j)
     return None
 

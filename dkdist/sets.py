@@ -197,7 +197,7 @@ class SampleSets:
 
     @property
     def points(self) -> Points:
-        """(T, d) all points, set after set, read-only: as they are kept, or float64 made of them if the origin is not 0."""
+        """(T, d) all points, set after set, read-only; if the origin is not 0, float64 that is made at every call."""
         return _read_only(self._true(self._points))
 
     @property

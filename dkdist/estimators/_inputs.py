@@ -43,7 +43,8 @@ Sets = SampleSets | SetStore
 def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:
     """X as `SampleSets`, or the store it is; with points of ``n_dims`` dimensions, at least one set.
 
-    Points are counted from the ``origin``, if one is given (that of what was fitted), else from their own. Strings of characters are refused unless ``text`` is expected.
+    Points are counted from the ``origin``, if one is given (that of what was fitted), else from their own. Strings of
+    characters are refused unless ``text`` is expected.
     """
     sets = X if isinstance(X, SetStore) else as_sample_sets(X, origin)
     if sets.alphabet is not None and not text:

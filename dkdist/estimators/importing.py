@@ -73,9 +73,10 @@ def import_sets(
     ``read.sizes(source)``, or else all of ``read(source)``). Second pass: each task writes a run of whole chunks (or
     shards) of 32 to 512 MiB, reading the sources that overlap it one after another, so that a source is read once,
     and twice at most where a run begins inside it. The store's origin (see `SetWriter`) is that of the first batch of
-    the first source, which is read for it between the passes unless the first pass read it. Memory of a thread: one source (or what its iterator gives at a
-    time) and eight chunks (or a shard). This process holds the sizes, targets and ids of all sets. Runs on the
-    active Dask client's cluster, or on this machine's threads. A run that fails or is killed leaves nothing visible.
+    the first source, which is read for it between the passes unless the first pass read it. Memory of a thread: one
+    source (or what its iterator gives at a time) and eight chunks (or a shard). This process holds the sizes, targets
+    and ids of all sets. Runs on the active Dask client's cluster, or on this machine's threads. A run that fails or is
+    killed leaves nothing visible.
 
     Examples
     --------

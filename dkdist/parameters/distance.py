@@ -174,8 +174,9 @@ class DistanceSpec:
         if not known.all():
             row = int(np.argmin(known))
             i, r = locate(sets.offsets, row)
+            symbol = sets.alphabet[int(sets.relative[row, 0])]
             raise SampleSetError(
-                f"symbol {r} of set {first + i} is {sets.alphabet[int(sets.relative[row, 0])]!r}, which no string had in "
+                f"symbol {r} of set {first + i} is {symbol!r}, which no string had in "
                 "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
             )
 

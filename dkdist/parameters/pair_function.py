@@ -19,7 +19,7 @@ F64 = NDArray[np.float64]
 
 
 class PairError(SampleSetError):
-    """A pair of objects, by their places in two blocks, whose distance cannot be used; `naming` tells where they are."""
+    """A pair of objects, by their places in two blocks, whose distance is of no use; `naming` tells where they are."""
 
     def __init__(self, row: int, column: int, found: str) -> None:
         super().__init__(f"the distance of object {row} of a block to random object {column} {found}")
@@ -59,9 +59,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """``function(a, b)`` of two (n, d) float64 arrays of true coordinates, two of codes, or two str where the objects are
-    text.
-    """
+    """``function(a, b)`` of two (n, d) float64 arrays of true coordinates, two of codes, or two str for text."""
 
     function: Callable[[Any, Any], float]
     symmetric: bool = True
@@ -76,7 +74,9 @@ class Pairwise:
         """The objects one by one."""
         return Kept(tuple(self._objects(points, offsets)))
 
-    def fill(self, packed: Kept, points: NDArray[Any], offsets: I64, weights: F32 | None, out: F64) -> None:
+    def fill(
+        self, packed: Kept, points: NDArray[Any], offsets: I64, weights: F32 | None, out: NDArray[Any]
+    ) -> None:
         """The function of every object and every prepared one, float64; `PairError` for a value that is no distance."""
         for i, a in enumerate(self._objects(points, offsets)):
             for j, b in enumerate(packed.objects):
@@ -106,10 +106,10 @@ def as_float32(D: F64) -> F32:
         kept = D.astype(np.float32)
     lost = np.isinf(kept) | ((kept == 0) & (D != 0))
     if lost.any():
-        i, j = np.unravel_index(int(np.argmax(lost)), lost.shape)
+        i, j = divmod(int(np.argmax(lost)), lost.shape[1])
         raise PairError(
-            int(i),
-            int(j),
+            i,
+            j,
             f"is {D[i, j]:.6g}, which float32 takes for {kept[i, j]:g}: features are float32. Give "
             "distances in other units (distance_matrix keeps float64)",
         )
@@ -128,14 +128,14 @@ def require_distance(
     found = np.array([[float(distance.function(a, b)) for b in objects] for a in objects])
     bad = ~((found >= 0) & np.isfinite(found))
     if bad.any():
-        i, j = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        i, j = divmod(int(np.argmax(bad)), len(bad))
         raise ValueError(
             f"the function gives {found[i, j]} for sets {where[i]} and {where[j]}: a distance must be a finite number "
             ">= 0. Repair it, or shift it"
         )
     apart = np.abs(found - found.T)
     if distance.symmetric and (apart > 1e-5 * (found + found.T)).any():
-        i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
+        i, j = divmod(int(np.argmax(apart)), len(apart))
         raise ValueError(
             f"the function gives {found[i, j]} for sets {where[i]} and {where[j]} and {found[j, i]} the other way: "
             "a distance should be symmetric. Give (f(a, b) + f(b, a)) / 2, or say pairwise(function, symmetric=False)"

@@ -281,9 +281,7 @@ def test_a_function_that_turns_bad_later_is_named():
     embedding = dk.DistanceEmbedding(
         dk.pairwise(lambda a, b: np.nan if len(a) == 50 else 1.0), n_components=2, random_state=0
     ).fit(SETS)
-    with pytest.raises(
-        dk.SampleSetError, match="the distance of object 1 of a block to random object 0 is nan"
-    ):
+    with pytest.raises(dk.SampleSetError, match="the distance of set 1 to random object 0 is nan"):
         embedding.transform([np.zeros((3, 2)), np.zeros((50, 2))])
 
 
