@@ -19,6 +19,7 @@ F64 = NDArray[np.float64]
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
+NOISE = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
 SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**18, 4096, 256  # that are looked at
 SLAB = 2**16  # rows that are float64 at a time
 
@@ -44,8 +45,9 @@ def natural_origin(parts: Sequence[NDArray[Any]]) -> F64 | None:
     if not lossy.any():
         return None
     middle, spread = _middle_and_spread(X)
+    least = 0 if all(part.dtype.kind in "iu" for part in parts) else NOISE * np.abs(middle)
     with np.errstate(over="ignore"):
-        far = lossy & (spread > 0) & (np.abs(middle) >= FAR * spread)
+        far = lossy & (spread > least) & (np.abs(middle) >= FAR * spread)
     unit = np.exp2(np.ceil(np.log2(np.where(far, spread, 1))))
     return settled_origin(np.where(far, np.round(middle / unit) * unit, 0))
 
@@ -65,8 +67,8 @@ def crowded_column(parts: Sequence[NDArray[Any]], origin: F64 | None) -> int | N
     with np.errstate(over="ignore"):
         steps = spread / np.spacing(np.abs(middle).astype(np.float32))
         kept = rest.astype(np.float32)
-    for j in np.flatnonzero(lossy):
-        if 0 < steps[j] < LEAST_STEPS or 4 * _n_different(kept[:, j]) < 3 * _n_different(X[:, j]):
+    for j in np.flatnonzero(lossy & (spread > NOISE * np.abs(np.median(X, axis=0)))):
+        if steps[j] < LEAST_STEPS or 4 * _n_different(kept[:, j]) < 3 * _n_different(X[:, j]):
             return int(j)
     return None
 
@@ -137,7 +139,8 @@ def _middle_and_spread(X: F64) -> tuple[F64, F64]:
 
 def _n_different(values: NDArray[Any]) -> int:
     ordered = np.sort(values)
-    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return 1 + int(np.count_nonzero(ordered[1:] - ordered[:-1] > NOISE * np.abs(ordered[1:])))
 
 
 def _as_integers(part: NDArray[Any], origin: F64) -> NDArray[np.int64] | None:

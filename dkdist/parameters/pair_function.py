@@ -134,7 +134,7 @@ def require_distance(
             ">= 0. Repair it, or shift it"
         )
     apart = np.abs(found - found.T)
-    if distance.symmetric and (apart > 1e-5 * (found + found.T)).any():
+    if distance.symmetric and (apart > 1e-5 * found + 1e-5 * found.T).any():
         i, j = divmod(int(np.argmax(apart)), len(apart))
         raise ValueError(
             f"the function gives {found[i, j]} for sets {where[i]} and {where[j]} and {found[j, i]} the other way: "

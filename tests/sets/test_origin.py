@@ -12,7 +12,7 @@ from dkdist.sets import as_sample_sets
 
 def test_far_points_are_kept_to_float32_of_their_spread():
     rng = np.random.default_rng(0)
-    for middle in (1e9, -4.5e6, 1e15, 1.7e18):
+    for middle in (1e9, -4.5e6, 1e15, 1.7e17):
         x = middle + rng.normal(0, 1e4, (500, 1))
         sets = dk.SampleSets(x, [0, 200, 500])
         np.testing.assert_allclose(sets.points - middle, x - middle, rtol=0, atol=2.0**-24 * 5e4)
@@ -33,13 +33,27 @@ def test_origins_have_few_bits():
     [
         np.random.default_rng(0).normal(5, 1, (100, 2)),
         np.full((100, 2), 0.1),
+        np.random.default_rng(0).integers(1, 4, (100, 2))
+        / 10
+        * np.nextafter(1, np.arange(200).reshape(100, 2) % 3),
+        0.3 + np.spacing(0.3) * np.random.default_rng(0).integers(-3, 4, (100, 2)),
         1e9 + np.random.default_rng(0).normal(0, 1, (100, 2)).astype("f4"),
         np.arange(200).reshape(100, 2) + 2**23,
         np.where(np.arange(200) < 150, 0.1, 3.0).reshape(100, 2),
         np.arange(200).astype("i2").reshape(100, 2),
         np.random.default_rng(0).standard_cauchy((100, 2)),
     ],
-    ids=["near", "constant", "float32", "whole", "mostly one value", "i2", "cauchy"],
+    ids=[
+        "near",
+        "constant",
+        "a grid but for rounding",
+        "constant but for rounding",
+        "float32",
+        "whole",
+        "mostly one value",
+        "i2",
+        "cauchy",
+    ],
 )
 def test_what_float32_holds_is_kept_as_it_was(x):
     sets = dk.SampleSets(x, [0, 100])
