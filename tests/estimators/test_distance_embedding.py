@@ -243,8 +243,8 @@ def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path)
             {"distance": "levenshtein"},
             "Levenshtein compares strings, but the sets .* real-valued points of 2",
         ),
-        ({"distance": dk.pairwise(lambda a, b: -1.0)}, "gives -1.0 for objects 0 and 0"),
-        ({"distance": dk.pairwise(lambda a, b: np.nan)}, "gives nan for objects 0 and 0"),
+        ({"distance": dk.pairwise(lambda a, b: -1.0)}, "gives -1.0 for sets 0 and 0"),
+        ({"distance": dk.pairwise(lambda a, b: np.nan)}, "gives nan for sets 0 and 0"),
         ({"distance": dk.pairwise(lambda a, b: float(len(a)))}, "a distance should be symmetric"),
     ],
 )
