@@ -73,7 +73,8 @@ class DistanceEmbedding(SetEmbedding):
         "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
         (`DynamicTimeWarping`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
-        `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``.
+        `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``, which is given true
+        coordinates (float32, or float64 where the sets have an origin).
     sampler : str, default="auto"
         Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
         contiguous piece), "element" (single points), "object" (whole objects without repetition: the
@@ -110,6 +111,8 @@ class DistanceEmbedding(SetEmbedding):
         The R random objects.
     n_features_in_ : int
         The dimension d of the points; 1 for strings.
+    origin_ : (d,) float64 array
+        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted.
 
