@@ -20,7 +20,7 @@ F64 = NDArray[np.float64]
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
 NOISE = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
-SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**18, 4096, 256  # that are looked at
+SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**16, 1024, 128  # that are looked at
 SLAB = 2**16  # rows that are float64 at a time
 
 
@@ -36,12 +36,13 @@ def settled_origin(origin: Any) -> F64 | None:
 def natural_origin(parts: Sequence[NDArray[Any]]) -> F64 | None:
     """The origin of points that are given as (n_i, d) arrays; None where float32 holds them as they are.
 
-    A few thousand rows are looked at, drawn with a fixed seed.
+    A thousand rows are looked at, drawn with a fixed seed.
     """
-    if all(_is_kept(part.dtype) for part in parts):
+    if _are_kept(parts):
         return None
     X = _sample(parts)
-    lossy = _lossy(X, X)
+    with np.errstate(over="ignore"):
+        lossy = (X.astype(np.float32) != X).any(axis=0)
     if not lossy.any():
         return None
     middle, spread = _middle_and_spread(X)
@@ -54,23 +55,20 @@ def natural_origin(parts: Sequence[NDArray[Any]]) -> F64 | None:
 
 def crowded_column(parts: Sequence[NDArray[Any]], origin: F64 | None) -> int | None:
     """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
-    if all(_is_kept(part.dtype) for part in parts):
+    if _are_kept(parts):
         return None
-    X = _sample(parts)
+    X = np.sort(_sample(parts), axis=0)
     if len(X) == 0:
         return None
     rest = X if origin is None else X - origin
-    lossy = _lossy(rest, X)
-    if not lossy.any():
-        return None
-    middle, spread = _middle_and_spread(rest)
-    with np.errstate(over="ignore"):
-        steps = spread / np.spacing(np.abs(middle).astype(np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
         kept = rest.astype(np.float32)
-    for j in np.flatnonzero(lossy & (spread > NOISE * np.abs(np.median(X, axis=0)))):
-        if steps[j] < LEAST_STEPS or 4 * _n_different(kept[:, j]) < 3 * _n_different(X[:, j]):
-            return int(j)
-    return None
+        middle, spread = _middle_and_spread(rest)
+        coarse = spread < LEAST_STEPS * np.spacing(np.abs(middle).astype(np.float32))
+        n_different = (X[1:] - X[:-1] > NOISE * np.abs(X[1:])).sum(axis=0)
+        coarse |= 4 * (kept[1:] != kept[:-1]).sum(axis=0) < 3 * n_different
+    coarse &= (kept != rest).any(axis=0) & (spread > NOISE * np.abs(X[len(X) // 2]))
+    return int(np.argmax(coarse)) if coarse.any() else None
 
 
 def relative(part: NDArray[Any], origin: F64 | None, out: F32) -> None:
@@ -101,8 +99,10 @@ def common_origin(first: F64 | None, second: F64 | None) -> F64 | None:
     return settled_origin(np.where(first != 0, first, second))
 
 
-def _is_kept(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2)
+def _are_kept(parts: Sequence[NDArray[Any]]) -> bool:
+    """Whether float32 holds all values of such dtypes."""
+    dtypes = {part.dtype for part in parts}
+    return all(dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2) for dtype in dtypes)
 
 
 def _sample(parts: Sequence[NDArray[Any]]) -> F64:
@@ -123,24 +123,16 @@ def _sample(parts: Sequence[NDArray[Any]]) -> F64:
     return kept
 
 
-def _lossy(rest: F64, X: F64) -> NDArray[np.bool_]:
-    """The columns in which float32 changes what is left of X."""
-    with np.errstate(over="ignore"):
-        return np.asarray((rest.astype(np.float32) != rest).any(axis=0) & (len(X) > 0))
-
-
 def _middle_and_spread(X: F64) -> tuple[F64, F64]:
     """The median of each column, and the median distance from it; of columns mostly equal a larger part of it."""
     middle = np.median(X, axis=0)
-    with np.errstate(over="ignore"):
-        levels = np.quantile(np.abs(X - middle), [0.5, 0.95, 1], axis=0)
-    return middle, levels[np.argmax(levels > 0, axis=0), np.arange(X.shape[1])]
-
-
-def _n_different(values: NDArray[Any]) -> int:
-    ordered = np.sort(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        return 1 + int(np.count_nonzero(ordered[1:] - ordered[:-1] > NOISE * np.abs(ordered[1:])))
+        apart = np.abs(X - middle)
+    spread: F64 = np.median(apart, axis=0)
+    for j in np.flatnonzero(spread == 0):
+        levels = np.quantile(apart[:, j], [0.95, 1])
+        spread[j] = levels[0] or levels[1]
+    return middle, spread
 
 
 def _as_integers(part: NDArray[Any], origin: F64) -> NDArray[np.int64] | None:
