@@ -36,14 +36,17 @@ class Source:
         """Omegas made of rows of the points, with their weights."""
         taken = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[taken]
-        return SampleSets._trusted(
-            self.sets.relative[taken], edges_of(parts), weights, self.sets.alphabet, self.sets.origin
-        )
+        made = SampleSets(self.sets.relative[taken], edges_of(parts), weights, self.sets.alphabet)
+        return self._there(made)
 
     def points(self, values: NDArray[np.float64], lengths: I64) -> SampleSets:
         """Omegas of real-valued points, which are counted from the origin of the data."""
-        made = SampleSets(values, np.concatenate([[0], np.cumsum(lengths)]), origin=np.zeros(values.shape[1]))
-        return SampleSets._trusted(made.relative, made.offsets, None, None, self.sets.origin)
+        edges = np.concatenate([[0], np.cumsum(lengths)])
+        return self._there(SampleSets(values, edges, origin=np.zeros(values.shape[1])))
+
+    def _there(self, made: SampleSets) -> SampleSets:
+        """The same points, counted from the origin of the data."""
+        return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
 
 
 def edges_of(parts: list[I64]) -> I64:
