@@ -7,20 +7,24 @@ and one finite weight (or one row of k weights) for each point.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._origin import crowded_column, natural_origin, relative, settled_origin
 from dkdist._reals import real_array
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Points = NDArray[Any]
 """(T, d) float32, or (T, 1) uint8/uint16 codes of strings."""
 
 CODE_DTYPES = (np.dtype("u1"), np.dtype("u2"))
+CROWDED = "has many different values that float32, in which sets are kept, takes for a few equal ones"
 
 
 class SampleSetError(ValueError):
@@ -61,26 +65,41 @@ def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
     return real_array(what, values, SampleSetError)
 
 
-def as_points(points: ArrayLike) -> Points:
+def as_points(points: ArrayLike, origin: F64 | None = None) -> tuple[Points, F64 | None]:
+    """(T, d) points as they are kept, and their origin: the one given, or the natural one."""
     array = _as_array(points, "points")
     if array.ndim != 2 or array.shape[1] == 0:
         raise SampleSetError(
             f"points must have shape (n_points, n_dims) with n_dims >= 1, found {array.shape}: "
             "use points[:, None] for one dimension"
         )
-    with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
-        rows = np.ascontiguousarray(array, dtype=_stored_dtype(array.dtype, array.shape[1]))
-    _require_kept(rows, [array])
-    return rows
+    if (kept := _stored_dtype(array.dtype, array.shape[1])) in CODE_DTYPES:
+        return np.ascontiguousarray(array, dtype=kept), None
+    origin = natural_origin([array]) if origin is None else settled_origin(origin)
+    if origin is None:
+        with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
+            rows = np.ascontiguousarray(array, dtype=kept)
+    else:
+        rows = np.empty(array.shape, kept)
+        relative(array, origin, rows)
+    _require_kept(rows, [array], origin)
+    return rows, origin
 
 
-def _require_kept(rows: Points, given: Sequence[NDArray[Any]]) -> None:
-    """Refuse points that are too small for float32, and would all be zero."""
-    if not rows.any() and any(part.any() for part in given):
+def _require_kept(rows: Points, given: Sequence[NDArray[Any]], origin: F64 | None) -> None:
+    """Refuse points that are too small for float32 and would all be zero; tell of columns that hardly differ in it."""
+    if origin is None and not rows.any() and any(part.any() for part in given):
         largest = max(float(np.abs(part).max(initial=0)) for part in given)
         raise SampleSetError(
             f"the points (of set 0 and all others) are at most {largest:.3g} in size, which float32 takes for 0: give "
             "them in smaller units"
+        )
+    column = crowded_column(given, origin)
+    if column is not None:
+        warnings.warn(
+            f"column {column} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
+            "column of their own, drop outliers, or subtract from each set what it lies far from zero by",
+            stacklevel=4,
         )
 
 
@@ -201,13 +220,23 @@ def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
     return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
 
 
-def joined(parts: Sequence[NDArray[Any]]) -> Points:
+def joined(parts: Sequence[NDArray[Any]], origin: F64 | None = None) -> tuple[Points, F64 | None]:
+    """(T, d) points of all parts as they are kept, and their origin: the one given, or the natural one."""
     dtypes = {part.dtype for part in parts}
     given = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.float32)
-    with np.errstate(over="ignore"):
-        rows = np.concatenate(parts, dtype=_stored_dtype(given, parts[0].shape[1]), casting="unsafe")
-    _require_kept(rows, parts)
-    return rows
+    if (kept := _stored_dtype(given, parts[0].shape[1])) in CODE_DTYPES:
+        return np.concatenate(parts, dtype=kept), None
+    origin = natural_origin(parts) if origin is None else settled_origin(origin)
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    rows = np.empty((ends[-1], parts[0].shape[1]), kept)
+    if origin is None:
+        with np.errstate(over="ignore"):
+            np.concatenate(parts, out=rows, casting="unsafe")
+    else:
+        for part, end in zip(parts, ends, strict=True):
+            relative(part, origin, rows[end - len(part) : end])
+    _require_kept(rows, parts, origin)
+    return rows, origin
 
 
 def joined_weights(weights: Sequence[ArrayLike], parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

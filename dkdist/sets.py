@@ -21,9 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist._indexing import as_position, positions, resolve_key
+from dkdist._origin import moved, settled_origin
 from dkdist._strings import are_strings, as_alphabet, decode, encode
 from dkdist._validation import (
     F32,
+    F64,
     I64,
     Points,
     SampleSetError,
@@ -51,8 +53,8 @@ class SampleSets:
     Parameters
     ----------
     points : (T, d) array
-        All points, set after set; converted to C-contiguous float32. uint8 and uint16 codes with d = 1 are
-        kept.
+        All points, set after set; kept as C-contiguous float32, counted from an `origin` where float32 would lose
+        what they differ by. uint8 and uint16 codes with d = 1 are kept.
     offsets : (N + 1,) integer array
         Set i is ``points[offsets[i]:offsets[i + 1]]``; starts at 0, strictly increases, ends at T.
     weights : (T,) or (T, k) array, optional
@@ -60,6 +62,10 @@ class SampleSets:
         more calls `require_nonnegative_weights`.
     alphabet : str, optional
         What the codes of strings stand for: code k is ``alphabet[k]``.
+    origin : (d,) array, optional
+        Where to count from; by default what suits the points: 0 for a column that float32 holds as it is, and a round
+        number near the middle of one that lies far from zero for its spread (coordinates of a map in metres, times in
+        seconds since 1970).
 
     Raises
     ------
@@ -69,8 +75,10 @@ class SampleSets:
 
     Notes
     -----
-    One vectorised pass over the points; no copy if they are C-contiguous float32 already. The arrays handed
-    out are read-only.
+    One vectorised pass over the points; no copy if they are C-contiguous float32 already (these lost nothing here, and
+    have the origin 0). The arrays handed out are read-only. Points, bounds and sets are true coordinates: float32
+    where the origin is 0, and else float64, made when they are asked for. Sets that are taken from a collection
+    keep its origin. A column that float32 cannot hold even so is told of by a warning.
 
     Examples
     --------
@@ -81,13 +89,17 @@ class SampleSets:
     SampleSets(n_sets=2, n_points=5, n_dims=2)
     >>> sets[1].shape, sets.sizes.tolist(), sets[-1:].n_points
     ((3, 2), [2, 3], 3)
+    >>> far = SampleSets([[1e9 + 0.25], [1e9 + 1.75]], [0, 2])
+    >>> far.origin, far[0].ravel() - 1e9, far.points.dtype
+    (array([1.e+09]), array([0.25, 1.75]), dtype('float64'))
     """
 
-    __slots__ = ("_alphabet", "_offsets", "_points", "_weights")
+    __slots__ = ("_alphabet", "_offsets", "_origin", "_points", "_weights")
     _offsets: I64
     _points: Points
     _weights: F32 | None
     _alphabet: str | None
+    _origin: F64 | None
 
     def __init__(
         self,
@@ -95,20 +107,24 @@ class SampleSets:
         offsets: ArrayLike,
         weights: ArrayLike | None = None,
         alphabet: str | None = None,
+        origin: ArrayLike | None = None,
     ) -> None:
-        rows = as_points(points)
+        rows, start = as_points(points, None if origin is None else _as_origin(origin, points))
         edges = as_offsets(offsets, len(rows))
         require_finite(rows, edges)
         if alphabet is not None:
             require_codes(rows, edges, as_alphabet(alphabet))
-        self._set(rows, edges, None if weights is None else as_weights(weights, edges), alphabet)
+        self._set(rows, edges, None if weights is None else as_weights(weights, edges), alphabet, start)
 
     @classmethod
     def from_arrays(
-        cls, arrays: Sequence[ArrayLike], weights: Sequence[ArrayLike] | None = None
+        cls,
+        arrays: Sequence[ArrayLike],
+        weights: Sequence[ArrayLike] | None = None,
+        origin: ArrayLike | None = None,
     ) -> SampleSets:
         """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k)
-        weights.
+        weights. ``origin`` as for the constructor.
 
         Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions, or are
         data frames with other columns.
@@ -126,10 +142,11 @@ class SampleSets:
                 "an empty list has no sets and no number of dimensions: give at least one set"
             )
         edges = edges_of(parts)
-        rows = joined(parts)
+        rows, start = joined(parts, None if origin is None else _as_origin(origin, parts[0]))
         require_finite(rows, edges)
         columns = None if weights is None else joined_weights(weights, parts)
-        return cls._trusted(rows, edges, None if columns is None else as_weights(columns, edges))
+        masses = None if columns is None else as_weights(columns, edges)
+        return cls._trusted(rows, edges, masses, None, start)
 
     @classmethod
     def from_strings(cls, strings: Sequence[Any], alphabet: str | None = None) -> SampleSets:
@@ -160,26 +177,60 @@ class SampleSets:
 
     @classmethod
     def _trusted(
-        cls, points: Points, offsets: I64, weights: F32 | None = None, alphabet: str | None = None
+        cls,
+        points: Points,
+        offsets: I64,
+        weights: F32 | None = None,
+        alphabet: str | None = None,
+        origin: F64 | None = None,
     ) -> SampleSets:
-        """Wrap arrays that are known to be valid, without looking at them."""
+        """Wrap arrays that are known to be valid, without looking at them; points are counted from the origin."""
         self = object.__new__(cls)
-        self._set(points, offsets, weights, alphabet)
+        self._set(points, offsets, weights, alphabet, origin)
         return self
 
-    def _set(self, points: Points, offsets: I64, weights: F32 | None, alphabet: str | None) -> None:
+    def _set(
+        self, points: Points, offsets: I64, weights: F32 | None, alphabet: str | None, origin: F64 | None
+    ) -> None:
         self._points = _read_only(points)
         self._offsets = _read_only(offsets)
         self._weights = None if weights is None else _read_only(weights)
         self._alphabet = alphabet
+        self._origin = settled_origin(origin)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SampleSets._trusted, (self._points, self._offsets, self._weights, self._alphabet)
+        state = self._points, self._offsets, self._weights, self._alphabet
+        return SampleSets._trusted, state if self._origin is None else (*state, self._origin)
 
     @property
     def points(self) -> Points:
-        """(T, d) all points, set after set; read-only."""
+        """(T, d) all points, set after set, read-only; if the origin is not 0, float64 that is made at every call."""
+        return _read_only(self._true(self._points))
+
+    @property
+    def relative(self) -> Points:
+        """(T, d) the points as they are kept: float32 (or codes), counted from `origin`; read-only."""
         return self._points
+
+    @property
+    def origin(self) -> F64:
+        """(d,) float64: what kept points are counted from; zeros unless float32 needs another."""
+        return np.zeros(self.n_dims) if self._origin is None else self._origin
+
+    def rebased(self, origin: F64 | None) -> SampleSets:
+        """The same sets, counted from another origin (None for 0): kept points + (own - other), in float64.
+
+        Raises `SampleSetError` naming a set that float32 cannot reach from there.
+        """
+        other = settled_origin(origin)
+        if self._points.dtype != np.float32 or np.array_equal(self.origin, 0 if other is None else other):
+            return self
+        points = moved(self._points, self.origin - (0 if other is None else other))
+        require_finite(points, self._offsets)
+        return SampleSets._trusted(points, self._offsets, self._weights, self._alphabet, other)
+
+    def _true(self, points: Points) -> Points:
+        return points if self._origin is None else points + self._origin
 
     @property
     def offsets(self) -> I64:
@@ -230,6 +281,12 @@ class SampleSets:
     @property
     def bounds(self) -> tuple[Points, Points]:
         """(low, high), each (d,): the smallest box that holds every point. One pass over the points."""
+        low, high = self.relative_bounds
+        return self._true(low), self._true(high)
+
+    @property
+    def relative_bounds(self) -> tuple[Points, Points]:
+        """`bounds`, counted from `origin`."""
         if len(self) == 0:
             raise SampleSetError("a collection of 0 sets has no bounds: give at least one set")
         return column_bounds(self._points)
@@ -247,7 +304,7 @@ class SampleSets:
     def __iter__(self) -> Iterator[Points]:
         edges = self._offsets.tolist()
         for start, stop in itertools.pairwise(edges):
-            yield self._points[start:stop]
+            yield _read_only(self._true(self._points[start:stop]))
 
     @overload
     def __getitem__(self, key: int | np.integer[Any]) -> Points: ...
@@ -256,7 +313,8 @@ class SampleSets:
     def __getitem__(self, key: Any) -> Points | SampleSets:
         chosen = resolve_key(key, len(self))
         if isinstance(chosen, int):
-            return self._points[self._offsets[chosen] : self._offsets[chosen + 1]]
+            rows = self._points[self._offsets[chosen] : self._offsets[chosen + 1]]
+            return _read_only(self._true(rows))
         if isinstance(chosen, range) and chosen.step == 1:
             return self._run(chosen.start, chosen.stop)
         return self._gather(positions(chosen))
@@ -266,25 +324,31 @@ class SampleSets:
         edges = self._offsets[start : stop + 1]
         rows = slice(edges[0], edges[-1])
         weights = None if self._weights is None else self._weights[rows]
-        return SampleSets._trusted(self._points[rows], edges - edges[0], weights, self._alphabet)
+        return SampleSets._trusted(
+            self._points[rows], edges - edges[0], weights, self._alphabet, self._origin
+        )
 
     def _gather(self, index: I64) -> SampleSets:
         sizes = self.sizes[index]
         edges = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])
         weights = None if self._weights is None else self._weights[rows]
-        return SampleSets._trusted(self._points[rows], edges, weights, self._alphabet)
+        return SampleSets._trusted(self._points[rows], edges, weights, self._alphabet, self._origin)
 
     def __repr__(self) -> str:
         extra = "" if self._weights is None else f", weights={self._weights.shape}"
         codes = "" if self._points.dtype == np.float32 else f", codes={self._points.dtype}"
         if self._alphabet is not None:
             codes += f", alphabet={len(self._alphabet)}"
+        codes += origin_text(self._origin)
         return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
 
 
-def as_sample_sets(X: Any) -> SampleSets:
+def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     """Return X as `SampleSets`: a collection itself, a list of (n_i, d) arrays or of strings, or an (N, n, d) array.
+
+    With an ``origin``, the points are counted from there: those of arrays directly, so that a set depends on itself
+    alone; those of a collection from what it keeps.
 
     Raises
     ------
@@ -297,12 +361,16 @@ def as_sample_sets(X: Any) -> SampleSets:
     SampleSets(n_sets=4, n_points=12, n_dims=2)
     """
     if isinstance(X, SampleSets):
-        return X
+        return X if origin is None else X.rebased(origin)
     if isinstance(X, (list, tuple)):
-        return SampleSets.from_strings(X) if are_strings(X) else SampleSets.from_arrays(X)
+        return (
+            SampleSets.from_strings(X)
+            if are_strings(X)
+            else SampleSets.from_arrays(X, origin=_if_fits(origin, X))
+        )
     if isinstance(X, np.ndarray) and X.ndim == 3:
         n_sets, n, d = X.shape
-        return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n)
+        return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n, origin=_if_fits(origin, X))
     if isinstance(X, np.ndarray):
         raise SampleSetError(
             f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one "
@@ -349,6 +417,17 @@ def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:
         raise weightless(first_set + int(np.argmin(totals)))
 
 
+def origin_text(origin: F64 | None) -> str:
+    """The origin as the last words of a repr; nothing if it is 0."""
+    if origin is None:
+        return ""
+    return (
+        f", origin={origin.tolist()}"
+        if len(origin) <= 4
+        else f", origin of {np.count_nonzero(origin)} columns"
+    )
+
+
 def column_bounds(points: Points) -> tuple[Points, Points]:
     """(low, high) of the columns of (T, d), T > 0; rows are folded into wide rows to run at memory speed."""
     total, d = points.shape
@@ -358,6 +437,29 @@ def column_bounds(points: Points) -> tuple[Points, Points]:
     low = np.concatenate([main.min(axis=0).reshape(fold, d), rest]).min(axis=0)
     high = np.concatenate([main.max(axis=0).reshape(fold, d), rest]).max(axis=0)
     return low, high
+
+
+def _if_fits(origin: F64 | None, X: Any) -> F64 | None:
+    """The origin, if the first set has as many columns: what has others is refused by who knows why."""
+    try:
+        fits = origin is not None and np.shape(X[0])[1:] == origin.shape
+    except (ValueError, IndexError):
+        return None
+    return origin if fits else None
+
+
+def _as_origin(origin: ArrayLike, points: ArrayLike) -> F64:
+    """The origin that was given: a finite number, or one for each column."""
+    shape = np.shape(points)
+    try:
+        given = np.broadcast_to(np.asarray(origin, np.float64), shape[1:])
+    except (TypeError, ValueError):
+        given = np.array(np.nan)
+    if not np.isfinite(given).all():
+        raise SampleSetError(
+            f"origin must be a finite number or one for each column of points of shape {shape}; found {origin!r}"
+        )
+    return given
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

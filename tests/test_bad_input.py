@@ -223,9 +223,12 @@ def test_widths_that_float32_cannot_scale(embedding: Any) -> None:
 def test_columns_that_float32_hardly_tells_apart_are_told_of(embedding: Any) -> None:
     rng = np.random.default_rng(0)
     times = [1.7e9 + 1000 * rng.random((50, 1)) for _ in range(5)]  # steps of 128
-    with pytest.warns(UserWarning, match=r"column 0 .* has [89] values: subtract its middle"):
-        embedding.fit(times)
-    embedding.fit([x - 1.7e9 for x in times])
+    with pytest.warns(UserWarning, match=r"column 0 .* has [89] values: make the sets of float64"):
+        embedding.fit([x.astype("f4") for x in times])
+    rows = embedding.fit_transform(times)  # float64 is counted from an origin
+    np.testing.assert_allclose(
+        embedding.fit_transform([x - 1.7e9 for x in times]), rows, rtol=1e-4, atol=1e-4
+    )
     embedding.fit(
         [np.append(x, np.full((50, 1), 7e8), axis=1) - [1.7e9, 0] for x in times]
     )  # constant: no loss

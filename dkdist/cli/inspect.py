@@ -31,6 +31,7 @@ def info(args: Namespace) -> None:
         ("dimensions", sets.n_dims),
         ("points a set", spread),
         ("dtype", sets.points_dtype),
+        *([("origin", ", ".join(f"{v:.12g}" for v in sets.origin))] if sets.origin.any() else []),
         ("weights", "none" if weights is None else "one a point" if weights == () else f"{weights} a point"),
         ("ids", "none" if sets.ids is None else _summary(sets.ids)),
     ]

@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._inputs import Sets, Survey, block_views, check_sets, outside_error, survey
 from dkdist.estimators._pieces import embed_in_pieces
-from dkdist.estimators._skipping import attempt, skips, tell_skipped
+from dkdist.estimators._skipping import Attempt, attempt, skips, tell_skipped
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_views
 from dkdist.execution.warn import warn
 from dkdist.parameters.domain import Domain
 from dkdist.parameters.embedding import Additive, EmbeddingParameters, EmbeddingSpec, Selective
+from dkdist.parameters.pair_function import naming_random
 from dkdist.sets import SampleSets, require_nonnegative_weights
 from dkdist.store import SetStore
 
@@ -34,6 +35,8 @@ FATE = "cannot be embedded and have rows of NaN"
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of embeddings: ``fit`` sets ``spec_`` after one `_look` at the data, ``transform`` is what it says.
 
+    What is embedded is counted from ``origin_``, that of the sets of ``fit``: so does ``spec_`` say where points lie.
+
     A subclass names its tasks by ``_label`` and has a parameter ``on_error``.
     """
 
@@ -44,7 +47,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, text=self._takes_text)
+        sets = check_sets(X, self.n_features_in_, text=self._takes_text, origin=origin_of(self))
         return transform_sets(self.spec_, sets, self._label, skip=skips(self))
 
     def _look(self, sets: Sets, given: Domain | None) -> Survey:
@@ -52,8 +55,9 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         found = survey(sets, given, skip=skips(self))
         tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
         if sets.points_dtype == np.float32:
-            _warn_if_coarse(found)
+            warn_if_coarse(found, sets.origin)
         self.n_features_in_ = sets.n_dims
+        self.origin_ = sets.origin
         self.skipped_ = found.bad
         return found
 
@@ -62,16 +66,23 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self.spec_.n_features
 
 
-def _warn_if_coarse(found: Survey) -> None:
+def origin_of(estimator: Any) -> NDArray[np.float64]:
+    """Where a fitted estimator counts from: 0 for one that was saved before there were origins."""
+    return np.zeros(estimator.n_features_in_) if not hasattr(estimator, "origin_") else estimator.origin_
+
+
+def warn_if_coarse(found: Survey, origin: NDArray[np.float64]) -> None:
     """Tell of columns whose values float32, in which sets are kept, hardly tells apart."""
     low, high = found.low.astype(np.float64), found.high.astype(np.float64)
     steps = (high - low) / np.spacing(np.maximum(np.abs(found.low), np.abs(found.high)))
     coarse = (steps > 0) & (steps < FEW_STEPS)
     if coarse.any():
         j = int(np.argmax(coarse))
+        where = f"between {low[j] + origin[j]:.10g} and {high[j] + origin[j]:.10g}"
         warnings.warn(
-            f"column {j} of the points lies between {low[j]:.10g} and {high[j]:.10g}, where float32, in which sets are "
-            f"kept, has {steps[j] + 1:.0f} values: subtract its middle before sets are made of the points",
+            f"column {j} of the points lies {where}, where float32, in which sets are kept, has {steps[j] + 1:.0f} "
+            "values: make the sets of float64, which are counted from an origin near them, or subtract its middle "
+            "before",
             stacklevel=4,
         )
 
@@ -101,11 +112,28 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     out = np.empty((len(sets), spec.n_features), np.float32)
     out[checked.bad] = np.nan
 
+    lost = np.full((1, spec.n_features), np.nan, np.float32)
+    late = dict[int, Attempt[F32]]()  # sets that a user's own function refuses
+
     def fill(rows: slice) -> None:
-        out[places[rows] if checked.bad else rows] = parameters.embed(good[rows])
+        made = attempt(partial(_named_rows, parameters), good[rows], places[rows], lost, skip=skip)
+        out[places[rows] if checked.bad else rows] = (
+            made.results[0] if len(made.results) == 1 else np.concatenate(made.results)
+        )
+        if made.bad:
+            late[rows.start] = made
 
     fill_in_memory(fill, cut(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
+    if late:
+        parts = [late[start] for start in sorted(late)]
+        tell_skipped([i for part in parts for i in part.bad], parts[0].reason, FATE)
     return out
+
+
+def _named_rows(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> F32:
+    """The rows of sets, the first of which stands at position ``first``."""
+    with naming_random(range(first, first + len(sets))):
+        return parameters.embed(sets)
 
 
 def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
@@ -121,14 +149,15 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
 
 def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
     outside = _check(parameters.spec, sets, first)
-    return parameters.embed(sets), outside
+    return _named_rows(parameters, sets, first), outside
 
 
 def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32, I64]:
     outside = np.zeros(1, np.int64)
 
     def count(points: F32) -> None:
-        outside[:] += count_outside(parameters.spec.domain, SampleSets(points, [0, len(points)]), first)
+        piece = SampleSets._trusted(points, np.array([0, len(points)]), None, None, view.origin)
+        outside[:] += count_outside(parameters.spec.domain, piece, first)
 
     return embed_in_pieces(parameters, view, first, count), outside
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._origin import common_origin
 from dkdist.estimators._params import one_of
 from dkdist.estimators._pieces import bounds_in_pieces, drawn_in_pieces
 from dkdist.estimators._sampling import some, some_runs
@@ -40,12 +41,13 @@ I64 = NDArray[np.int64]
 Sets = SampleSets | SetStore
 
 
-def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False) -> Sets:
+def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:
     """X as `SampleSets`, or the store it is; with points of ``n_dims`` dimensions, at least one set.
 
-    Strings of characters are refused unless ``text`` is expected.
+    Points are counted from the ``origin``, if one is given (that of what was fitted), else from their own. Strings of
+    characters are refused unless ``text`` is expected.
     """
-    sets = X if isinstance(X, SetStore) else as_sample_sets(X)
+    sets = X if isinstance(X, SetStore) else as_sample_sets(X, origin)
     if sets.alphabet is not None and not text:
         raise SampleSetError(
             "the sets (set 0 and all others) are strings of characters, whose codes are no coordinates: embed them "
@@ -59,7 +61,15 @@ def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False) -> Sets
             f"sets of {n_dims}: embed sets of the same kind, or fit again"
         )
     _require_one_channel(sets)
-    return sets
+    return sets if origin is None else sets.rebased(origin)
+
+
+def with_common_origin(rows: Sets, columns: Sets | None) -> tuple[Sets, Sets | None]:
+    """Two collections that are compared, counted from one origin."""
+    if columns is None:
+        return rows, None
+    origin = common_origin(rows.origin, columns.origin)
+    return rows.rebased(origin), columns.rebased(origin)
 
 
 def require_no_names(sets: Any, other: Any, call: str) -> None:
@@ -93,8 +103,9 @@ def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], NDArray
     return views, bounds, sets.n_points * point_bytes
 
 
-def given_domain(given: Any, d: int) -> Domain | None:
-    """The domain that was asked for; None where it is the bounds of the data."""
+def given_domain(given: Any, origin: F64) -> Domain | None:
+    """The domain that was asked for, counted from the origin (d,); None where it is the bounds of the data."""
+    d = len(origin)
     if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
         return None
     try:
@@ -107,7 +118,7 @@ def given_domain(given: Any, d: int) -> Domain | None:
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
     _require_widths(low, high)
-    return Domain(tuple(map(float, low)), tuple(map(float, high)), fixed=True)
+    return Domain(tuple(map(float, low - origin)), tuple(map(float, high - origin)), fixed=True)
 
 
 def data_domain(found: Survey) -> Domain:
@@ -130,7 +141,9 @@ def _require_widths(low: F64, high: F64) -> None:
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over some sets has found: the bounds (low, high) of all points, and the bad sets."""
+    """What one pass over some sets has found: the bounds (low, high) of all points, from the sets' origin, and the bad
+    sets.
+    """
 
     low: NDArray[np.float32]
     high: NDArray[np.float32]
@@ -209,7 +222,7 @@ def _survey_block(skip: bool, sets: Sets, extra: tuple[int, Domain | None]) -> S
 
 def _bounds(domain: Domain | None, sets: SampleSets, first: int) -> tuple[Any, Any]:
     require_nonnegative_weights(sets, first)
-    low, high = sets.bounds
+    low, high = sets.relative_bounds
     if domain is not None and ((low < domain.arrays[0]).any() or (high > domain.arrays[1]).any()):
         raise outside_error(sets, domain, first)
     return low, high
@@ -218,13 +231,16 @@ def _bounds(domain: Domain | None, sets: SampleSets, first: int) -> tuple[Any, A
 def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetError:
     """The error that names the first point outside a fixed domain; ``first`` is the position of set 0."""
     low, high = domain.arrays
-    bad = (sets.points < low) | (sets.points > high)
+    bad = (sets.relative < low) | (sets.relative > high)
     row = int(np.argmax(bad.any(axis=1)))
     j = int(np.argmax(bad[row]))
     i = int(np.searchsorted(sets.offsets, row, side="right")) - 1
+    value, least, most = (
+        x if sets.origin[j] == 0 else x + sets.origin[j] for x in (sets.relative[row, j], low[j], high[j])
+    )
     return SampleSetError(
-        f"point {row - sets.offsets[i]} of set {first + i} is {sets.points[row, j]} in column {j}, outside the given "
-        f"domain [{low[j]}, {high[j]}]: give a larger domain, clip the points, or use domain='data'"
+        f"point {row - sets.offsets[i]} of set {first + i} is {value} in column {j}, outside the given "
+        f"domain [{least}, {most}]: give a larger domain, clip the points, or use domain='data'"
     )
 
 
@@ -235,13 +251,13 @@ def sample_spreads(sets: Sets, bad: I64) -> tuple[F64, F64]:
 
 
 def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64]:
-    """Means and variances (n, d) of sampled sets."""
+    """Means, counted from the origin, and variances (n, d) of sampled sets."""
     mean, variance = zip(*_of_sample(_moments, sets, _sampled(sets, bad)), strict=True)
     return np.concatenate(mean), np.concatenate(variance)
 
 
 def sample_points(sets: Sets, bad: I64, seed: int) -> NDArray[np.float32]:
-    """About 1,024 points of the sampled sets, drawn at random from each; none of weight zero."""
+    """About 1,024 points of the sampled sets, drawn at random from each, counted from the origin; none of weight 0."""
     each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
     positions = _sampled(sets, bad, seed)
     draw = partial(_drawn, each, seed, positions)
@@ -271,18 +287,18 @@ def _of_sample(
 
 
 def _spreads(sets: SampleSets, first: int) -> tuple[F64, F64]:
-    return spreads(sets.points, sets.offsets, sets.weights)
+    return spreads(sets.relative, sets.offsets, sets.weights)
 
 
 def _moments(sets: SampleSets, first: int) -> tuple[F64, F64]:
-    mean, variance, _ = moments(sets.points, sets.offsets, sets.weights)
+    mean, variance, _ = moments(sets.relative, sets.offsets, sets.weights)
     return mean, variance
 
 
 def _drawn(each: int, seed: int, positions: I64, sets: SampleSets, first: int) -> NDArray[np.float32]:
-    parts, start = [], int(np.searchsorted(positions, first))
-    for i, points in enumerate(sets):
-        weights = sets.weights_of(i)
+    parts, begin = [], int(np.searchsorted(positions, first))
+    for i, (start, stop) in enumerate(itertools.pairwise(sets.offsets.tolist())):
+        points, weights = sets.relative[start:stop], sets.weights_of(i)
         x = points if weights is None else points[weights.reshape(-1) > 0]
-        parts.append(x[some(len(x), each, seed, int(positions[start + i]))])
+        parts.append(x[some(len(x), each, seed, int(positions[begin + i]))])
     return np.concatenate(parts).astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -12,18 +13,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind, require_units
-from dkdist.estimators._embedding import SetEmbedding
+from dkdist.estimators._embedding import SetEmbedding, origin_of
 from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
 from dkdist.estimators._params import MOST, draw_seed, one_of, settled, switch, whole
 from dkdist.estimators._sampling import some
-from dkdist.estimators._skipping import Attempt, attempt
+from dkdist.estimators._skipping import Attempt, attempt, skips
 from dkdist.execution.arrays import cut, drawn, fill_in_memory
 from dkdist.execution.blocks import source_blocks
 from dkdist.execution.mapping import collect
 from dkdist.numerics.distance_features import column_moments, merged
 from dkdist.parameters.distance import DistanceParameters, DistanceSpec, Omegas
 from dkdist.parameters.omegas import draw_omegas
-from dkdist.parameters.pair_function import Pairwise, require_distance
+from dkdist.parameters.pair_function import Pairwise, naming_random, require_distance
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 
@@ -38,8 +39,11 @@ def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -
     Parameters
     ----------
     function : callable
-        ``function(a, b)`` of two (n_i, d) arrays, or of two str if the objects are strings of characters; a finite
-        number >= 0. Called once for every object and every random object, in Python: slow, so mind N times R.
+        ``function(a, b)`` of two (n_i, d) float64 arrays of true coordinates (codes without an alphabet stay
+        integers), or of two str if the objects are strings of characters; a finite number >= 0. Called once for every
+        object and every random object, in Python: slow, so mind N times R. `distance_matrix` keeps its values;
+        features are float32, and values that would be infinite or 0 there are refused, as is a set for which the
+        function raises.
     symmetric : bool, default=True
         Whether f(a, b) = f(b, a), which is tried out on some objects in `fit`.
 
@@ -70,7 +74,8 @@ class DistanceEmbedding(SetEmbedding):
         "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
         (`DynamicTimeWarping`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
-        `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``.
+        `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``, which is given true
+        coordinates (float32, or float64 where the sets have an origin).
     sampler : str, default="auto"
         Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
         contiguous piece), "element" (single points), "object" (whole objects without repetition: the
@@ -107,6 +112,8 @@ class DistanceEmbedding(SetEmbedding):
         The R random objects.
     n_features_in_ : int
         The dimension d of the points; 1 for strings.
+    origin_ : (d,) float64 array
+        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted.
 
@@ -176,23 +183,23 @@ class DistanceEmbedding(SetEmbedding):
         sampler = as_sampler(self.sampler, distance, sets)
         found = self._look(sets, None)
         require_units(distance, found)
-        sample = _sample(sets, found.bad, R, seed)
+        sample, places = _sample(sets, found.bad, R, seed)
         if sampler == "object" and len(sample) < R:
             raise ValueError(
                 f"sampler='object' takes different objects, and there are {len(sample)} to choose from: found "
                 f"n_components={R}. Give at most {len(sample)}, or another sampler"
             )
         if isinstance(distance, Pairwise):
-            require_distance(replace(distance, alphabet=sets.alphabet), sample[:CHECKED])
+            require_distance(replace(distance, alphabet=sets.alphabet), sample[:CHECKED], places)
         lengths = omega_lengths(self.lengths, sampler, distance, sample)
-        omegas = Omegas.of(draw_omegas(sampler, sample, R, lengths, [seed, ROLE]))
+        omegas = Omegas.of(draw_omegas(sampler, sample, R, lengths, [seed, ROLE]), distance)
         raw = DistanceSpec(distance, omegas, (0.0,), sets.n_dims, sets.alphabet, unknown)
         if gammas is None:
             looked_at = some(len(sample), MEDIAN_OBJECTS, seed)
-            gammas = (_median_gamma(drawn(raw), sample[looked_at]),)
+            gammas = (_median_gamma(drawn(raw), sample[looked_at], places[looked_at], skips(self)),)
         self.spec_ = replace(raw, gammas=gammas)
         if switch("standardize", self.standardize):
-            centre, scale = _column_moments(self.spec_, sets, found.bad)
+            centre, scale = _column_moments(self.spec_, sets, found.bad, skips(self))
             self.spec_ = replace(self.spec_, centre=centre, scale=scale)
         return self
 
@@ -200,7 +207,7 @@ class DistanceEmbedding(SetEmbedding):
     def omegas_(self) -> SampleSets:
         """The R random objects."""
         check_is_fitted(self)
-        return self.spec_.omegas.sets(self.spec_.alphabet)
+        return self.spec_.omegas.sets(self.spec_.alphabet, self.spec_.distance, origin_of(self))
 
     @property
     def gamma_(self) -> float | list[float]:
@@ -212,7 +219,7 @@ class DistanceEmbedding(SetEmbedding):
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, text=True)
+        sets = check_sets(X, self.n_features_in_, text=True, origin=origin_of(self))
         require_kind(self.spec_.distance, sets)
         if (sets.alphabet is None) != (self.spec_.alphabet is None):
             kinds = "strings of characters", "points or codes without an alphabet"
@@ -235,13 +242,13 @@ def _gammas(given: Any) -> tuple[float, ...] | None:
     return tuple(values.tolist())
 
 
-def _sample(sets: Sets, bad: NDArray[np.int64], R: int, seed: int) -> SampleSets:
-    """Random objects, not bad ones, in their order: enough for R different ones, if memory allows."""
+def _sample(sets: Sets, bad: NDArray[np.int64], R: int, seed: int) -> tuple[SampleSets, NDArray[np.int64]]:
+    """Random objects, not bad ones, in their order, and their places: enough for R different ones, if memory allows."""
     good = np.setdiff1d(np.arange(len(sets)), bad)
     mean_size = max(1, sets.n_points // len(sets))
     count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(max(SAMPLE_SETS, R), len(good))))
     chosen = np.sort(np.random.default_rng([seed, ROLE, 1]).permutation(good)[:count])
-    return loaded(sets[chosen], chosen)
+    return loaded(sets[chosen], chosen), chosen
 
 
 def loaded(sets: Sets, positions: NDArray[np.int64]) -> SampleSets:
@@ -254,33 +261,49 @@ def loaded(sets: Sets, positions: NDArray[np.int64]) -> SampleSets:
     return found
 
 
-def _median_gamma(parameters: DistanceParameters, sample: SampleSets) -> float:
-    D = parameters.distances(sample)
+def _median_gamma(
+    parameters: DistanceParameters, sample: SampleSets, places: NDArray[np.int64], skip: bool
+) -> float:
+    def distances(sets: SampleSets, first: int) -> NDArray[np.float32]:
+        with naming_random(range(first, first + len(sets))):
+            return parameters.distances(sets)
+
+    lost = np.empty((0, parameters.spec.n_distances), np.float32)
+    D = np.concatenate(attempt(distances, sample, places[: len(sample)], lost, skip=skip).results)
     positive = D[D > 0]
     return settled(1 / float(np.median(positive))) if len(positive) else 1.0
 
 
 def _column_moments(
-    spec: DistanceSpec, sets: Sets, bad: NDArray[np.int64]
+    spec: DistanceSpec, sets: Sets, bad: NDArray[np.int64], skip: bool
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of every feature over the good sets, to seven digits."""
-    kept = sets if len(bad) == 0 else sets[np.setdiff1d(np.arange(len(sets)), bad)]
+    good = np.setdiff1d(np.arange(len(sets)), bad)
+    kept = sets if len(bad) == 0 else sets[good]
+    moments = partial(_moments, skip, drawn(spec))
     if isinstance(kept, SetStore):
         views, bounds, read_bytes = block_views(kept, 4 * spec.n_features)
         blocks = source_blocks([Unread(view) for view in views], bounds, read_bytes)
-        found = collect(blocks, partial(_moments, drawn(spec)), label="feature_moments")
+        places = [good[a:b] for a, b in itertools.pairwise(bounds.tolist())]
+        found = collect(blocks, moments, places, label="feature_moments")
     else:
         bounds = cut(kept.sizes, 4 * kept.n_dims, 4 * spec.n_features)
-        parameters, parts = drawn(spec), dict[int, tuple[int, Any, Any]]()
+        parts = dict[int, list[tuple[int, Any, Any]]]()
 
         def fill(rows: slice) -> None:
-            parts[rows.start] = _moments(parameters, kept[rows])
+            parts[rows.start] = moments(kept[rows], good[rows])
 
         fill_in_memory(fill, bounds)
         found = [parts[start] for start in sorted(parts)]
-    n, mean, spread = reduce(merged, found)
+    n, mean, spread = reduce(merged, itertools.chain.from_iterable(found))
     return tuple(map(settled, mean.tolist())), tuple(map(settled, np.sqrt(spread / n).tolist()))
 
 
-def _moments(parameters: DistanceParameters, sets: Sets, extra: Any = None) -> tuple[int, Any, Any]:
-    return column_moments(parameters.embed(sets.load() if isinstance(sets, SetStore) else sets))
+def _moments(
+    skip: bool, parameters: DistanceParameters, sets: Sets, places: NDArray[np.int64]
+) -> list[tuple[int, Any, Any]]:
+    def work(some: SampleSets, first: int) -> tuple[int, Any, Any] | None:
+        with naming_random(range(first, first + len(some))):
+            return column_moments(parameters.embed(some))
+
+    return [part for part in attempt(work, sets, places, None, skip=skip).results if part is not None]

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._distances import as_distance, require_kind, require_units
-from dkdist.estimators._inputs import Sets, check_sets, require_no_names, survey
+from dkdist.estimators._embedding import warn_if_coarse
+from dkdist.estimators._inputs import Sets, check_sets, require_no_names, survey, with_common_origin
 from dkdist.estimators._pair_tiles import Block, Cutter, tile_read_bytes
 from dkdist.estimators._params import draw_seed
 from dkdist.estimators.distance import CHECKED, loaded
 from dkdist.execution.arrays import cut
 from dkdist.execution.pairs import Pairs, Tile, fill_pairs, plan_pairs
-from dkdist.parameters.distance import Comparing, Distance
-from dkdist.parameters.pair_function import Pairwise, require_distance
+from dkdist.parameters.distance import Comparing, Distance, points_for
+from dkdist.parameters.pair_function import Pairwise, naming, require_distance
 from dkdist.sets import SampleSetError, SampleSets
 
 F64 = NDArray[np.float64]
@@ -54,6 +55,7 @@ def distance_matrix(
     Returns
     -------
     (N, M) float64 array
+        Of values of float32 precision, but for those of `pairwise`, which are kept as the function gives them.
 
     Raises
     ------
@@ -79,6 +81,7 @@ def distance_matrix(
             f"sets have {rows.n_dims} dimension(s) and other (set 0 and all others) has {columns.n_dims}: both must "
             "have the same"
         )
+    rows, columns = with_common_origin(rows, columns)
     measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
     if measure.n_parts != 1:
         raise ValueError(
@@ -87,14 +90,17 @@ def distance_matrix(
     for side in (rows, columns):
         if side is not None:
             require_kind(measure, side)
-            require_units(measure, survey(side, None, skip=False))
+            found = survey(side, None, skip=False)
+            require_units(measure, found)
+            if side.points_dtype == np.float32:
+                warn_if_coarse(found, side.origin)
     if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
         raise SampleSetError(
             "sets and other (set 0 and all others) are strings of different kinds: give the same"
         )
     if isinstance(measure, Pairwise):
         some = loaded(rows[:CHECKED], np.arange(min(CHECKED, len(rows))))
-        require_distance(Pairwise(measure.function, measure.symmetric, rows.alphabet), some)
+        require_distance(Pairwise(measure.function, measure.symmetric, rows.alphabet), some)  # sets 0, 1, ...
     pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     work = DistanceTile(measure)
@@ -124,23 +130,28 @@ class DistanceTile:
     def __call__(self, tile: tuple[Block, ...]) -> Tile:
         """The distances of a tile, and of the one opposite to it."""
         symmetric = not isinstance(self.distance, Pairwise) or self.distance.symmetric
-        a = _read(tile[0])
+        a, first = _read(tile[0]), tile[0].first
         if len(tile) == 1:
-            made = self.compare(a, a)
+            with naming(lambda i, j: f"set {first + i} to set {first + j}"):
+                made = self.compare(a, a)
             return (np.triu(made) + np.triu(made, 1).T if symmetric else made), None
-        b = _read(tile[1])
-        here = self.compare(a, b)
+        b, second, of = _read(tile[1]), tile[1].first, " of other" * tile[1].other
+        with naming(lambda i, j: f"set {first + i} to set {second + j}{of}"):
+            here = self.compare(a, b)
         if tile[1].other:
             return here, None
-        return here, here.T if symmetric else self.compare(b, a)
+        if symmetric:
+            return here, here.T
+        with naming(lambda i, j: f"set {second + i} to set {first + j}"):
+            return here, self.compare(b, a)
 
     def compare(self, a: SampleSets, b: SampleSets) -> F64:
         """(len(a), len(b)) distances."""
         comparing = Comparing(self.distance, b.alphabet)
         weights = None if b.weights is None else b.weights.reshape(-1)
-        out = np.empty((len(a), len(b)), np.float32)
-        comparing.fill(comparing.prepare(b.points, b.offsets, weights), a, out)
-        return out.astype(np.float64)
+        out = np.empty((len(a), len(b)), comparing.dtype)
+        comparing.fill(comparing.prepare(points_for(self.distance, b), b.offsets, weights), a, out)
+        return out.astype(np.float64, copy=False)
 
 
 def _read(block: Block) -> SampleSets:

@@ -104,6 +104,8 @@ class DivergenceEmbedding(SetEmbedding):
         The bandwidth in use, on the scaled domain.
     n_features_in_ : int
         The dimension d of the points.
+    origin_ : (d,) float64 array
+        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
 
@@ -196,7 +198,7 @@ class DivergenceEmbedding(SetEmbedding):
                 f"index_set={self.index_set!r} needs a tensor grid of nodes, which {d} joint dimensions do not have: "
                 "use index_set='nodes', or structure='marginal'"
             )
-        given = given_domain(self.domain, d)
+        given = given_domain(self.domain, sets.origin)
         found = self._look(sets, given)
         domain = given or data_domain(found)
         bandwidths = given_bandwidths(self.bandwidth, d, zero=False)

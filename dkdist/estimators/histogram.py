@@ -56,6 +56,8 @@ class HistogramEmbedding(SetEmbedding):
         What was chosen, in plain numbers: domain, bins, frequencies and their weights.
     n_features_in_ : int
         The dimension d of the points.
+    origin_ : (d,) float64 array
+        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
 
@@ -120,7 +122,7 @@ class HistogramEmbedding(SetEmbedding):
         lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         structure = self._structure(sets.n_dims, n_bins)
-        given = given_domain(self.domain, sets.n_dims)
+        given = given_domain(self.domain, sets.origin)
         found = self._look(sets, given)
         self.spec_ = HistogramSpec(given or data_domain(found), structure, n_bins, lam, w)
         return self

@@ -17,7 +17,7 @@ from dkdist.store import SetStore, open_sets
 from dkdist.store.catalogue import Catalogue, part_batches
 from dkdist.store.new_arrays import Shards
 from dkdist.store.planned import PlannedStore
-from dkdist.store.sources import Outline, as_reader, outline_of
+from dkdist.store.sources import Outline, as_reader, first_origin, outline_of
 
 SOURCES_AT_ONCE = 64  # outlined by one task, at most
 
@@ -72,9 +72,11 @@ def import_sets(
     First pass: the sizes of all sets (offsets and ids of an ``.npz`` file, the id column of a table,
     ``read.sizes(source)``, or else all of ``read(source)``). Second pass: each task writes a run of whole chunks (or
     shards) of 32 to 512 MiB, reading the sources that overlap it one after another, so that a source is read once,
-    and twice at most where a run begins inside it. Memory of a thread: one source (or what its iterator gives at a
-    time) and eight chunks (or a shard). This process holds the sizes, targets and ids of all sets. Runs on the
-    active Dask client's cluster, or on this machine's threads. A run that fails or is killed leaves nothing visible.
+    and twice at most where a run begins inside it. The store's origin (see `SetWriter`) is that of the first batch of
+    the first source, which is read for it between the passes unless the first pass read it. Memory of a thread: one
+    source (or what its iterator gives at a time) and eight chunks (or a shard). This process holds the sizes, targets
+    and ids of all sets. Runs on the active Dask client's cluster, or on this machine's threads. A run that fails or is
+    killed leaves nothing visible.
 
     Examples
     --------
@@ -93,10 +95,14 @@ def import_sets(
         raise ValueError("there are no sources: give at least one")
     reader = as_reader(read, listed)
     planned = PlannedStore(store, overwrite=overwrite)
-    catalogue = Catalogue.of(listed, _outlines(reader, listed, verbose))
-    with planned.begun(catalogue.form, catalogue.edges, chunk_rows=chunk_rows, shards=shards):
+    outlines = _outlines(reader, listed, verbose)
+    catalogue, origin = Catalogue.of(listed, outlines), outlines[0].origin
+    if origin is None and catalogue.form["points"][0] == "float32":
+        origin = first_origin(reader, listed[0])
+    with planned.begun(catalogue.form, catalogue.edges, chunk_rows=chunk_rows, shards=shards, origin=origin):
         bounds = planned.bounds(part_bytes(planned), catalogue.row_bounds[:-1])
-        ids = write_parts(planned, bounds, catalogue.part, partial(part_batches, reader), "import", verbose)
+        batches = partial(part_batches, reader, origin)
+        ids = write_parts(planned, bounds, catalogue.part, batches, "import", verbose)
         if ids is not None:
             catalogue.require_distinct(ids)
     return open_sets(planned.address)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._embedding import SetEmbedding
+from dkdist.estimators._embedding import SetEmbedding, origin_of
 from dkdist.estimators._inputs import check_sets
 from dkdist.estimators._params import draw_seed, whole
 from dkdist.estimators.distance import DistanceEmbedding
@@ -100,7 +100,8 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     for step in (embedding, features):
         if step is not None:
             check_is_fitted(step)
-    sets, n_pairs = check_sets(sets, embedding.n_features_in_), whole("n_pairs", n_pairs, least=2)
+    sets = check_sets(sets, embedding.n_features_in_, origin=origin_of(embedding))
+    n_pairs = whole("n_pairs", n_pairs, least=2)
     if n_pairs > MOST_PAIRS:
         raise ValueError(f"n_pairs must be at most {MOST_PAIRS:,}; found {n_pairs}")
     if len(sets) < 2:

@@ -57,6 +57,8 @@ class L2Embedding(SetEmbedding):
         The bandwidth in use, on the scaled domain.
     n_features_in_ : int
         The dimension d of the points.
+    origin_ : (d,) float64 array
+        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
 
@@ -119,7 +121,7 @@ class L2Embedding(SetEmbedding):
         structure = density_structure(self.structure, d)
         order = index_order(self.index_set, {"auto": BALL if structure == "ball" else np.inf})
         bandwidths = given_bandwidths(self.bandwidth, d, zero=True)
-        given = given_domain(self.domain, d)
+        given = given_domain(self.domain, sets.origin)
         basis_size(d, structure, n_basis, order)  # refused, if it is, before the data are read
         found = self._look(sets, given)
         domain = given or data_domain(found)

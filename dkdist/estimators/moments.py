@@ -37,6 +37,8 @@ class MomentEmbedding(SetEmbedding):
         drawn at random; the scale of a constant dimension is 1.
     n_features_in_ : int
         The dimension d of the points.
+    origin_ : (d,) float64 array
+        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
 
@@ -84,6 +86,7 @@ class MomentEmbedding(SetEmbedding):
         middle = mean.mean(axis=0)
         spread = np.sqrt((variance + (mean - middle) ** 2).mean(axis=0))
         self.scale_ = np.array([settled(s) if s > 0 else 1.0 for s in spread])
-        self.centre_ = np.round(middle / self.scale_, 3) * self.scale_  # no more digits than are of use
-        self.spec_ = MomentSpec(tuple(self.centre_.tolist()), tuple(self.scale_.tolist()), int(degree))
+        centre = np.round(middle / self.scale_, 3) * self.scale_  # no more digits than are of use
+        self.centre_ = centre + self.origin_
+        self.spec_ = MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(degree))
         return self

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.estimators._inputs import Sets, check_sets, require_no_names
+from dkdist.estimators._inputs import Sets, check_sets, require_no_names, with_common_origin
 from dkdist.estimators._pair_choices import about_other, pair_measure
 from dkdist.estimators._pair_tiles import CompareTile, Cutter, tile_bounds_of, tile_read_bytes, timed_sample
 from dkdist.execution.pairs import Pairs, fill_pairs, plan_pairs
@@ -147,6 +147,7 @@ def divergence_matrix(
     require_no_names(sets, other, "divergence_matrix(sets, 'jensen-shannon', other)")
     rows = check_sets(sets)
     columns = None if other is None else _check_other(other, rows)
+    rows, columns = with_common_origin(rows, columns)
     pairs = Pairs(tile_bounds_of(rows), None if columns is None else tile_bounds_of(columns))
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()

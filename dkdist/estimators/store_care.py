@@ -143,7 +143,13 @@ def compact(
     copy = Copy.of(view)
     sealed = view._commit.sealed
     with planned.begun(
-        copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, sealed=sealed, alphabet=copy.alphabet
+        copy.form,
+        copy.edges,
+        chunk_rows=chunk_rows,
+        shards=shards,
+        sealed=sealed,
+        alphabet=copy.alphabet,
+        origin=view.origin,
     ):
         grains = np.arange(0, int(copy.edges[-1]), planned.grain)
         bounds = planned.bounds(part_bytes(planned), grains)

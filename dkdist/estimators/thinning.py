@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist.estimators._embedding import origin_of
 from dkdist.estimators._inputs import check_sets, sample_points, survey
 from dkdist.estimators._params import draw_seed, one_of, positive, whole
 from dkdist.estimators._sampling import median_seed
@@ -85,14 +86,14 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         else:
             self.sigma_ = positive("sigma", self.sigma)
         require_floats({"bandwidth sigma": self.sigma_})
-        self.n_features_in_ = sets.n_dims
+        self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         self._seed = draw_seed(self.random_state)
         return self
 
     def transform(self, X: Any) -> SampleSets:
         """The sets X with at most ``size`` points each, in memory."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_)
+        sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
         weighted = False
@@ -105,7 +106,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
                 points.append(few)
                 weights.append(their)
             position += len(block)
-        return SampleSets.from_arrays(points, weights if weighted else None)
+        return SampleSets.from_arrays(points, weights if weighted else None, origin=sets.origin)
 
     def _thin(self, x: F32, w: F64) -> tuple[F32, F64]:
         if len(x) <= self.size:

@@ -119,7 +119,7 @@ def _tensor(spec: CoefficientSpec) -> Compute:
         C = np.empty((len(spans), int(np.prod(degrees))), np.float32)
         for chosen, coefficients in ((~large, tensor_coefficients), (large, binned_coefficients)):
             if chosen.any():
-                C[chosen] = coefficients(sets.points, spans[chosen], sets.weights, low, scale, degrees)
+                C[chosen] = coefficients(sets.relative, spans[chosen], sets.weights, low, scale, degrees)
         return C
 
     return compute
@@ -134,7 +134,7 @@ def _marginal(spec: CoefficientSpec) -> Compute:
         C = np.empty((len(spans), int(ends[-1])), np.float32)
         for j, (K, end) in enumerate(zip(degrees, ends, strict=True)):
             C[:, end - K : end] = tensor_coefficients(
-                sets.points, spans, sets.weights, low, scale, (K,), column=j
+                sets.relative, spans, sets.weights, low, scale, (K,), column=j
             )
         return C
 
@@ -146,7 +146,7 @@ def _ball(spec: CoefficientSpec) -> Compute:
     _, terms = ball(spec.degrees, spec.order)
 
     def compute(sets: SampleSets, spans: I64) -> F32:
-        return term_coefficients(sets.points, spans, sets.weights, low, scale, terms)
+        return term_coefficients(sets.relative, spans, sets.weights, low, scale, terms)
 
     return compute
 

@@ -29,7 +29,7 @@ from dkdist.numerics.distances.hausdorff import (
 from dkdist.numerics.distances.levenshtein import Levenshtein
 from dkdist.numerics.distances.sliced import SlicedWasserstein
 from dkdist.numerics.distances.wasserstein import Wasserstein
-from dkdist.parameters.pair_function import Pairwise
+from dkdist.parameters.pair_function import Pairwise, as_float32
 from dkdist.sets import SampleSets
 
 F32 = NDArray[np.float32]
@@ -87,6 +87,11 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
 }
 """Distances by name, made for points of ``n_dims`` dimensions and a seed."""
 
+BUILT_IN = (
+    DynamicTimeWarping, Levenshtein, Hausdorff, ModifiedHausdorff, DirectedModifiedHausdorff, Chamfer, Energy,
+    SlicedWasserstein, Wasserstein,
+)  # fmt: skip
+"""Distances that know differences alone: points may be counted from anywhere."""
 SQUARING = (DynamicTimeWarping, Hausdorff, ModifiedHausdorff, DirectedModifiedHausdorff, Chamfer, Energy)
 NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and long sums of them, are float32
 
@@ -100,14 +105,16 @@ class Omegas:
     weights: F32 | None
 
     @classmethod
-    def of(cls, sets: SampleSets) -> Omegas:
-        """The arrays of a collection."""
+    def of(cls, sets: SampleSets, distance: Distance) -> Omegas:
+        """The arrays of a collection, as the distance takes its points."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
-        return cls(sets.points, sets.offsets, weights)
+        return cls(points_for(distance, sets), sets.offsets, weights)
 
-    def sets(self, alphabet: str | None) -> SampleSets:
+    def sets(self, alphabet: str | None, distance: Distance, origin: F64) -> SampleSets:
         """The collection that they are."""
-        return SampleSets(self.points, self.offsets, self.weights, alphabet)
+        if isinstance(distance, BUILT_IN):
+            return SampleSets._trusted(self.points, self.offsets, self.weights, alphabet, origin)
+        return SampleSets(self.points, self.offsets, self.weights, alphabet, origin)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -163,12 +170,13 @@ class DistanceSpec:
         require_squares(self.distance, sets, first)
         if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
             return
-        known = translation(sets.alphabet, self.alphabet)[sets.points[:, 0]] >= 0
+        known = translation(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
         if not known.all():
             row = int(np.argmin(known))
             i, r = locate(sets.offsets, row)
+            symbol = sets.alphabet[int(sets.relative[row, 0])]
             raise SampleSetError(
-                f"symbol {r} of set {first + i} is {sets.alphabet[int(sets.points[row, 0])]!r}, which no string had in "
+                f"symbol {r} of set {first + i} is {symbol!r}, which no string had in "
                 "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
             )
 
@@ -179,11 +187,11 @@ class DistanceSpec:
 
 def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
     """Refuse points whose squared distances are no float32, where a distance is made of them."""
-    if not isinstance(distance, SQUARING) or np.abs(sets.points).max(initial=0) <= FARTHEST:
+    if not isinstance(distance, SQUARING) or np.abs(sets.relative).max(initial=0) <= FARTHEST:
         return
-    far = (np.abs(sets.points) > FARTHEST).any(axis=1)
+    far = (np.abs(sets.relative) > FARTHEST).any(axis=1)
     i, r = locate(sets.offsets, int(np.argmax(far)))
-    value = float(np.abs(sets.points[sets.offsets[i] + r]).max())
+    value = float(np.abs(sets.relative[sets.offsets[i] + r]).max())  # from the origin
     raise SampleSetError(
         f"point {r} of set {first + i} has a coordinate of {value:.3g}, beyond {FARTHEST:g}: {type(distance).__name__} "
         "squares distances in float32. Give the points in larger units"
@@ -205,10 +213,10 @@ class DistanceParameters:
         return DistanceParameters, (self.spec,)  # packed tables can be larger than what they are made of
 
     def distances(self, sets: SampleSets) -> F32:
-        """(n_sets, n_distances) float32."""
-        out = np.empty((len(sets), self.spec.n_distances), np.float32)
+        """(n_sets, n_distances) float32; `PairError` for those of a user's function that float32 does not hold."""
+        out = np.empty((len(sets), self.spec.n_distances), self._comparing.dtype)
         self._comparing.fill(self._packed, sets, out)
-        return out
+        return out if out.dtype == np.float32 else as_float32(out)
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, n_features) float32."""
@@ -247,7 +255,12 @@ class Comparing:
         """Objects made ready to be compared with, their codes in the alphabet."""
         return self._distance.prepare(_as_kind(self.distance, points), offsets, weights)
 
-    def fill(self, packed: Any, sets: SampleSets, out: F32) -> None:
+    @property
+    def dtype(self) -> Any:
+        """Of distances: float32, as compiled loops make them, or float64 for those of a user's function."""
+        return np.float64 if isinstance(self.distance, Pairwise) else np.float32
+
+    def fill(self, packed: Any, sets: SampleSets, out: NDArray[Any]) -> None:
         """The distances of objects to prepared ones."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         points = _as_kind(self.distance, self._translated(sets))
@@ -261,13 +274,18 @@ class Comparing:
 
     def _translated(self, sets: SampleSets) -> NDArray[Any]:
         if sets.alphabet is None or self.alphabet is None or sets.alphabet == self.alphabet:
-            return sets.points
+            return points_for(self.distance, sets)
         table = translation(sets.alphabet, self.alphabet)
-        codes = table[sets.points]
+        codes = table[sets.relative]
         return np.where(codes < 0, len(self.alphabet), codes).astype(np.uint16)
+
+
+def points_for(distance: Distance, sets: SampleSets) -> NDArray[Any]:
+    """The points of sets: as they are kept for distances of this library, true coordinates for a user's own."""
+    return sets.relative if isinstance(distance, BUILT_IN) else sets.points
 
 
 def _as_kind(distance: Distance, points: NDArray[Any]) -> NDArray[Any]:
     """Codes where codes or text are compared, else float32."""
-    keeps = distance.codes or isinstance(distance, Pairwise)
-    return points if keeps or points.dtype == np.float32 else points.astype(np.float32)
+    keeps = distance.codes or isinstance(distance, Pairwise) or points.dtype.kind == "f"
+    return points if keeps else points.astype(np.float32)

@@ -85,7 +85,7 @@ class HistogramParameters:
             tile, column = slice(start, start + step), 0
             for first, dims in spec.groups:
                 density = histograms(
-                    sets.points, spans[tile], sets.weights, self._low, self._width, n_bins, dims, first
+                    sets.relative, spans[tile], sets.weights, self._low, self._width, n_bins, dims, first
                 )
                 cells = density.shape[1]
                 shares = np.full(cells, 1 / cells)

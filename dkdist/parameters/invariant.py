@@ -73,10 +73,12 @@ class InvariantParameters:
         """Averaged rows: (n_sets, m) float32; summed in the order of the group, each set for itself."""
         total = np.zeros((len(sets), self.spec.n_features), np.float32)
         low, high = self.spec.box.arrays
-        points = np.clip(sets.points, low, high).astype(np.float32, copy=False)
+        points = np.clip(sets.relative, low, high).astype(np.float32, copy=False)
         for element in self.spec.elements:
             total += self._row(
-                SampleSets._trusted(moved(points, element, low, high), sets.offsets, sets.weights)
+                SampleSets._trusted(
+                    moved(points, element, low, high), sets.offsets, sets.weights, None, sets.origin
+                )
             )
         total *= np.float32(1 / len(self.spec.elements))
         return total

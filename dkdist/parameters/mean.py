@@ -82,7 +82,7 @@ class RandomMeanParameters:
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, n_components) float32, sines then cosines."""
         out = np.empty((len(sets), self.spec.n_components), np.float32)
-        mean_features(sets.points, sets.offsets, sets.weights, self._centre, self._half_turns, out)
+        mean_features(sets.relative, sets.offsets, sets.weights, self._centre, self._half_turns, out)
         return out
 
     def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
@@ -166,7 +166,7 @@ class GridMeanParameters:
             spans = all_spans[start : start + SETS_AT_ONCE]
             weights, factors = shares(sets.weights, spans)
             sums = [
-                grid_sums(sets.points, spans, weights, factors, box, L, layout.lengths)[:, 0]
+                grid_sums(sets.relative, spans, weights, factors, box, L, layout.lengths)[:, 0]
                 for L, layout in self._grids
             ]
             out[start : start + SETS_AT_ONCE] = np.concatenate(sums, axis=1) * self._scales

@@ -60,4 +60,4 @@ class MomentParameters:
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32."""
-        return moments(sets.points, sets.offsets, sets.weights, self._centre, self._scale, self.spec.degree)
+        return moments(sets.relative, sets.offsets, sets.weights, self._centre, self._scale, self.spec.degree)

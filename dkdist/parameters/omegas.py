@@ -36,11 +36,17 @@ class Source:
         """Omegas made of rows of the points, with their weights."""
         taken = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[taken]
-        return SampleSets(self.sets.points[taken], edges_of(parts), weights, self.sets.alphabet)
+        made = SampleSets(self.sets.relative[taken], edges_of(parts), weights, self.sets.alphabet)
+        return self._there(made)
 
     def points(self, values: NDArray[np.float64], lengths: I64) -> SampleSets:
-        """Omegas of real-valued points."""
-        return SampleSets(values, np.concatenate([[0], np.cumsum(lengths)]))
+        """Omegas of real-valued points, which are counted from the origin of the data."""
+        edges = np.concatenate([[0], np.cumsum(lengths)])
+        return self._there(SampleSets(values, edges, origin=np.zeros(values.shape[1])))
+
+    def _there(self, made: SampleSets) -> SampleSets:
+        """The same points, counted from the origin of the data."""
+        return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
 
 
 def edges_of(parts: list[I64]) -> I64:
@@ -73,13 +79,13 @@ def _object(source: Source, lengths: I64) -> SampleSets:
 
 
 def _gaussian(source: Source, lengths: I64) -> SampleSets:
-    x = source.sets.points.astype(np.float64)
+    x = source.sets.relative.astype(np.float64)
     normal = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
     return source.points(x.mean(axis=0) + x.std(axis=0) * normal, lengths)
 
 
 def _walk(source: Source, lengths: I64) -> SampleSets:
-    x = source.sets.points.astype(np.float64)
+    x = source.sets.relative.astype(np.float64)
     walks = [
         np.cumsum(source.rng.standard_normal((n, source.sets.n_dims)), axis=0) / np.sqrt(n)
         for n in lengths.tolist()
@@ -98,12 +104,13 @@ def _norms(source: Source) -> NDArray[np.float64]:
 
 def _sphere(source: Source, lengths: I64) -> SampleSets:
     radius = np.sqrt((_norms(source) ** 2).mean())
-    return source.points(radius * _directions(source, lengths), lengths)
+    return source.points(radius * _directions(source, lengths) - source.sets.origin, lengths)
 
 
 def _ball(source: Source, lengths: I64) -> SampleSets:
     u = source.rng.random((int(lengths.sum()), 1)) ** (1 / source.sets.n_dims)
-    return source.points(_norms(source).max() * u * _directions(source, lengths), lengths)
+    ball = _norms(source).max() * u * _directions(source, lengths)
+    return source.points(ball - source.sets.origin, lengths)
 
 
 def _uniform(source: Source, lengths: I64) -> SampleSets:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +15,34 @@ from dkdist.sets import SampleSets
 
 I64 = NDArray[np.int64]
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+class PairError(SampleSetError):
+    """A pair of objects, by their places in two blocks, whose distance is of no use; `naming` tells where they are."""
+
+    def __init__(self, row: int, column: int, found: str) -> None:
+        super().__init__(f"the distance of object {row} of a block to random object {column} {found}")
+        self.row, self.column, self.found = row, column, found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PairError, (self.row, self.column, self.found)
+
+
+@contextmanager
+def naming(name: Callable[[int, int], str]) -> Iterator[None]:
+    """Turn a `PairError` into one that says ``name(row, column)``: which objects of the user's these are."""
+    try:
+        yield
+    except PairError as error:
+        raise SampleSetError(
+            f"the distance of {name(error.row, error.column)} {error.found}"
+        ) from error.__cause__
+
+
+def naming_random(positions: Sequence[int] | I64) -> AbstractContextManager[None]:
+    """`naming` of objects that stand at these positions of the user's collection, and random ones."""
+    return naming(lambda i, j: f"set {positions[i]} to random object {j}")
 
 
 @dataclass(frozen=True)
@@ -30,7 +59,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """``function(a, b)`` of two (n, d) arrays, or of two str where the objects are text."""
+    """``function(a, b)`` of two (n, d) float64 arrays of true coordinates, two of codes, or two str for text."""
 
     function: Callable[[Any, Any], float]
     symmetric: bool = True
@@ -45,39 +74,69 @@ class Pairwise:
         """The objects one by one."""
         return Kept(tuple(self._objects(points, offsets)))
 
-    def fill(self, packed: Kept, points: NDArray[Any], offsets: I64, weights: F32 | None, out: F32) -> None:
-        """The function of every object and every prepared one; `SampleSetError` for a value that is no distance."""
+    def fill(
+        self, packed: Kept, points: NDArray[Any], offsets: I64, weights: F32 | None, out: NDArray[Any]
+    ) -> None:
+        """The function of every object and every prepared one, float64; `PairError` for a value that is no distance."""
         for i, a in enumerate(self._objects(points, offsets)):
             for j, b in enumerate(packed.objects):
-                value = float(self.function(a, b))
+                try:
+                    value = float(self.function(a, b))
+                except Exception as error:
+                    raise PairError(
+                        i, j, f"cannot be found: the function raised {type(error).__name__}: {error}"
+                    ) from error
                 if not 0 <= value < np.inf:
-                    raise SampleSetError(
-                        f"the distance of object {i} of a block to random object {j} is {value}: a distance must be a "
-                        "finite number >= 0. Repair the function"
+                    raise PairError(
+                        i, j, f"is {value}: a distance must be a finite number >= 0. Repair the function"
                     )
                 out[i, j] = value
 
     def _objects(self, points: NDArray[Any], offsets: I64) -> list[Any]:
         if self.alphabet is not None:
             return SampleSets._trusted(points, offsets, None, self.alphabet).strings()
+        if points.dtype.kind == "f":
+            points = points.astype(np.float64)
         return [points[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def require_distance(distance: Pairwise, sets: SampleSets) -> None:
-    """Look at a function on a few objects: ValueError for values that are negative, not finite, or not symmetric."""
+def as_float32(D: F64) -> F32:
+    """Distances as features hold them; `PairError` for one that would become infinite or zero."""
+    with np.errstate(over="ignore", under="ignore"):
+        kept = D.astype(np.float32)
+    lost = np.isinf(kept) | ((kept == 0) & (D != 0))
+    if lost.any():
+        i, j = divmod(int(np.argmax(lost)), lost.shape[1])
+        raise PairError(
+            i,
+            j,
+            f"is {D[i, j]:.6g}, which float32 takes for {kept[i, j]:g}: features are float32. Give "
+            "distances in other units (distance_matrix keeps float64)",
+        )
+    return kept
+
+
+def require_distance(
+    distance: Pairwise, sets: SampleSets, positions: Sequence[int] | I64 | None = None
+) -> None:
+    """Look at a function on a few objects: ValueError for values that are negative, not finite, or not symmetric.
+
+    ``positions`` are where the objects stand in the user's collection.
+    """
     objects = distance._objects(sets.points, sets.offsets)
+    where = range(len(sets)) if positions is None else positions
     found = np.array([[float(distance.function(a, b)) for b in objects] for a in objects])
     bad = ~((found >= 0) & np.isfinite(found))
     if bad.any():
-        i, j = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        i, j = divmod(int(np.argmax(bad)), len(bad))
         raise ValueError(
-            f"the function gives {found[i, j]} for objects {i} and {j} of a sample: a distance must be a finite number "
+            f"the function gives {found[i, j]} for sets {where[i]} and {where[j]}: a distance must be a finite number "
             ">= 0. Repair it, or shift it"
         )
     apart = np.abs(found - found.T)
-    if distance.symmetric and (apart > 1e-5 * (found + found.T)).any():
-        i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    if distance.symmetric and (apart > 1e-5 * found + 1e-5 * found.T).any():
+        i, j = divmod(int(np.argmax(apart)), len(apart))
         raise ValueError(
-            f"the function gives {found[i, j]} for objects {i} and {j} of a sample and {found[j, i]} the other way: "
+            f"the function gives {found[i, j]} for sets {where[i]} and {where[j]} and {found[j, i]} the other way: "
             "a distance should be symmetric. Give (f(a, b) + f(b, a)) / 2, or say pairwise(function, symmetric=False)"
         )

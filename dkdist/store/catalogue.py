@@ -18,6 +18,7 @@ from dkdist.sets import SampleSets
 from dkdist.store.columns import Form
 from dkdist.store.sources import Batch, Outline, SourceError, batches_of, source_label
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
@@ -35,12 +36,12 @@ class Part:
     """The label of the source that the form was taken from."""
 
 
-def part_batches(read: Any, part: Part) -> Iterator[Batch]:
+def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
     """The sets of a part's sources, in order, as far as its rows go; refuses what the first pass did not see."""
     row = part.first_row
     for source, sizes in zip(part.sources, part.sizes, strict=True):
         end, done = row + int(sizes.sum()), 0
-        for batch in batches_of(read, source):
+        for batch in batches_of(read, source, origin):
             _require_form(batch.form, source, part.form, part.model)
             if not np.array_equal(batch.sets.sizes, sizes[done : done + len(batch.sets)]):
                 raise _unsteady(source, sizes, done, batch.sets)

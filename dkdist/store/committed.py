@@ -50,6 +50,11 @@ class Committed:
         return "weights" in self.arrays
 
     @property
+    def origin(self) -> NDArray[np.float64] | None:
+        """(d,): what points are counted from; None for 0."""
+        return None if self.commit.origin is None else np.array(self.commit.origin)
+
+    @property
     def chunk_rows(self) -> int:
         """The number of points in a chunk."""
         return int(self.arrays["points"].chunks[0])
@@ -99,10 +104,10 @@ class Committed:
                 f"{self.address.label} holds the code {points.max()}, beyond its alphabet of {len(alphabet)} symbols. "
                 f"{RESTORE}"
             )
-        return SampleSets._trusted(points, offsets, weights, alphabet)
+        return SampleSets._trusted(points, offsets, weights, alphabet, self.origin)
 
     def rows(self, start: int, stop: int) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
-        """Read the points start .. stop - 1 and their weights."""
+        """Read the points start .. stop - 1, counted from the origin, and their weights."""
         points = self._row_array("points", start, stop)
         weights = self._row_array("weights", start, stop) if self.weighted else None
         self.require_current()

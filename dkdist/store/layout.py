@@ -1,14 +1,16 @@
 """The format "dkdist.sets", version 1: which arrays there are, how they are cut and coded, and the commit
 record.
 
-    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, checksum, arrays}
+    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, origin, checksum,
+                             arrays}
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
 
 The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
 append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
 crc32c of the commit and of every array's metadata but the growing lengths. Stores without these two are read
-all the same. `alphabet` is there for strings.
+all the same. `alphabet` is there for strings, and `origin` (a number for each column, which was subtracted from the
+points) unless it is 0.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Commit:
     """What a store holds: its sizes, and the generation that names this content among all it ever had.
 
     `created` is the generation of the first commit. It is kept with the points, and tells an append from a
-    replacement. `alphabet` says what the codes of strings stand for; an append may add to its end.
+    replacement. `alphabet` says what the codes of strings stand for; an append may add to its end. `origin` is what
+    points are counted from; None for 0.
     """
 
     n_sets: int
@@ -58,6 +61,7 @@ class Commit:
     sealed: bool = False
     created: int | None = None
     alphabet: str | None = None
+    origin: tuple[float, ...] | None = None
 
     def attrs(self) -> dict[str, Any]:
         """The attributes that are written last and make the commit, without the checksum."""
@@ -70,6 +74,7 @@ class Commit:
             "generation": self.generation,
             "sealed": self.sealed,
             **({} if self.alphabet is None else {"alphabet": self.alphabet}),
+            **({} if self.origin is None else {"origin": list(self.origin)}),
         }
 
     def grew_into(self, later: Commit) -> bool:
@@ -80,6 +85,7 @@ class Commit:
             later.generation > self.generation
             and later.created == self.created
             and later.n_dims == self.n_dims
+            and later.origin == self.origin
             and later.n_sets >= self.n_sets
             and later.n_points >= self.n_points
             and (later.alphabet or "").startswith(self.alphabet or "")
@@ -132,7 +138,19 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
         with decoding(f"the alphabet of {label}"):
             as_alphabet(alphabet)
     sizes = {k: int(v) for k, v in numbers.items() if v is not None}
-    return Commit(**sizes, sealed=attrs.get("sealed", False), alphabet=alphabet)
+    origin = _origin(attrs.get("origin"), sizes["n_dims"], label)
+    return Commit(**sizes, sealed=attrs.get("sealed", False), alphabet=alphabet, origin=origin)
+
+
+def _origin(given: Any, d: int, label: str) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    good = isinstance(given, list) and len(given) == d and all(type(v) in (int, float) for v in given)
+    if not good or not all(abs(v) < math.inf for v in given):
+        raise StoreFormatError(
+            f"'origin' of {label} is {given!r:.200}, expected {d} finite numbers, one a column. {RESTORE}"
+        )
+    return tuple(map(float, given))
 
 
 def checksum(commit: Commit, arrays: dict[str, Metadata]) -> int:

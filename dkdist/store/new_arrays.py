@@ -30,7 +30,7 @@ Shards = int | Literal["auto"] | None
 
 def form_of(batch: SampleSets, columns: Columns) -> Form:
     """The dtype and trailing shape of every array of a batch."""
-    rows = {"points": batch.points} | ({} if batch.weights is None else {"weights": batch.weights})
+    rows = {"points": batch.relative} | ({} if batch.weights is None else {"weights": batch.weights})
     return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in {**rows, **columns}.items()}
 
 

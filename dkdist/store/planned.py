@@ -21,6 +21,7 @@ from dkdist.store.errors import StoreFormatError
 from dkdist.store.growing import GrowingArray
 from dkdist.store.layout import ROW_ARRAYS, Commit, Metadata, array_of
 from dkdist.store.new_arrays import Shards, check_chunks, closing_order, new_arrays, row_bytes, shard_rows
+from dkdist.store.origin import committed_origin
 from dkdist.store.place import WritingPlace, new_place
 from dkdist.store.sources import Batch
 from dkdist.store.writer import commit_arrays, new_generation
@@ -70,7 +71,7 @@ class PieceWriter:
             for name, values in batch.columns.items():
                 kept.setdefault(name, []).append(values[first:last])
             rows = slice(max(start - row, 0), max(stop - row, 0))
-            growing["points"].append(batch.sets.points[rows])
+            growing["points"].append(batch.sets.relative[rows])
             if batch.sets.weights is not None:
                 growing["weights"].append(batch.sets.weights[rows])
             row += batch.sets.n_points
@@ -111,15 +112,22 @@ class PlannedStore:
         shards: Shards,
         sealed: bool = False,
         alphabet: str | None = None,
+        origin: NDArray[np.float64] | None = None,
     ) -> Iterator[None]:
-        """Fix the arrays and take the place over; commit at the end."""
+        """Fix the arrays and take the place over; commit at the end. Points are counted from the origin."""
         n_points = int(edges[-1])
         rows = shard_rows(shards, self.address, form, n_points, chunk_rows)
         check_chunks(chunk_rows, rows)
         created = new_generation(self._replaced)
         self._metadata = new_arrays(form, created, chunk_rows, rows)
         self._commit = Commit(
-            len(edges) - 1, n_points, form["points"][1][0], created, sealed, alphabet=alphabet
+            len(edges) - 1,
+            n_points,
+            form["points"][1][0],
+            created,
+            sealed,
+            alphabet=alphabet,
+            origin=committed_origin(origin),
         )
         self._row_bytes = row_bytes(form)
         try:

@@ -23,13 +23,13 @@ def recoded(
         here, given = kinds if alphabet is not None else kinds[::-1]
         raise StoreFormatError(f"{label} holds {here}; the sets to append are {given}: give the same kind")
     if sets.alphabet is None or sets.alphabet == alphabet:
-        return sets.points, sets.alphabet
+        return sets.relative, sets.alphabet
     if alphabet is None:
-        return sets.points, sets.alphabet
+        return sets.relative, sets.alphabet
     grown = as_alphabet(alphabet + "".join(symbol for symbol in sets.alphabet if symbol not in set(alphabet)))
     if len(grown) > np.iinfo(str(dtype)).max + 1:
         raise StoreFormatError(
             f"{label} has {len(alphabet)} symbols and {len(grown)} with those to append, more than {dtype} codes can "
             "count: write all strings to a new store, or first a batch that has more than 256 symbols"
         )
-    return translation(sets.alphabet, grown)[sets.points].astype(str(dtype)), grown
+    return translation(sets.alphabet, grown)[sets.relative].astype(str(dtype)), grown

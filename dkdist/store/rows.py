@@ -15,6 +15,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from dkdist.sets import SampleSets
 from dkdist.store.view import SetStore
 
 PIECE_BYTES = 4 * 2**20  # of points in a piece; at least one chunk
@@ -30,13 +31,19 @@ class SetRows:
     stop: int
 
     def load(self) -> NDArray[Any]:
-        """(m, d) points, or (m, d + 1) with their weights."""
+        """(m, d) points, true coordinates, or (m, d + 1) with their weights."""
         points, weights = self.arrays()
+        points = points + self.view.origin if self.view.origin.any() else points
         return points if weights is None else np.concatenate([points, weights.reshape(-1, 1)], axis=1)
 
     def arrays(self) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
-        """(m, d) points, and their weights (m,) if they have any."""
+        """(m, d) points, counted from the origin of the view, and their weights (m,) if they have any."""
         points, weights = self.view._committed.rows(self.start, self.stop)
+        if self.view._base is not None:
+            committed = SampleSets._trusted(
+                points, np.array([0, len(points)]), None, None, self.view._committed.origin
+            )
+            points = committed.rebased(self.view.origin).relative
         return points, None if weights is None else weights.reshape(-1)
 
     def weights(self) -> NDArray[np.float32]:

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.sets import SampleSets, as_sample_sets
+from dkdist.sets import SampleSets
 from dkdist.store.columns import Columns, Form, as_columns
 from dkdist.store.new_arrays import form_of
+from dkdist.store.origin import counted_from
 from dkdist.store.secrets import secrets_in, url_label, without_secrets
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 
@@ -32,11 +34,14 @@ class SourceError(ValueError):
 
 @dataclass(frozen=True)
 class Outline:
-    """What is known of a source before its points are read: the size of every set, perhaps ids and form."""
+    """What is known of a source before its points are read: the size of every set, perhaps ids, form and the origin of
+    its first batch.
+    """
 
     sizes: I64
     ids: NDArray[Any] | None = None
     form: Form | None = None
+    origin: F64 | None = None
 
 
 @dataclass(frozen=True)
@@ -110,36 +115,41 @@ def _as_sizes(given: Any) -> I64:
 
 
 def _outline_by_reading(read: Any, source: Any) -> Outline:
-    sizes, ids, form = [np.empty(0, np.int64)], [], None
+    sizes, ids, form, origin = [np.empty(0, np.int64)], [], None, None
     for batch in batches_of(read, source):
         sizes.append(batch.sets.sizes)
         ids += [batch.columns["ids"]] if "ids" in batch.columns else []
-        form = form or batch.form
-    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form)
+        form, origin = form or batch.form, batch.sets.origin if origin is None else origin
+    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form, origin)
 
 
-def batches_of(read: Any, source: Any) -> Iterator[Batch]:
-    """The sets of a source, in order, as a reader gives them: at once, or in batches."""
+def first_origin(read: Any, source: Any) -> F64 | None:
+    """The origin of the first batch of a source."""
+    return next((batch.sets.origin for batch in batches_of(read, source)), None)
+
+
+def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Batch]:
+    """The sets of a source, in order, as a reader gives them: at once, or in batches; counted from the origin."""
     with naming(source):
         given = getattr(read, "read", read)(source)
     batches = given if isinstance(given, Iterator) else iter([given])
     while True:
         with naming(source):
             try:
-                batch = _as_batch(next(batches))
+                batch = _as_batch(next(batches), origin)
             except StopIteration:
                 return
         if len(batch.sets):
             yield batch
 
 
-def _as_batch(given: Any) -> Batch:
+def _as_batch(given: Any, origin: F64 | None) -> Batch:
     """SampleSets, or what `as_sample_sets` takes; or (sets, targets) or (sets, targets, ids)."""
     parts = given if isinstance(given, tuple) else (given,)
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
     sets, targets, ids = (*parts, None, None)[:3]
-    collection = as_sample_sets(sets)
+    collection = counted_from(sets, origin, "the store")
     if collection.alphabet is not None:
         raise ValueError(
             "it gives strings, whose alphabet would be its own: write them with write_sets or SetWriter, or number the "

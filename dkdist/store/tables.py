@@ -128,7 +128,11 @@ class _Reader:
         return form_of(sets, as_columns(targets, _column(empty, self._columns.set_id), 0))
 
     def _weights(self, table: pa.Table) -> NDArray[np.float32] | None:
-        return None if self._columns.weight is None else self._floats(table, self._columns.weight)
+        return (
+            None
+            if self._columns.weight is None
+            else self._floats(_column(table, self._columns.weight), self._columns.weight)
+        )
 
     def _note(self, ids: list[Any], starts: NDArray[np.int64]) -> None:
         for one, start in zip(ids, starts.tolist(), strict=True):
@@ -146,14 +150,16 @@ class _Reader:
             pa.uint16(),
         ):
             return _column(table, self._coordinates[0])[:, None]  # codes of strings keep their type
-        points = np.empty((len(table), len(self._coordinates)), np.float32)
-        for j, name in enumerate(self._coordinates):
-            points[:, j] = self._floats(table, name)
+        columns = [_column(table, name) for name in self._coordinates]
+        points = np.empty((len(table), len(columns)), np.result_type(np.float32, *columns))
+        for j, (name, values) in enumerate(zip(self._coordinates, columns, strict=True)):
+            self._floats(values, name)
+            points[:, j] = values
         return points
 
-    def _floats(self, table: pa.Table, name: str) -> NDArray[np.float32]:
+    def _floats(self, given: NDArray[Any], name: str) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # an infinity is refused by name
-            values = _column(table, name).astype(np.float32)
+            values = given.astype(np.float32)
         self._refuse_rows(~np.isfinite(values), name, "is not a finite number (of 32 bits)")
         return values
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist._indexing import positions, resolve_key
-from dkdist.sets import SampleSetError, SampleSets, column_bounds
+from dkdist._origin import settled_origin
+from dkdist.sets import SampleSetError, SampleSets, origin_text
 from dkdist.store.address import Address, as_address
 from dkdist.store.cache import keep, open_committed
 from dkdist.store.committed import Committed
@@ -25,6 +26,7 @@ from dkdist.store.targets import Targets
 if TYPE_CHECKING:
     from dkdist.store.verify import VerifyReport
 
+F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 STREAM_BYTES = 32 * 2**20
 
@@ -47,13 +49,21 @@ class SetStore:
     a read costs one stat on a local disk and one request for the small root document elsewhere.
     """
 
-    __slots__ = ("_address", "_chosen", "_commit", "_n_points", "block_sets")
+    __slots__ = ("_address", "_base", "_chosen", "_commit", "_n_points", "block_sets")
 
-    def __init__(self, address: Address, commit: Commit, chosen: range | I64, block_sets: int | None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        commit: Commit,
+        chosen: range | I64,
+        block_sets: int | None,
+        base: tuple[float, ...] | None = None,
+    ) -> None:
         self._address = address
         self._commit = commit
         self._chosen = chosen
         self._n_points: int | None = None
+        self._base = base  # another origin than the store's own that sets are counted from when they are read
         self.block_sets = block_sets
 
     @property
@@ -65,6 +75,20 @@ class SetStore:
     def n_dims(self) -> int:
         """The dimension d of the points."""
         return self._commit.n_dims
+
+    @property
+    def origin(self) -> F64:
+        """(d,) float64: what the points of sets that are read are counted from, as `SampleSets.origin`."""
+        base = self._commit.origin if self._base is None else self._base
+        return np.zeros(self.n_dims) if base is None else np.array(base)
+
+    def rebased(self, origin: F64 | None) -> SetStore:
+        """The same view, whose sets are counted from another origin (None for 0) when they are read."""
+        own = self._commit.origin or (0.0,) * self.n_dims
+        base = (0.0,) * self.n_dims if origin is None else tuple(map(float, origin))
+        return SetStore(
+            self._address, self._commit, self._chosen, self.block_sets, None if base == own else base
+        )
 
     @property
     def shape(self) -> tuple[int]:
@@ -89,7 +113,7 @@ class SetStore:
     @property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(low, high), each (d,): the smallest box that holds every point. Streams the points once."""
-        boxes = [column_bounds(block.points) for block in self.blocks()]
+        boxes = [block.bounds for block in self.blocks()]
         if not boxes:
             raise SampleSetError("a selection of 0 sets has no bounds: choose at least one set")
         return np.min([low for low, _ in boxes], axis=0), np.max([high for _, high in boxes], axis=0)
@@ -131,8 +155,8 @@ class SetStore:
         """Read all chosen sets into memory."""
         run = self._run()
         if run is not None:
-            return self._committed.sets(run.start, run.stop)
-        return read_scattered(self._committed, positions(self._chosen))
+            return self._counted(self._committed.sets(run.start, run.stop))
+        return self._counted(read_scattered(self._committed, positions(self._chosen)))
 
     def weights_of(self, i: int) -> NDArray[np.float32] | None:
         """(n_i,) or (n_i, k): the weights of set i, or None; reads the set."""
@@ -186,21 +210,23 @@ class SetStore:
             chosen: range | I64 = range(first, first + c.step * key.step * len(key), c.step * key.step)
         else:
             chosen = positions(self._chosen)[positions(key)]
-        return SetStore(self._address, self._commit, chosen, self.block_sets)
+        return SetStore(self._address, self._commit, chosen, self.block_sets, self._base)
 
     def __repr__(self) -> str:
         of = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
-        return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims})"
+        start = origin_text(settled_origin(self.origin))
+        return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SetStore, (self._address, self._commit, self._chosen, self.block_sets)
+        state = self._address, self._commit, self._chosen, self.block_sets
+        return SetStore, state if self._base is None else (*state, self._base)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        c = self._chosen
+        c, base = self._chosen, () if self._base is None else (self._base,)
         if isinstance(c, range):
-            return "dkdist.SetStore", self._address.label, self.generation, (c.start, len(c), c.step)
+            return "dkdist.SetStore", self._address.label, self.generation, (c.start, len(c), c.step), *base
         digest = hashlib.blake2b(np.ascontiguousarray(c).tobytes(), digest_size=16).hexdigest()
-        return "dkdist.SetStore", self._address.label, self.generation, digest
+        return "dkdist.SetStore", self._address.label, self.generation, digest, *base
 
     @property
     def _committed(self) -> Committed:
@@ -229,7 +255,10 @@ class SetStore:
 
     def _one(self, i: int) -> SampleSets:
         place = int(self._chosen[i])
-        return self._committed.sets(place, place + 1)
+        return self._counted(self._committed.sets(place, place + 1))
+
+    def _counted(self, sets: SampleSets) -> SampleSets:
+        return sets if self._base is None else sets.rebased(self.origin)
 
     def blocks(self) -> Iterator[SampleSets]:
         """The chosen sets in order, about 32 MiB of points at a time."""

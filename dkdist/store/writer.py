@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dkdist.sets import SampleSetError, as_sample_sets
+from dkdist.sets import SampleSetError
 from dkdist.store.address import Address, as_address, put_bytes
 from dkdist.store.columns import Form, as_columns, dtype_name, require_same_form
 from dkdist.store.committed import Committed
@@ -22,6 +23,7 @@ from dkdist.store.errors import StoreFormatError
 from dkdist.store.growing import GrowingArray
 from dkdist.store.layout import DOCUMENT, ROW_ARRAYS, Commit, Metadata, checksum, group_document
 from dkdist.store.new_arrays import check_chunks, closing_order, form_of, new_arrays
+from dkdist.store.origin import committed_origin, counted_from
 from dkdist.store.place import WritingPlace, new_place
 from dkdist.store.recoding import recoded
 
@@ -57,7 +59,9 @@ class SetWriter:
 
     Notes
     -----
-    Leaving the ``with`` block commits; an exception inside it does not. Memory: eight chunks (or a shard) of
+    A store has one `origin` (see `SampleSets`), which follows from the first batch; later batches are counted from
+    there, and refused where float32 is too coarse so far away for what their points differ by. Leaving the ``with``
+    block commits; an exception inside it does not. Memory: eight chunks (or a shard) of
     each array, plus the batch. Of two writers to one store the later goes on and the earlier is refused.
 
     Examples
@@ -96,12 +100,14 @@ class SetWriter:
         self._old: Committed | None = None
         self._form: Form = {}
         self._alphabet: str | None = None
+        self._origin: NDArray[np.float64] | None = None
         if mode == "a":
             self._old = self._open_to_append()
             self._form = {
                 n: (dtype_name(a.dtype), a.shape[1:]) for n, a in self._old.arrays.items() if n != "offsets"
             }
             self._alphabet = self._old.commit.alphabet
+            self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
             self._place = WritingPlace(self.address, self._old.commit.generation)
         else:
             self._place, self._replaced = new_place(self.address, overwrite=overwrite)
@@ -113,7 +119,7 @@ class SetWriter:
         """
         if self._closed:
             raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
-        batch = as_sample_sets(sets)
+        batch = counted_from(sets, self._origin, self.address.label)
         columns = as_columns(targets, ids, len(batch))
         if len(batch) == 0:
             return
@@ -126,7 +132,7 @@ class SetWriter:
         require_same_form(form, self._form, self.address.label)
         if not self._begun:
             self._begin()
-        self._alphabet = alphabet
+        self._alphabet, self._origin = alphabet, batch.origin
         self._arrays["points"].append(points)
         if batch.weights is not None:
             self._arrays["weights"].append(batch.weights)
@@ -212,7 +218,14 @@ class SetWriter:
     def _commit(self) -> Commit:
         n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
         if self._old is None:
-            return Commit(n_sets, n_points, self.n_dims, self._created, alphabet=self._alphabet)
+            return Commit(
+                n_sets,
+                n_points,
+                self.n_dims,
+                self._created,
+                alphabet=self._alphabet,
+                origin=committed_origin(self._origin),
+            )
         old, grown = self._old.commit, self._old.commit.generation + 1
         return replace(old, n_sets=n_sets, n_points=n_points, generation=grown, alphabet=self._alphabet)
 

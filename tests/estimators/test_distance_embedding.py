@@ -243,8 +243,8 @@ def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path)
             {"distance": "levenshtein"},
             "Levenshtein compares strings, but the sets .* real-valued points of 2",
         ),
-        ({"distance": dk.pairwise(lambda a, b: -1.0)}, "gives -1.0 for objects 0 and 0"),
-        ({"distance": dk.pairwise(lambda a, b: np.nan)}, "gives nan for objects 0 and 0"),
+        ({"distance": dk.pairwise(lambda a, b: -1.0)}, "gives -1.0 for sets 0 and 0"),
+        ({"distance": dk.pairwise(lambda a, b: np.nan)}, "gives nan for sets 0 and 0"),
         ({"distance": dk.pairwise(lambda a, b: float(len(a)))}, "a distance should be symmetric"),
     ],
 )
@@ -281,9 +281,7 @@ def test_a_function_that_turns_bad_later_is_named():
     embedding = dk.DistanceEmbedding(
         dk.pairwise(lambda a, b: np.nan if len(a) == 50 else 1.0), n_components=2, random_state=0
     ).fit(SETS)
-    with pytest.raises(
-        dk.SampleSetError, match="the distance of object 1 of a block to random object 0 is nan"
-    ):
+    with pytest.raises(dk.SampleSetError, match="the distance of set 1 to random object 0 is nan"):
         embedding.transform([np.zeros((3, 2)), np.zeros((50, 2))])
 
 

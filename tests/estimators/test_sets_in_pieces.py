@@ -113,3 +113,21 @@ def test_memory_is_that_of_a_piece(method, weighted, tmp_path, monkeypatch):
     tracemalloc.stop()
     assert peak < 8 * n / 3  # of its bytes
     np.testing.assert_allclose(row @ row.T, 0.58363, atol=0.1 if weighted else 1e-3)  # of the unit square
+
+
+def test_far_sets_in_pieces_have_the_bits_of_whole_sets(tmp_path, small_pieces, no_whole_sets):
+    """Pieces are counted from the origin of the model, and of the store, as whole sets are."""
+    arrays = [np.array([1e9, -4.5e6]) + RNG.normal(i, 1, (n, 2)) for i, n in enumerate((300, 20_011, 7))]
+    store = write(tmp_path / "s.zarr", arrays)
+    assert store.origin.all()
+    for origin in (store.origin, np.array([1e9 - 100, -4.5e6 + 64])):
+        near = store.rebased(origin)
+        embedding = dk.MeanEmbedding(100, 2.0).fit(near)
+        assert np.array_equal(embedding.origin_, origin)
+        whole = dk.SampleSets.from_arrays(arrays, origin=store.origin)
+        assert np.array_equal(embedding.transform(store).compute(), embedding.transform(whole))
+        np.testing.assert_allclose(near.bounds, whole.bounds, rtol=0, atol=1)
+        assert np.array_equal(
+            embedding.fit(near[1:2]).spec_.domain.low,
+            embedding.fit(whole[1:2].rebased(origin)).spec_.domain.low,
+        )

@@ -7,7 +7,8 @@ of its options with
 ``ordered``
     whether the order of an object's points matters,
 ``codes``
-    whether points are integer codes, (T, 1) uint8 or uint16; else they are (T, d) float32,
+    whether points are integer codes, (T, 1) uint8 or uint16; else they are (T, d) float32; those of
+    `dkdist` know differences alone, and are given points counted from anywhere,
 ``takes_weights``
     whether points may have weights,
 ``n_parts``
