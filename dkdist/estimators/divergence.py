@@ -20,7 +20,7 @@ from dkdist.estimators._densities import (
     scott,
     shown,
 )
-from dkdist.estimators._embedding import SetEmbedding
+from dkdist.estimators._embedding import SetEmbedding, origin_of
 from dkdist.estimators._inputs import Unread, block_views, check_sets, data_domain, given_domain
 from dkdist.estimators._params import draw_seed, one_of, whole
 from dkdist.execution.blocks import source_blocks
@@ -237,7 +237,7 @@ class DivergenceEmbedding(SetEmbedding):
                 "noise is that of midpoint nodes, found nodes='uniform', which add noise of their own: fit with "
                 "nodes='midpoint'"
             )
-        sets = check_sets(X, self.n_features_in_)
+        sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
         if isinstance(sets, SampleSets):
             return row_noise(spec, sets)
         views, bounds, read_bytes = block_views(sets, row_bytes=0)

@@ -44,7 +44,7 @@ class HeldOutDensities:
             first + np.random.default_rng([self.seed, place.index, place.other]).permutation(size)
             for first, size, place in zip(sets.offsets[:-1], np.diff(sets.offsets), places, strict=True)
         ]
-        points = sets.points[np.concatenate(orders)]
+        points = sets.relative[np.concatenate(orders)]
         cuts = np.stack([sets.offsets[:-1], (sets.offsets[:-1] + sets.offsets[1:] + 1) // 2], axis=1)
         offsets = np.append(cuts.ravel(), sets.offsets[-1])
         halves = SampleSets(points, offsets)
