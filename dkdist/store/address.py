@@ -20,6 +20,8 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync  # the loop that Zarr's own synchronous calls run on
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, ZipStore
 
+from dkdist.store.disk import DiskStore
+from dkdist.store.exchange import restore
 from dkdist.store.remote import RemoteStore
 from dkdist.store.secrets import secrets_of, without_secrets
 from dkdist.store.zipped import open_zip, require_no_swelling
@@ -59,7 +61,9 @@ class Address:
         if not read_only:
             self.require_writable()
         if self.path is not None:
-            return LocalStore(self.path, read_only=read_only)
+            if not os.path.lexists(self.path):
+                restore(self.path)
+            return DiskStore(self.path, read_only=read_only)
         store = self._open_other(read_only=read_only)
         if isinstance(store, ZipStore):
             require_no_swelling(store)
