@@ -95,7 +95,16 @@ def is_free(hidden: str) -> bool:
     """Whether the writer of a folder is surely no more: this machine wrote its name there, and holds no lock on it."""
     try:
         with open(os.path.join(hidden, OWNER), "rb+", opener=_opened_itself) as owner:
-            return owner.read() == host() and lock(owner.fileno(), wait=False)
+            return owner.read(4096) == host() and lock(owner.fileno(), wait=False)
+    except OSError:
+        return False
+
+
+def is_named(hidden: str) -> bool:
+    """Whether a machine's name, all of it, is in a folder; a loss of power can leave less."""
+    try:
+        with open(os.path.join(hidden, OWNER), "rb", opener=_opened_itself) as owner:
+            return owner.read(4096).endswith(b"\n")
     except OSError:
         return False
 

@@ -151,6 +151,7 @@ def create_features(
     )
     sync(opened.delete_dir("features"))  # of an array that was begun and never named by the root
     put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
+    flush_store(opened)
     created._write_attrs(opened)
     flush_store(opened)
     return created

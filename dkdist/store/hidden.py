@@ -27,6 +27,7 @@ from dkdist.store.exchange import (
     hidden_prefix,
     host,
     is_free,
+    is_named,
     lock,
     put_in_place,
 )
@@ -34,6 +35,7 @@ from dkdist.store.exchange import (
 NAMELESS_SECONDS = (
     3600.0  # after which a folder without a machine's name is nobody's: naming takes microseconds
 )
+MAKING = 5
 TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
@@ -59,11 +61,18 @@ class HiddenFolder:
         for folder in folders_beside(self.path):
             if _is_dead(folder):
                 _removed(folder)
-        os.mkdir(self._folder)
-        self._owner = os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+        self._owner = self._own()
         lock(self._owner, wait=False)
         write_all(self._owner, host())
         os.mkdir(self.store)
+
+    def _own(self) -> int:
+        """The file that says whose folder this is; others may remove the folder as long as it is empty."""
+        for _ in range(MAKING):
+            with contextlib.suppress(FileNotFoundError):
+                os.mkdir(self._folder)
+                return os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+        raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
 
     def publish(self) -> None:
         """Let the new store take the path's place, in one step, and remove the old one; or raise and change nothing."""
@@ -96,16 +105,17 @@ def _is_dead(folder: str) -> bool:
     if is_free(folder):
         return True
     with contextlib.suppress(OSError):
-        owner = os.path.join(folder, OWNER)
-        nameless = not os.path.lexists(owner) or os.lstat(owner).st_size == 0
-        return nameless and time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
+        if not os.listdir(folder):
+            return True
+        old = time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
+        return old and not is_named(folder)
     return False
 
 
 def _removed(folder: str) -> None:
     """Remove a folder, the owner's file last, so that what a kill leaves of it can still be told to be dead."""
+    for name in (OLD, STORE):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     with contextlib.suppress(OSError):
-        for name in (OLD, STORE):
-            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-        os.unlink(os.path.join(folder, OWNER))
-        os.rmdir(folder)
+        if set(os.listdir(folder)) <= {OWNER}:
+            shutil.rmtree(folder)
