@@ -84,13 +84,14 @@ class Address:
             return None
         if self.path is None:
             return get_bytes(store, [key])[0]
-        try:
-            found = os.stat(os.path.join(self.path, key))
-        except (FileNotFoundError, NotADirectoryError):
-            if not os.path.exists(self.path):
-                raise FileNotFoundError(f"there is no store at {self.label}: check the path") from None
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        path = os.path.join(self.path, key)
+        found = _stat(path)
+        if found is None:
+            restore(self.path)  # where names cannot be exchanged, there is a moment without
+            found = _stat(path)
+        if found is None and not os.path.exists(self.path):
+            raise FileNotFoundError(f"there is no store at {self.label}: {_advice(self.path)}")
+        return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
     def require_writable(self) -> None:
         """Refuse places that can only be read: zip files, web servers, store objects opened read-only."""
@@ -159,6 +160,22 @@ def missing_keys(store: Store, keys: Sequence[str]) -> list[str]:
 
 def _is_path(place: str | Store) -> TypeGuard[str]:
     return isinstance(place, str) and "://" not in place and "::" not in place
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _advice(path: str) -> str:
+    """What to do about a store that is not there; an early version could be killed while it replaced one."""
+    folder, name = os.path.split(path)
+    aside = os.path.join(folder, f".{name}.replaced")
+    if not os.path.isdir(aside):
+        return "check the path"
+    return f"check the path. An earlier version was killed while it replaced a store, which is in {aside}: move it back"
 
 
 def _open_url(url: str, *, read_only: bool) -> FsspecStore:

@@ -206,6 +206,9 @@ class DiskStore(LocalStore):
             with written_whole(path, beside=partial, flush=there) as handle:
                 write_all(handle, value.as_buffer_like())
         except OSError as error:
+            for empty in (partial, os.path.dirname(path)):
+                with contextlib.suppress(OSError):
+                    os.removedirs(empty)
             raise type(error)(
                 error.errno,
                 f"cannot write {key} of {self._folder} ({error.strerror or error}): nothing was committed. Make room "

@@ -56,22 +56,35 @@ class HiddenFolder:
         return os.path.join(self._folder, STORE)
 
     def make(self) -> None:
-        """Remove what dead writers left, and make the folder."""
+        """Remove what dead writers left, and make the folder; or raise and leave nothing."""
+        try:
+            self._make()
+        except OSError as error:
+            self.remove()
+            raise type(error)(
+                error.errno,
+                f"cannot write beside {self.path} ({error.strerror or error}): nothing was committed. Make room, or "
+                "choose another place where you may write",
+            ) from error
+
+    def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         for folder in folders_beside(self.path):
             if _is_dead(folder):
                 _removed(folder)
-        self._owner = self._own()
+        self._own()
+        assert self._owner is not None
         lock(self._owner, wait=False)
         write_all(self._owner, host())
         os.mkdir(self.store)
 
-    def _own(self) -> int:
-        """The file that says whose folder this is; others may remove the folder as long as it is empty."""
+    def _own(self) -> None:
+        """Make the file that says whose folder this is; others may remove the folder as long as it is empty."""
         for _ in range(MAKING):
             with contextlib.suppress(FileNotFoundError):
                 os.mkdir(self._folder)
-                return os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+                return
         raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
 
     def publish(self) -> None:

@@ -117,7 +117,11 @@ class ReplacingPlace(WritingPlace):
     def begin(self, *, clear: bool) -> None:
         """Make the hidden folder."""
         self._hidden.make()
-        super().begin(clear=False)
+        try:
+            super().begin(clear=False)
+        except BaseException:
+            self._hidden.remove()
+            raise
 
     def commit(self, document: bytes) -> None:
         """Complete the hidden store, and put it where the old one is."""

@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import dask
@@ -54,7 +55,7 @@ def in_child(call):
 
 
 def run_to(place, run, k):
-    """Run an operation up to its k-th change of a file (half of it, if it is a write); gives how many there were."""
+    """Run an operation up to its k-th change of a file (half of it, if it is a write), and end."""
     n_changes = 0
 
     def watch(kind, *what):
@@ -68,9 +69,6 @@ def run_to(place, run, k):
     log = FileLog(place.parent, watch)
     log.install()
     run(place)
-    if log.missed:
-        raise RuntimeError(f"changes of files that the harness did not see: {log.missed}")
-    return n_changes
 
 
 def left_behind(place):
@@ -101,34 +99,55 @@ def wrong_after(place, name, before, after):
     return f"left behind: {left_behind(place)}" if left_behind(place) else None
 
 
+def prepared(home, operation):
+    """The place that an operation begins from, and what is there before and after it, and how many changes it makes."""
+    place, finished = home / "prepared" / "s", home / "finished" / "s"
+    place.parent.mkdir(parents=True)
+    in_child(partial(operation.prepare, place))
+    before = in_child(partial(state, place))
+    shutil.copytree(place.parent, finished.parent)
+    changes = in_child(partial(logged, finished, operation.run))
+    after = in_child(partial(state, finished))
+    assert after is not None
+    return place, before, after, changes
+
+
+def logged(place, run):
+    """The changes of files that an operation makes."""
+    changes = []
+    log = FileLog(place.parent, lambda *change: changes.append(change))
+    log.install()
+    run(place)
+    if log.missed:
+        raise RuntimeError(f"changes of files that the harness did not see: {log.missed}")
+    return changes
+
+
+def judged(place, name, before, after):
+    """The same as `wrong_after`, or the error that it raises."""
+    try:
+        return in_child(partial(wrong_after, place, name, before, after))
+    except RuntimeError as error:
+        return str(error)
+
+
 def main(folder, n_points, seed):
     gc.freeze()
     rng = np.random.default_rng(seed)
     for name, operation in OPERATIONS.items():
-        prepared = Path(folder) / name.replace(" ", "_") / "prepared" / "s"
-        finished = prepared.parents[1] / "finished" / "s"
-        prepared.parent.mkdir(parents=True)
-        in_child(lambda: operation.prepare(prepared))
-        before = in_child(lambda: state(prepared))
-        shutil.copytree(prepared.parent, finished.parent)
-        total = in_child(lambda: run_to(finished, operation.run, 0))
-        after = in_child(lambda: state(finished))
-        assert after is not None
-        assert (after != before) == (name != "compact"), name
-        wanted = -(-n_points // len(OPERATIONS)) if n_points else total
-        points = np.arange(1, total + 1)
-        if wanted < total:
+        home = Path(folder) / name.replace(" ", "_")
+        begun, before, after, changes = prepared(home, operation)
+        wanted = -(-n_points // len(OPERATIONS)) if n_points else len(changes)
+        points = np.arange(1, len(changes) + 1)
+        if wanted < len(points):
             points = np.sort(rng.choice(points, wanted, replace=False))
         for k in points.tolist():
-            place = prepared.parents[1] / "ended" / "s"
-            shutil.copytree(prepared.parent, place.parent)
-            in_child(lambda: run_to(place, operation.run, k))
-            try:
-                wrong = in_child(lambda: wrong_after(place, name, before, after))
-            except RuntimeError as error:
-                wrong = str(error)
+            place = home / "ended" / "s"
+            shutil.copytree(begun.parent, place.parent)
+            in_child(partial(run_to, place, operation.run, k))
+            wrong = judged(place, name, before, after)
             shutil.rmtree(place.parent)
-            print(json.dumps({"operation": name, "point": k, "of": total, "wrong": wrong}), flush=True)
+            print(json.dumps({"operation": name, "point": k, "of": len(changes), "wrong": wrong}), flush=True)
 
 
 if __name__ == "__main__":

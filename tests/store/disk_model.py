@@ -40,25 +40,21 @@ class Disk:
 
     def follow(self, kind, path, *more):
         """Do one change of the log; one that fails changes nothing, as it did."""
-        there = self._at(path)
-        if kind == "create" and there is None:
-            self._change({self._place(path): File()})
+        there, place = self._at(path), self._place(path)
+        if kind in ("create", "mkdir") and there is None:
+            self._change({place: File() if kind == "create" else Folder()})
         elif kind == "write":
             there.data += more[0]
-        elif kind == "fsync" and isinstance(there, File):
-            there.flushed = there.data
         elif kind == "fsync":
-            for effects, waiting in self._changes:
-                if any(folder is there for folder, _ in effects):
-                    waiting.clear()
-        elif kind == "mkdir" and there is None:
-            self._change({self._place(path): Folder()})
-        elif (kind == "unlink" and isinstance(there, File)) or (kind == "rmdir" and isinstance(there, Folder) and not self._holds(there)):
-            self._change({self._place(path): None})
-        elif kind == "rename" and there is not None and self._may_replace(self._at(more[0])):
-            self._change({self._place(path): None, self._place(more[0]): there})
+            self._flush(there)
+        elif (kind == "unlink" and isinstance(there, File)) or (kind == "rmdir" and self._is_empty(there)):
+            self._change({place: None})
+        elif kind == "rename" and there is not None:
+            other = self._at(more[0])
+            if other is None or isinstance(other, File) or self._is_empty(other):
+                self._change({place: None, self._place(more[0]): there})
         elif kind == "exchange":
-            self._change({self._place(path): self._at(more[0]), self._place(more[0]): there})
+            self._change({place: self._at(more[0]), self._place(more[0]): there})
 
     def lose_power(self, rng, target):
         """Write what is left to a folder."""
@@ -88,11 +84,16 @@ class Disk:
         folder, name = os.path.split(path)
         return self._at(folder), name
 
-    def _holds(self, folder):
-        return any(owner is folder and what is not None for (owner, _), what in self._names.items())
+    def _is_empty(self, what):
+        held = (owner is what and inner is not None for (owner, _), inner in self._names.items())
+        return isinstance(what, Folder) and not any(held)
 
-    def _may_replace(self, there):
-        return not (isinstance(there, Folder) and self._holds(there))
+    def _flush(self, what):
+        if isinstance(what, File):
+            what.flushed = what.data
+        for effects, waiting in self._changes:
+            if any(folder is what for folder, _ in effects):
+                waiting.clear()
 
     def _change(self, effects):
         self._names.update(effects)

@@ -14,50 +14,27 @@ from pathlib import Path
 
 import dask
 import numpy as np
-from crash_operations import OPERATIONS, state
-from crashing import in_child, wrong_after
+from crash_operations import OPERATIONS
+from crashing import judged, prepared
 from disk_model import Disk
-from file_log import FileLog
-
-
-def logged(place, run):
-    """The changes of files that an operation makes."""
-    changes = []
-    log = FileLog(place.parent, lambda *change: changes.append(change))
-    log.install()
-    run(place)
-    assert not log.missed, log.missed
-    return changes
 
 
 def main(folder, n_losses, seed):
     gc.freeze()
     rng = np.random.default_rng(seed)
-    names = sorted(OPERATIONS)
-    for name in names:
-        operation, home = OPERATIONS[name], Path(folder) / name.replace(" ", "_")
-        kept, place, left = home / "kept" / "s", home / "place" / "s", home / "left" / "s"
-        kept.parent.mkdir(parents=True)
-        in_child(lambda: operation.prepare(kept))
-        before = in_child(lambda: state(kept))
-        shutil.copytree(kept.parent, place.parent)
-        changes = in_child(lambda: logged(place, operation.run))
-        after = in_child(lambda: state(place))
+    for name, operation in OPERATIONS.items():
+        home = Path(folder) / name.replace(" ", "_")
+        begun, before, after, changes = prepared(home, operation)
+        place, left = home / "finished" / "s", home / "left" / "s"
         shutil.rmtree(place.parent)
-        shutil.copytree(kept.parent, place.parent)
-        for _ in range(-(-n_losses // len(names))):
+        shutil.copytree(begun.parent, place.parent)
+        for _ in range(-(-n_losses // len(OPERATIONS))):
             moment = int(rng.integers(1, len(changes) + 1)) if rng.random() < 0.75 else len(changes)
             disk = Disk(place.parent)
             for change in changes[:moment]:
                 disk.follow(*change)
             disk.lose_power(rng, left.parent)
-            try:
-                wrong = None
-                if moment == len(changes) and in_child(lambda: state(left)) != after:
-                    wrong = "what was committed is gone"
-                wrong = wrong or in_child(lambda: wrong_after(left, name, before, after))
-            except RuntimeError as error:
-                wrong = str(error)
+            wrong = judged(left, name, after if moment == len(changes) else before, after)
             shutil.rmtree(left.parent)
             print(
                 json.dumps({"operation": name, "point": moment, "of": len(changes), "wrong": wrong}),
