@@ -25,13 +25,6 @@ class SampleSetError(ValueError):
     """A collection of sample sets is not valid; the message names the set and what to do."""
 
 
-def as_flag(name: str, value: Any) -> bool:
-    """``value`` if it is a boolean: of words and numbers, "no" would be true."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} is {value!r}: give True or False")
-    return bool(value)
-
-
 def require_finite(values: Points, offsets: I64, what: str = "point", first_set: int = 0) -> None:
     """Refuse NaN and infinities in the (T,) or (T, d) values of the sets that start at `first_set`.
 

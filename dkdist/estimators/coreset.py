@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._flags import as_flag
 from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
 from dkdist.estimators._params import LEAST, draw_seed, one_of, positive, settled, whole
@@ -128,6 +129,7 @@ def coreset(
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
     """
+    as_flag("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, METHODS)
     lazy = lazy_points(P, weights)
     if lazy is not None:

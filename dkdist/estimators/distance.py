@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist._flags import as_flag
 from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind, require_units
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
@@ -52,7 +53,7 @@ def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -
     """
     if not callable(function):
         raise TypeError(f"pairwise expects a function of two objects; found {function!r}")
-    return Pairwise(function, bool(symmetric))
+    return Pairwise(function, as_flag("symmetric", symmetric))
 
 
 class DistanceEmbedding(SetEmbedding):
@@ -166,6 +167,7 @@ class DistanceEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
         """Draw random objects from the sets X; one pass over the data, two if standardised. ``y`` is not used."""
+        as_flag("standardize", self.standardize)
         R = whole("n_components", self.n_components)
         unknown = one_of("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
         gammas = _gammas(self.gamma)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._flags import as_verbose
 from dkdist.estimators._distances import as_distance, require_kind, require_units
 from dkdist.estimators._inputs import Sets, check_sets, survey
 from dkdist.estimators._pair_tiles import Block, Cutter, tile_read_bytes
@@ -71,6 +72,7 @@ def distance_matrix(
     array([[4.],
            [2.]])
     """
+    as_verbose(verbose)
     rows = check_sets(sets, text=True)
     columns = None if other is None else check_sets(other, text=True)
     if columns is not None and columns.n_dims != rows.n_dims:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._validation import as_flag
+from dkdist._flags import as_flag, as_verbose
 from dkdist.execution.arrays import even_rows, lazy_from_calls
 from dkdist.execution.blocks import row_blocks
 from dkdist.execution.mapping import collect
@@ -61,7 +61,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     (6, 4)
     """
     as_flag("overwrite", overwrite)
-    as_flag("verbose", verbose)
+    as_verbose(verbose)
     old = find_features(store) if overwrite else None
     if old is not None and old.complete and old.address.path is not None:
         with hidden_features(old) as place:

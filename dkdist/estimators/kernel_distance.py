@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dkdist._flags import as_flag
 from dkdist.estimators._kernel_inputs import Pair, bandwidth, read_pair
 from dkdist.estimators._kernel_methods import METHODS, Task, find, make_task
 from dkdist.estimators._params import one_of, positive
@@ -116,6 +117,8 @@ def kernel_distance(
     >>> dk.kernel_distance(x, y, sigma=5.0, squared=True, weights=([2.0], [-1.0])) > 4  # like charges add
     True
     """
+    as_flag("squared", squared)
+    as_flag("unbiased", unbiased)
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KERNELS))
     pair = read_pair(P, Q, weights)

@@ -13,6 +13,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist._flags import as_flag, as_verbose
 from dkdist.estimators._epochs import HELD_OUT
 from dkdist.estimators._inputs import remembered_surveys
 from dkdist.estimators._learning import as_classes, draw_seed
@@ -127,6 +128,8 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: ArrayLike) -> OnePassSearch:
         """Train and compare all candidates; X are sets or features, y (n,) their targets."""
+        as_flag("refit", self.refit)
+        as_verbose(self.verbose)
         grid = list(ParameterGrid(self.param_grid))
         if not 0.0 < self.validation_fraction < 1.0:
             raise ValueError(

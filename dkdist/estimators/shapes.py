@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._flags import as_flag
 from dkdist.estimators._params import positive
 from dkdist.numerics.domain import extent
 from dkdist.numerics.shapes import (
@@ -90,6 +91,8 @@ class Curve(Shape):
     kind = "Curve"
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
+        as_flag("closed", closed)
+        as_flag("varifold", varifold)
         given = _vertices(vertices, 2, "a curve")
         self.vertices = np.concatenate([given, given[:1]]) if closed else given
         self.varifold = varifold
@@ -166,6 +169,7 @@ class Surface(Shape):
     kind = "Surface"
 
     def __init__(self, vertices: Any, faces: ArrayLike | None = None, varifold: bool = False) -> None:
+        as_flag("varifold", varifold)
         if faces is None:
             vertices, faces = _mesh(vertices)
         self.vertices = _vertices(vertices, 3, "a surface")

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._files import written_whole
+
 Arrays = dict[str, NDArray[Any]]
 
 _FILE = "state.npz"
@@ -58,13 +60,17 @@ class Checkpoint:
         header = {"fingerprint": self.fingerprint, "notes": _as_json(notes), "digest": total}
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         self.path.mkdir(parents=True, exist_ok=True)
-        beside = self.path / f"{_FILE}.{os.getpid()}.tmp"
-        with open(beside, "wb") as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path / _FILE)
-        _flush_directory(self.path)
+        self._remove_unfinished()
+        target = os.fspath(self.path / _FILE)
+        try:
+            with written_whole(target) as handle, open(handle, "wb", closefd=False) as file:
+                np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
+        except OSError as error:
+            raise type(error)(
+                error.errno,
+                f"cannot write the checkpoint {target} ({error.strerror or error}): the one before it is as it was. "
+                "Make room, and fit again: it goes on from there",
+            ) from error
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
         """The saved arrays and notes, or None where nothing was saved.
@@ -80,6 +86,11 @@ class Checkpoint:
         arrays, header = self._read(file)
         self._refuse_other_run(header["fingerprint"])
         return arrays, header["notes"]
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a run that was killed was saving; a checkpoint belongs to one run."""
+        for unfinished in self.path.glob(".*.partial"):
+            unfinished.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> tuple[Arrays, dict[str, Any]]:
         try:
@@ -133,13 +144,3 @@ def _items(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | NDArray[Any]]:
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they will be read back: tuples as lists, so that comparisons are fair."""
     return dict(json.loads(json.dumps(dict(values))))
-
-
-def _flush_directory(path: Path) -> None:
-    """Make the move itself durable, where directories can be opened."""
-    if os.name == "posix":
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
