@@ -202,7 +202,8 @@ def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
     """Refuse more rows, columns or blocks than features can have."""
     if 4 * n_rows * n_columns > MAX_BYTES or 4 * block_rows * n_columns > MAX_CHUNK_BYTES:
         raise ValueError(
-            f"{n_rows} rows of {n_columns} features in blocks of {block_rows} are more than can be"
+            f"{n_rows} rows of {n_columns} features in blocks of {block_rows}: expected at most {MAX_BYTES} bytes, and "
+            f"{MAX_CHUNK_BYTES} a block"
         )
     if -(-n_rows // block_rows) > MAX_BLOCKS:
         raise ValueError(f"{n_rows} rows in blocks of {block_rows}: expected at most {MAX_BLOCKS} blocks")
