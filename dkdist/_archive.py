@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from dkdist._files import open_regular
+from dkdist._files import opened_file
 
 Array = NDArray[Any]
 
@@ -56,7 +56,7 @@ def opened_archive(path: Any, *, compressed: bool) -> Iterator[Archive]:
 
     `ArchiveError` for whatever is wrong with it; OSError where it cannot be opened.
     """
-    with open_regular(path) as file, decoding():
+    with opened_file(path) as file, decoding():
         _require_small_directory(file)
         with zipfile.ZipFile(file) as archive:
             length = file.seek(0, 2)
@@ -141,7 +141,7 @@ _READERS: dict[tuple[int, int], Any] = {
 
 def mapped_array(path: Any) -> Array:
     """The array of an .npy file, which stays on disk."""
-    with open_regular(path) as file, decoding():
+    with opened_file(path) as file, decoding():
         header = read_header("values", file)
         inside = file.seek(0, 2) - header.start
         if header.nbytes != inside:

@@ -21,13 +21,6 @@ def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     return value
 
 
-def switch(name: str, value: Any) -> bool:
-    """``value`` if it is a boolean: "no" would count as yes."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False; found {value!r:.200}")
-    return bool(value)
-
-
 def whole(name: str, value: Any, least: int = 1) -> int:
     """``value`` as an int that is at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._flags import as_verbose
 from dkdist.estimators._certified import certify
 from dkdist.estimators._kernel_inputs import box, points_of, require_near
 from dkdist.estimators._kernel_methods import SMALL, find, make_task
@@ -127,6 +128,7 @@ def align(
         raise ValueError(
             f"points have {d} dimension(s): transform={transform!r} is for {'2 or 3' if rotates else '1 to 3'}"
         )
+    as_verbose(verbose)
     if guarantee is None and (max_seconds is not None or verbose):
         raise ValueError(
             "max_seconds and verbose are for a guaranteed search: give guarantee, or leave them out"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._flags import as_flag
 from dkdist.estimators._kernel_inputs import points_of, weights_of
 from dkdist.estimators._lazy_points import LazyPoints, lazy_points
-from dkdist.estimators._params import LEAST, draw_seed, one_of, positive, settled, switch, whole
+from dkdist.estimators._params import LEAST, draw_seed, one_of, positive, settled, whole
 from dkdist.estimators._sampling import least_keys, median_seed, row_keys
 from dkdist.estimators._streamed_coreset import streamed_coreset
 from dkdist.estimators._streamed_survey import SAMPLE, survey_points
@@ -147,8 +148,9 @@ def coreset(
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
     """
+    as_flag("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, METHODS)
-    optimal_weights = switch("optimal_weights", optimal_weights)
+    optimal_weights = as_flag("optimal_weights", optimal_weights)
     lazy = lazy_points(P, weights)
     if lazy is not None:
         return _streamed(lazy, size, sigma, method, optimal_weights, random_state)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist._flags import as_flag
 from dkdist.estimators._distances import as_distance, as_sampler, omega_lengths, require_kind, require_units
 from dkdist.estimators._embedding import SetEmbedding, origin_of
 from dkdist.estimators._inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, Unread, block_views, check_sets
-from dkdist.estimators._params import MOST, draw_seed, one_of, settled, switch, whole
+from dkdist.estimators._params import MOST, draw_seed, one_of, settled, whole
 from dkdist.estimators._sampling import some
 from dkdist.estimators._skipping import Attempt, attempt, skips
 from dkdist.execution.arrays import cut, drawn, fill_in_memory
@@ -57,7 +58,7 @@ def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -
     """
     if not callable(function):
         raise TypeError(f"pairwise expects a function of two objects; found {function!r}")
-    return Pairwise(function, bool(symmetric))
+    return Pairwise(function, as_flag("symmetric", symmetric))
 
 
 class DistanceEmbedding(SetEmbedding):
@@ -174,6 +175,7 @@ class DistanceEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
         """Draw random objects from the sets X; one pass over the data, two if standardised. ``y`` is not used."""
+        as_flag("standardize", self.standardize)
         R = whole("n_components", self.n_components)
         unknown = one_of("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
         gammas = _gammas(self.gamma)
@@ -198,7 +200,7 @@ class DistanceEmbedding(SetEmbedding):
             looked_at = some(len(sample), MEDIAN_OBJECTS, seed)
             gammas = (_median_gamma(drawn(raw), sample[looked_at], places[looked_at], skips(self)),)
         self.spec_ = replace(raw, gammas=gammas)
-        if switch("standardize", self.standardize):
+        if as_flag("standardize", self.standardize):
             centre, scale = _column_moments(self.spec_, sets, found.bad, skips(self))
             self.spec_ = replace(self.spec_, centre=centre, scale=scale)
         return self

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._flags import as_verbose
 from dkdist.estimators._distances import as_distance, require_kind, require_units
 from dkdist.estimators._embedding import warn_if_coarse
 from dkdist.estimators._inputs import Sets, check_sets, require_no_names, survey, with_common_origin
@@ -74,6 +75,7 @@ def distance_matrix(
            [2.]])
     """
     require_no_names(sets, other, "distance_matrix(sets, distance='hausdorff')")
+    as_verbose(verbose)
     rows = check_sets(sets, text=True)
     columns = None if other is None else check_sets(other, text=True)
     if columns is not None and columns.n_dims != rows.n_dims:

@@ -8,15 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag, as_verbose
 from dkdist._reals import real_array
-from dkdist.estimators._params import switch
 from dkdist.execution.arrays import even_rows, lazy_from_calls
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
 from dkdist.execution.plan import plan_map
 from dkdist.store import StoreFormatError
 from dkdist.store.address import as_address
-from dkdist.store.features import FeatureStore, create_features, find_features, remove_features
+from dkdist.store.features import (
+    FeatureStore,
+    create_features,
+    find_features,
+    hidden_features,
+    remove_features,
+)
 
 
 def write_features(store: Any, features: Any, *, overwrite: bool = False, verbose: bool = False) -> Any:
@@ -31,7 +37,8 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     features : dask array or ndarray, (n, m)
         What `transform` gives, float32. A dask array is made and written one block at a time.
     overwrite : bool, default=False
-        Replace what is there. Without it, a finished store or one of other features is refused.
+        Replace what is there. Without it, a finished store or one of other features is refused. Finished features on
+        a local path stay readable until the new ones are; elsewhere, and if unfinished, they are removed first.
     verbose : bool, default=False
         Print the plan and the progress on standard error.
 
@@ -54,8 +61,15 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     >>> dk.write_features(tempfile.mkdtemp() + "/z.zarr", X).shape
     (6, 4)
     """
-    overwrite = switch("overwrite", overwrite)
-    blocks = row_blocks(even_rows(_as_rows(features)))
+    overwrite = as_flag("overwrite", overwrite)
+    as_verbose(verbose)
+    rows = _as_rows(features)
+    old = find_features(store) if overwrite else None
+    if old is not None and old.complete and old.address.path is not None:
+        with hidden_features(old) as place:
+            write_features(place, rows, verbose=verbose)
+        return open_features(store)
+    blocks = row_blocks(even_rows(rows))
     if not len(blocks):
         raise ValueError("there are no features to write: expected at least one row")
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
@@ -97,6 +111,7 @@ def open_features(store: Any) -> Any:
             f"the features in {label} are not complete ({len(found.missing_blocks())} of {found.n_blocks} blocks are "
             "missing): call write_features again with the same features, and it goes on where it stopped"
         )
+    found.require_ends()
     return _lazy(found)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist._flags import as_flag, as_verbose
 from dkdist.estimators._parts import PARTS_A_THREAD, part_bytes, write_parts
 from dkdist.execution.pieces import map_pieces
 from dkdist.execution.progress import Progress
@@ -88,6 +89,8 @@ def import_sets(
     >>> len(sets), sets.n_points, sets.targets["y"][::100]
     (400, 2000, array([0, 1, 2, 3]))
     """
+    as_flag("overwrite", overwrite)
+    as_verbose(verbose)
     if isinstance(sources, (str, os.PathLike)):
         raise TypeError(f"sources is one path, {os.fspath(sources)!r}: give a list of them")
     listed = list(sources)

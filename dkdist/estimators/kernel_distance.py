@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._flags import as_flag
 from dkdist.estimators._kernel_inputs import Pair, bandwidth, read_pair
 from dkdist.estimators._kernel_methods import METHODS, Task, find, make_task
-from dkdist.estimators._params import one_of, positive, switch
+from dkdist.estimators._params import one_of, positive
 from dkdist.estimators._sampling import median_seed
 from dkdist.numerics.kernel_exact import KERNELS
 
@@ -130,9 +131,11 @@ def kernel_distance(
     >>> dk.kernel_distance(x, y, sigma=5.0, squared=True, weights=([2.0], [-1.0])) > 4  # like charges add
     True
     """
+    as_flag("squared", squared)
+    as_flag("unbiased", unbiased)
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KERNELS))
-    squared, unbiased = switch("squared", squared), switch("unbiased", unbiased)
+    squared, unbiased = as_flag("squared", squared), as_flag("unbiased", unbiased)
     pair = read_pair(P, Q, weights)
     width = bandwidth(pair, sigma, h, gamma, kernel, median_seed(random_state))
     task = make_task(pair.x, pair.z, width, positive("eps", eps), kernel, random_state)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dkdist._flags import as_flag
 from dkdist.estimators._params import one_of, whole
 from dkdist.execution.blocks import is_lazy, local_blocks, row_blocks
 from dkdist.execution.mapping import collect
@@ -106,6 +107,7 @@ class NearestSets(BaseEstimator):
             Whether to give (distances, indices), or indices alone.
         """
         check_is_fitted(self)
+        as_flag("return_distance", return_distance)
         own = X is None
         k = whole("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
         if k + own > self.n_samples_fit_:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist._flags import as_verbose
 from dkdist.estimators._inputs import Sets, check_sets, require_no_names, with_common_origin
 from dkdist.estimators._pair_choices import about_other, pair_measure
 from dkdist.estimators._pair_tiles import CompareTile, Cutter, tile_bounds_of, tile_read_bytes, timed_sample
@@ -139,6 +140,7 @@ def divergence_matrix(
     >>> float(SVC(kernel="precomputed").fit(K, y).score(K, y))
     1.0
     """
+    as_verbose(verbose)
     given = {
         "k": k, "alpha": alpha, "symmetric": symmetric, "mixture": mixture, "duplicates": duplicates,
         "n_basis": n_basis, "bandwidth": bandwidth, "domain": domain, "structure": structure,

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.estimators._params import real_matrix, switch, whole
+from dkdist._flags import as_flag
+from dkdist.estimators._params import real_matrix, whole
 from dkdist.numerics.pseudo_euclidean import Space, space, spectrum
 
 F64 = NDArray[np.float64]
@@ -83,7 +84,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def fit(self, X: ArrayLike, y: Any = None) -> PseudoEuclideanEmbedding:
         """Find the components of the (N, N) distances X. ``y`` is not used."""
         wanted = None if self.n_components is None else whole("n_components", self.n_components)
-        negative = switch("negative", self.negative)
+        negative = as_flag("negative", self.negative)
         D = _distances(X)
         if D.shape[0] != D.shape[1]:
             raise ValueError(

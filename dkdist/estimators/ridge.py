@@ -7,7 +7,7 @@ are added in a tree of fixed shape.
 from __future__ import annotations
 
 from functools import partial
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,7 +52,7 @@ class _IncrementalRidge(BaseEstimator):
         "selection": [StrOptions({"held-out", "leave-one-out"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
-        "verbose": ["boolean", Interval(Real, 0, None, closed="left")],
+        "verbose": ["boolean", Interval(Integral, 0, None, closed="left")],
         "on_error": [StrOptions({"raise", "skip"})],
     }
 

@@ -14,10 +14,10 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from dkdist._flags import as_flag, as_verbose
 from dkdist.estimators._epochs import HELD_OUT
 from dkdist.estimators._inputs import remembered_surveys
 from dkdist.estimators._learning import as_classes, draw_seed
-from dkdist.estimators._params import switch
 from dkdist.estimators._search_field import Field, source
 from dkdist.estimators._search_train import Problem, measure, train
 from dkdist.estimators._search_tree import Candidate, plant
@@ -134,7 +134,8 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 f"param_grid must be a dict or a list of dicts of parameter names and lists of values; found "
                 f"{type(self.param_grid).__name__}"
             )
-        switch("refit", self.refit)
+        as_flag("refit", self.refit)
+        as_verbose(self.verbose)
         grid = list(ParameterGrid(self.param_grid))
         share: Any = self.validation_fraction
         if not isinstance(share, Real) or not 0.0 < float(share) < 1.0:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.estimators._params import positive, switch
+from dkdist._flags import as_flag
+from dkdist.estimators._params import positive
 from dkdist.numerics.domain import extent
 from dkdist.numerics.shapes import (
     segments,
@@ -90,7 +91,7 @@ class Curve(Shape):
     kind = "Curve"
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
-        closed, varifold = switch("closed", closed), switch("varifold", varifold)
+        closed, varifold = as_flag("closed", closed), as_flag("varifold", varifold)
         given = _vertices(vertices, 2, "a curve")
         self.vertices = np.concatenate([given, given[:1]]) if closed else given
         self.varifold = varifold
@@ -167,7 +168,7 @@ class Surface(Shape):
     kind = "Surface"
 
     def __init__(self, vertices: Any, faces: ArrayLike | None = None, varifold: bool = False) -> None:
-        varifold = switch("varifold", varifold)
+        varifold = as_flag("varifold", varifold)
         if faces is None:
             vertices, faces = _mesh(vertices)
         self.vertices = _vertices(vertices, 3, "a surface")

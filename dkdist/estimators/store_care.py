@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist._flags import as_flag, as_verbose
 from dkdist.estimators._parts import part_bytes, write_parts
 from dkdist.execution.pieces import map_pieces
 from dkdist.execution.progress import Progress
@@ -51,6 +52,7 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     >>> verify_sets(sets).n_points
     40
     """
+    as_verbose(verbose)
     view = store if isinstance(store, SetStore) else open_sets(store)
     view._require_whole("verify")
     committed = Committed(view._address, view._commit)
@@ -134,6 +136,8 @@ def compact(
     >>> dk.compact(path).generation > sets.generation
     True
     """
+    as_flag("overwrite", overwrite)
+    as_verbose(verbose)
     view = store if isinstance(store, SetStore) else open_sets(store)
     target = compact_target(view, to)
     in_place = target == view._address

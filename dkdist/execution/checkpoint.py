@@ -62,8 +62,17 @@ class Checkpoint:
         header = {"fingerprint": self.fingerprint, "notes": _as_json(notes), "digest": total}
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         self.path.mkdir(parents=True, exist_ok=True)
-        with replacing(self.path / _FILE) as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
+        self._remove_unfinished()
+        target = os.fspath(self.path / _FILE)
+        try:
+            with replacing(target) as file:
+                np.savez(file, allow_pickle=False, **{_HEADER: text}, **arrays)
+        except OSError as error:
+            raise type(error)(
+                error.errno,
+                f"cannot write the checkpoint {target} ({error.strerror or error}): the one before it is as it was. "
+                "Make room, and fit again: it goes on from there",
+            ) from error
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
         """The saved arrays and notes, or None where nothing was saved.
@@ -79,6 +88,11 @@ class Checkpoint:
             return None
         self._refuse_other_run(header["fingerprint"])
         return arrays, header["notes"]
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a run that was killed was saving; a checkpoint belongs to one run."""
+        for unfinished in self.path.glob(".*.partial"):
+            unfinished.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> tuple[Arrays, dict[str, Any]]:
         try:

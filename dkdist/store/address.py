@@ -20,7 +20,9 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync  # the loop that Zarr's own synchronous calls run on
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, StorePath, ZipStore
 
+from dkdist.store.disk import DiskStore
 from dkdist.store.errors import StoreFormatError
+from dkdist.store.exchange import restore
 from dkdist.store.remote import RemoteStore
 from dkdist.store.secrets import secrets_in, secrets_of, url_label, without_secrets
 from dkdist.store.zipped import open_zip, require_no_swelling
@@ -65,12 +67,14 @@ class Address:
         if not read_only:
             self.require_writable()
         if self.path is not None:
+            if not os.path.lexists(self.path):
+                restore(self.path)
             if os.path.lexists(self.path) and not os.path.isdir(self.path):
                 raise StoreFormatError(
                     f"{self.path} is no directory, and a store is one: import a file first, with `dkdist import` or "
                     "import_sets"
                 )
-            return LocalStore(self.path, read_only=read_only)
+            return DiskStore(self.path, read_only=read_only)
         store = self._open_other(read_only=read_only)
         if isinstance(store, ZipStore):
             require_no_swelling(store)
@@ -91,13 +95,14 @@ class Address:
             return None
         if self.path is None:
             return get_bytes(store, [key])[0]
-        try:
-            found = os.stat(os.path.join(self.path, key))
-        except (FileNotFoundError, NotADirectoryError):
-            if not os.path.exists(self.path):
-                raise FileNotFoundError(f"there is no store at {self.label}: check the path") from None
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        path = os.path.join(self.path, key)
+        found = _stat(path)
+        if found is None:
+            restore(self.path)  # where names cannot be exchanged, there is a moment without
+            found = _stat(path)
+        if found is None and not os.path.exists(self.path):
+            raise FileNotFoundError(f"there is no store at {self.label}: {_advice(self.path)}")
+        return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
     def require_writable(self) -> None:
         """Refuse places that can only be read: zip files, web servers, store objects opened read-only."""
@@ -173,6 +178,22 @@ def missing_keys(store: Store, keys: Sequence[str]) -> list[str]:
 
 def _is_path(place: str | Store) -> TypeGuard[str]:
     return isinstance(place, str) and "://" not in place and "::" not in place
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _advice(path: str) -> str:
+    """What to do about a store that is not there; an early version could be killed while it replaced one."""
+    folder, name = os.path.split(path)
+    aside = os.path.join(folder, f".{name}.replaced")
+    if not os.path.isdir(aside):
+        return "check the path"
+    return f"check the path. An earlier version was killed while it replaced a store, which is in {aside}: move it back"
 
 
 def _open_url(url: str, *, read_only: bool) -> FsspecStore:

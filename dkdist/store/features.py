@@ -10,9 +10,11 @@ a writer goes on with an unfinished store only if it is the same.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+import reprlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +25,12 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from dkdist.store.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
+from dkdist.store.disk import PARTIAL, DiskStore, flush_store
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
+from dkdist.store.exchange import committing
+from dkdist.store.hidden import HiddenFolder
 from dkdist.store.layout import DOCUMENT, array_of, dump_json, group_document, new_metadata, parse_array
-from dkdist.store.limits import check_array
+from dkdist.store.limits import MAX_BLOCKS, MAX_BYTES, MAX_CHUNK_BYTES, check_array, parsed
 
 FORMAT = "dkdist.features"
 VERSION = 1
@@ -51,6 +56,13 @@ class FeatureStore:
         """Number of blocks, the last one perhaps short."""
         return -(-self.n_rows // self.block_rows)
 
+    def require_ends(self) -> None:
+        """Refuse a store that says it is complete and lacks its first or last block: it may claim any size."""
+        keys = [f"features/c/{i}/0" for i in (0, self.n_blocks - 1)]
+        lost = missing_keys(self.address.open(read_only=True), keys)
+        if lost:
+            raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE}")
+
     def missing_blocks(self) -> list[int]:
         """Blocks that are not written yet."""
         keys = [f"features/c/{i}/0" for i in range(self.n_blocks)]
@@ -61,6 +73,7 @@ class FeatureStore:
         store = self.address.open(read_only=False)
         self._require_current(store)
         self._array(store)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
+        flush_store(store)
 
     def read_block(self, i: int) -> F32:
         """Rows of block i; a lost, damaged or replaced one is a `StoreFormatError`."""
@@ -82,6 +95,9 @@ class FeatureStore:
         store = self.address.open(read_only=False)
         self._require_current(store)
         done._write_attrs(store)
+        flush_store(store)
+        if isinstance(store, DiskStore):
+            store.sweep()
         return done
 
     def _array(self, store: Store) -> zarr.Array[Any]:
@@ -125,6 +141,7 @@ def create_features(
     metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4")
     metadata["shape"] = [n_rows, n_columns]
     check_array("features", metadata)
+    _check_sizes(n_rows, n_columns, block_rows)
     opened = address.open(read_only=False)
     others = set(list_names(opened, "")) - {"features"}
     if others:
@@ -134,7 +151,9 @@ def create_features(
     )
     sync(opened.delete_dir("features"))  # of an array that was begun and never named by the root
     put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
+    flush_store(opened)
     created._write_attrs(opened)
+    flush_store(opened)
     return created
 
 
@@ -146,6 +165,26 @@ def remove_features(store: Any) -> None:
         sync(opened.clear())
 
 
+@contextlib.contextmanager
+def hidden_features(old: FeatureStore) -> Iterator[Address]:
+    """A hidden place for features that take the place of complete ones on a disk when the block ends, in one step.
+
+    If it raises, nothing is left of them. Raises `StoreFormatError` if other features came there meanwhile.
+    """
+    path = old.address.path
+    assert path is not None
+    hidden = HiddenFolder(path)
+    hidden.make()
+    try:
+        yield Address(hidden.store)
+        with committing(hidden.path):
+            old._require_current(old.address.open(read_only=True))
+            hidden.publish()
+    except BaseException:
+        hidden.remove()
+        raise
+
+
 def find_features(store: Any) -> FeatureStore | None:
     """The store of features at an address, complete or not; None where there is nothing."""
     address = as_address(store)
@@ -153,15 +192,26 @@ def find_features(store: Any) -> FeatureStore | None:
         return None
     (document,) = get_bytes(address.open(read_only=True), [DOCUMENT])
     if document is None:
-        if address.path is not None and set(os.listdir(address.path)) - {"features"}:
+        if address.path is not None and set(os.listdir(address.path)) - {"features", PARTIAL}:
             raise FileExistsError(f"{address.label} is not empty and holds no features: choose another place")
         return None
     return _parse(address, document)
 
 
+def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
+    """Refuse more rows, columns or blocks than features can have."""
+    if 4 * n_rows * n_columns > MAX_BYTES or 4 * block_rows * n_columns > MAX_CHUNK_BYTES:
+        raise ValueError(
+            f"{n_rows} rows of {n_columns} features in blocks of {block_rows}: expected at most {MAX_BYTES} bytes, and "
+            f"{MAX_CHUNK_BYTES} a block"
+        )
+    if -(-n_rows // block_rows) > MAX_BLOCKS:
+        raise ValueError(f"{n_rows} rows in blocks of {block_rows}: expected at most {MAX_BLOCKS} blocks")
+
+
 def _parse(address: Address, document: bytes) -> FeatureStore:
     with decoding(f"{DOCUMENT} of {address.label}"):
-        record = json.loads(document).get("attributes", {}).get("dkdist")
+        record = parsed(document).get("attributes", {}).get("dkdist")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise StoreFormatError(f"{address.label} holds something else than {FORMAT!r}: choose another place")
     if type(record.get("version")) is int and record["version"] > VERSION:
@@ -169,9 +219,11 @@ def _parse(address: Address, document: bytes) -> FeatureStore:
     numbers = [record.get(name) for name in FIELDS]
     if record.get("version") != VERSION or any(type(v) is not int or v < 1 for v in numbers):
         raise StoreFormatError(
-            f"the 'dkdist' attributes of {address.label} make no sense: {record}. {RESTORE}"
+            f"the 'dkdist' attributes of {address.label} make no sense: {reprlib.repr(record)}. {RESTORE}"
         )
     fields: dict[str, Any] = dict(zip(FIELDS, numbers, strict=True))
+    with decoding(f"{DOCUMENT} of {address.label}"):
+        _check_sizes(fields["n_rows"], fields["n_columns"], fields["block_rows"])
     return FeatureStore(
         address=address,
         fingerprint=str(record.get("fingerprint")),

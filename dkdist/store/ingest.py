@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dkdist._flags import as_flag
 from dkdist.sets import as_sample_sets
 from dkdist.store.address import as_address
 from dkdist.store.columns import Form, as_columns
@@ -59,6 +60,7 @@ def write_sets(
     >>> words.alphabet, words.load().strings()
     ('ACGTU', ['GATTACA', 'CAT', 'TAU'])
     """
+    as_flag("overwrite", overwrite)
     source = sets if isinstance(sets, SetStore) else as_sample_sets(sets)
     columns = as_columns(targets, ids, len(source))
     labels = columns.pop("ids", None)

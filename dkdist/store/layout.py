@@ -31,8 +31,9 @@ from zarr.storage import MemoryStore, StorePath
 from dkdist._strings import as_alphabet
 from dkdist.store.address import get_bytes
 from dkdist.store.bounded import bounded
+from dkdist.store.disk import DiskStore
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
-from dkdist.store.limits import check_array
+from dkdist.store.limits import check_array, most_chunk_bytes, parsed
 from dkdist.store.names import DOCUMENT as DOCUMENT
 from dkdist.store.names import arrays_there, named_arrays
 
@@ -100,7 +101,7 @@ def parse_commit(document: bytes | None, label: str) -> tuple[Commit, int | None
             "exist, or it is not a Zarr version 3 store. Check the path, or write the store with write_sets"
         )
     with decoding(f"{DOCUMENT} of {label}"):
-        root = json.loads(document)
+        root = parsed(document)
         kind = (root.get("zarr_format"), root.get("node_type"))
         attrs = root.get("attributes", {}).get("dkdist")
     if kind != (3, "group"):
@@ -188,7 +189,7 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
 def parse_array(name: str, document: bytes, label: str) -> Metadata:
     """The metadata of an array, if it claims nothing absurd and only what is known here."""
     with decoding(f"{name}/{DOCUMENT} of {label}"):
-        metadata: Metadata = json.loads(document)
+        metadata: Metadata = parsed(document)
         check_array(name, metadata)
     return metadata
 
@@ -205,6 +206,9 @@ def array_of(store: Store, name: str, metadata: Metadata, length: int | None = N
         metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
     described = ArrayV3Metadata.from_dict(metadata)
     careful = replace(described, codecs=bounded(described.codecs))
+    most = most_chunk_bytes(metadata)
+    if isinstance(store, DiskStore) and most is not None:
+        store.bound(name, most)
     array: zarr.Array[Any] = zarr.Array(zarr.AsyncArray(careful, StorePath(store, name)))
     return array.with_config({"write_empty_chunks": True})  # a chunk that is not there is a lost chunk
 

@@ -6,6 +6,7 @@ and strings are known here, so nothing is ever unpickled.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,32 @@ MAX_CHUNK_BYTES = 2**31  # what blosc can hold
 MAX_SHARD_CHUNKS = 2**20
 MAX_SHARD_BYTES = 2**36
 MAX_BYTES = 2**60
+MAX_BLOCKS = 2**20
+MAX_ARRAYS = 4096
+MAX_DOCUMENT_BYTES = 2**21
+DOCUMENT = "zarr.json"
+
+
+def parsed(document: bytes) -> Any:
+    """The JSON of a document that is no larger than a store's can be: nested lists take 25 times their text."""
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"a document of {len(document)} bytes, expected at most {MAX_DOCUMENT_BYTES}")
+    return json.loads(document)
+
+
+def most_chunk_bytes(metadata: dict[str, Any]) -> int | None:
+    """The most bytes that one object of an array can have, coded; None for strings, which may have any length."""
+    if metadata["data_type"] == "string":
+        return None
+    plain: int = ITEM_BYTES[metadata["data_type"]] * math.prod(
+        metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    )
+    return 2 * plain + 2**16 + 32 * MAX_SHARD_CHUNKS * _sharded(metadata)
+
+
+def _sharded(metadata: dict[str, Any]) -> bool:
+    kinds = [codec if isinstance(codec, str) else codec["name"] for codec in metadata["codecs"]]
+    return "sharding_indexed" in kinds
 
 
 def check_array(name: str, metadata: dict[str, Any]) -> None:

@@ -14,8 +14,9 @@ from zarr.abc.store import Store
 from dkdist.store.address import get_bytes, list_names
 from dkdist.store.columns import check_name
 from dkdist.store.errors import decoding
+from dkdist.store.limits import DOCUMENT as DOCUMENT
+from dkdist.store.limits import MAX_ARRAYS, parsed
 
-DOCUMENT = "zarr.json"
 OWN_ARRAYS = ("points", "offsets", "weights", "ids")
 
 
@@ -40,13 +41,15 @@ def named_arrays(document: bytes | None, label: str) -> list[str] | None:
     """The names of the arrays that a root document (of a commit) gives, if it does."""
     if document is None:
         return None
-    names = json.loads(document)["attributes"]["dkdist"].get("arrays")
+    names = parsed(document)["attributes"]["dkdist"].get("arrays")
     return None if names is None else _checked_names(names, label)
 
 
 def _checked_names(names: Any, label: str) -> list[str]:
     """Refuse names that would lead out of the store, or to what is no array of it."""
     with decoding(f"the names of the arrays of {label}"):
+        if len(names) > MAX_ARRAYS:
+            raise ValueError(f"there are {len(names)}, expected at most {MAX_ARRAYS}")
         if len(set(names)) < len(names):
             raise ValueError(f"a name occurs twice in {names}")
         for name in names:

@@ -1,22 +1,25 @@
 """Where a writer writes, and how what it wrote becomes visible.
 
 A token is kept in the place while it is written to: of two writers the later one goes on, and the earlier is
-refused before its next write. On a local disk a new store grows in a hidden directory beside its path and is
-renamed at the commit, so that the store it replaces stays readable until then. Anywhere else, and for
-appends, the root document is the commit: written last, in one piece.
+refused before its next write. On a local disk a new store grows in a hidden folder of its writer beside its path,
+and the two are exchanged at the commit in one step: the store it replaces stays readable until then, and of two that
+replace it at once one wins as a whole and the other is refused. Anywhere else, and for appends, the root document
+is the commit: written last, in one piece.
+
+On a disk everything is flushed before the commit, and the commit after it, so that a loss of power leaves the last
+commit or the one before it, whole.
 
 Where the store can replace an object only if it is still the one that was seen (object stores reached through
-obstore), two writers can never both commit. Elsewhere (local disks, memory, s3fs) a writer looks at the token
-and the last commit right before its own, and a moment remains in which two that end together overtake each
-other. Chunks have no such guard anywhere: the token is looked at before they are written, and "one writer at a
-time" remains a rule that users keep.
+obstore), two writers can never both commit, and neither can they where a folder can be locked (local disks). Elsewhere
+(memory, s3fs, some network disks) a writer looks at the token and the last commit right before its own, and a moment
+remains in which two that end together overtake each other. Chunks have no such guard anywhere: the token is looked at
+before they are written, and "one writer at a time" remains a rule that users keep.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import uuid
 
 from zarr.abc.store import Store
@@ -24,7 +27,10 @@ from zarr.core.sync import sync
 
 from dkdist.store.address import Address, get_bytes, list_names, put_bytes
 from dkdist.store.conditional import Overtaken, replace_object
+from dkdist.store.disk import DiskStore, flush_store
 from dkdist.store.errors import StoreFormatError
+from dkdist.store.exchange import committing
+from dkdist.store.hidden import HiddenFolder
 from dkdist.store.layout import DOCUMENT, parse_commit
 from dkdist.store.names import with_names
 
@@ -42,6 +48,8 @@ class WritingPlace:
     def begin(self, *, clear: bool) -> None:
         """Take the place over, and empty it first if asked to: the commit goes first, what it named then."""
         put_bytes(self.store, TOKEN, self._token)
+        if isinstance(self.store, DiskStore):
+            self.store.sweep()
         if clear:
             sync(self.store.delete(DOCUMENT))
             for name in list_names(self.store, ""):
@@ -62,63 +70,75 @@ class WritingPlace:
                 "Append again, one writer at a time"
             )
 
+    def flush(self) -> None:
+        """Make what this process wrote durable; pieces that others write are flushed by them."""
+        flush_store(self.store)
+
     def commit(self, document: bytes) -> None:
-        """Make everything written visible."""
+        """Make everything written visible, and durable."""
         named = with_names(document, self.store, self.address.label)
-        self.require_mine()
-        try:
-            replace_object(self.store, DOCUMENT, named, self._require_generation)
-        except Overtaken:
-            raise StoreFormatError(
-                f"another writer committed {self.address.label} at the same moment, or the answer to this commit "
-                "was lost: open the store and look at what it holds before appending again"
-            ) from None
+        self.flush()
+        with self._alone():
+            self.require_mine()
+            try:
+                with self.store.settling() if isinstance(self.store, DiskStore) else contextlib.nullcontext():
+                    replace_object(self.store, DOCUMENT, named, self._require_generation)
+            except Overtaken:
+                raise StoreFormatError(
+                    f"another writer committed {self.address.label} at the same moment, or the answer to this commit "
+                    "was lost: open the store and look at what it holds before appending again"
+                ) from None
+        self.flush()
         with contextlib.suppress(OSError):  # committed; who may write may not be allowed to delete
             sync(self.store.delete(TOKEN))
+            if isinstance(self.store, DiskStore):
+                self.store.sweep()
 
     def abort(self) -> None:
-        """Leave what was written as it is: no reader looks at it, and the next writer starts over it."""
+        """Remove the files that this writer made on a disk; elsewhere no reader looks at them, and the next writer
+        starts over them."""
+        with contextlib.suppress(OSError, StoreFormatError):
+            if isinstance(self.store, DiskStore) and get_bytes(self.store, [TOKEN]) == [self._token]:
+                self.store.withdraw()
+                self.store.sweep()
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        path = self.address.path
+        return contextlib.nullcontext() if path is None else committing(path)
 
 
 class ReplacingPlace(WritingPlace):
-    """A hidden directory beside a local path, which takes the path's place at the commit."""
+    """A hidden folder beside a local path, which takes the path's place at the commit."""
 
     def __init__(self, address: Address, path: str, replaced: int) -> None:
-        folder, name = os.path.split(path)
-        self._path, self._replaced = path, replaced
-        self._target = address
-        self._hidden = os.path.join(folder, f".{name}.writing")
-        super().__init__(Address(self._hidden), None)
+        self._hidden, self._target, self._replaced = HiddenFolder(path), address, replaced
+        super().__init__(Address(self._hidden.store), None)
 
     def begin(self, *, clear: bool) -> None:
-        """Remove what an interrupted writer left in the hidden directory, and take it."""
-        shutil.rmtree(self._hidden, ignore_errors=True)
-        super().begin(clear=False)
+        """Make the hidden folder."""
+        self._hidden.make()
+        try:
+            super().begin(clear=False)
+        except BaseException:
+            self._hidden.remove()
+            raise
 
     def commit(self, document: bytes) -> None:
         """Complete the hidden store, and put it where the old one is."""
-        found = 0
-        if os.path.exists(self._path):
-            (there,) = get_bytes(self._target.open(read_only=True), [DOCUMENT])
-            found = 0 if there is None else parse_commit(there, self._target.label)[0].generation
-        if found != self._replaced:
-            raise StoreFormatError(
-                f"another writer committed {self._target.label} since this one began (generation {found}, "
-                f"was {self._replaced}): nothing of this writer was committed. Look at it first"
-            )
         super().commit(document)
-        old = _moved_aside(self._path)
-        if os.path.exists(self._path):
-            shutil.rmtree(old, ignore_errors=True)
-            os.rename(self._path, old)
-        os.rename(self._hidden, self._path)
-        shutil.rmtree(old, ignore_errors=True)
+        with committing(self._hidden.path):
+            found = _replaceable(self._target, overwrite=True)
+            if found != self._replaced:
+                raise StoreFormatError(
+                    f"another writer committed {self._target.label}, or it was removed, since this one began "
+                    f"(generation {found}, was {self._replaced}): nothing of this writer was committed. "
+                    "Look at it first"
+                )
+            self._hidden.publish()
 
     def abort(self) -> None:
-        """Remove the hidden directory, if it is still this writer's."""
-        with contextlib.suppress(OSError):
-            if get_bytes(self.store, [TOKEN]) == [self._token]:
-                shutil.rmtree(self._hidden, ignore_errors=True)
+        """Remove the hidden folder."""
+        self._hidden.remove()
 
 
 def new_place(address: Address, *, overwrite: bool) -> tuple[WritingPlace, int]:
@@ -128,29 +148,27 @@ def new_place(address: Address, *, overwrite: bool) -> tuple[WritingPlace, int]:
     else than a store of this format.
     """
     address.require_writable()
-    old = address.open(read_only=True)
-    if address.path is not None and not os.path.exists(address.path):
-        if os.path.exists(_moved_aside(address.path)):  # a writer was killed between its two renames
-            os.rename(_moved_aside(address.path), address.path)
-            return new_place(address, overwrite=overwrite)
-        return ReplacingPlace(address, address.path, 0), 0
-    token, document = get_bytes(old, [TOKEN, DOCUMENT])
-    occupied = not sync(old.is_empty("")) if address.path is None else _has_entries(address.path)
-    if document is None and token is None and occupied:
-        raise FileExistsError(
-            f"{address.label} is not empty and holds no store of sets: refusing to replace it. "
-            "Choose another place"
-        )
-    replaced = 0 if document is None else _generation_to_replace(document, address.label, overwrite)
+    replaced = _replaceable(address, overwrite=overwrite)
     if address.path is not None:
         return ReplacingPlace(address, address.path, replaced), replaced
     return WritingPlace(address, None), replaced
 
 
-def _moved_aside(path: str) -> str:
-    """Where the old store is for the moment between the two renames of a replacement."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.replaced")
+def _replaceable(address: Address, *, overwrite: bool) -> int:
+    """The generation of the store at an address that may be replaced, 0 where nothing is; raises if it may not."""
+    old = address.open(read_only=True)
+    if address.path is not None and not os.path.exists(address.path):
+        return 0
+    occupied = not sync(old.is_empty("")) if address.path is None else _has_entries(address.path)
+    if not occupied:
+        return 0
+    token, document = get_bytes(old, [TOKEN, DOCUMENT])
+    if document is None and token is None:
+        raise FileExistsError(
+            f"{address.label} is not empty and holds no store of sets: refusing to replace it. "
+            "Choose another place"
+        )
+    return 0 if document is None else _generation_to_replace(document, address.label, overwrite)
 
 
 def _has_entries(path: str) -> bool:

@@ -77,6 +77,7 @@ class PieceWriter:
             row += batch.sets.n_points
         for array in growing.values():
             array.flush()
+        self.place.flush()
         return {name: np.concatenate(values) for name, values in kept.items()}
 
     def _require_going_on(self) -> None:

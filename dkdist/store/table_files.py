@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag
 from dkdist.sets import SampleSets
 from dkdist.store.sources import Outline
 
@@ -61,6 +62,7 @@ class TableReader:
     sort: bool = False
 
     def __post_init__(self) -> None:
+        as_flag("sort", self.sort)
         for name in ("points", "targets", "text"):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else tuple(given))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag
 from dkdist.sets import SampleSetError
 from dkdist.store.address import Address, as_address, put_bytes
 from dkdist.store.columns import Form, as_columns, dtype_name, require_same_form
@@ -90,6 +91,7 @@ class SetWriter:
             raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
         if n_dims < 1:
             raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
+        as_flag("overwrite", overwrite)
         check_chunks(chunk_rows, shards)
         self.address: Address = as_address(store)
         self.n_dims = n_dims

@@ -9,6 +9,8 @@ import os
 
 from zarr.storage import ZipStore
 
+from dkdist._files import kind_of
+
 SMALL_BYTES = 2**20
 MOST_SHRUNK = 100
 
@@ -17,6 +19,8 @@ def open_zip(path: str) -> ZipStore:
     """Open a zip file for reading."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no store at {path}: check the path")
+    if not os.path.isfile(path):
+        raise ValueError(f"{path} is {kind_of(os.stat(path).st_mode)}, not a zip file")
     store = ZipStore(path, mode="r")
     store._sync_open()
     return store

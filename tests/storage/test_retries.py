@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from store.samples import assert_same_sets, random_sets
-from zarr.storage import LocalStore, MemoryStore
+from zarr.storage import MemoryStore
 
 from dkdist.store import SetWriter, StoreFormatError, open_sets, remote, retry, write_sets
 from dkdist.store.address import as_address, get_bytes
+from dkdist.store.disk import DiskStore
 from dkdist.store.features import create_features
 
 from . import servers
@@ -227,7 +228,7 @@ def test_a_chunk_that_may_be_missing_is_asked_for_again():
 
 def test_stores_at_hand_are_not_wrapped(tmp_path):
     write_sets(tmp_path / "s", SETS)
-    assert type(as_address(tmp_path / "s").open(read_only=True)) is LocalStore
+    assert type(as_address(tmp_path / "s").open(read_only=True)) is DiskStore
     memory = MemoryStore()
     assert as_address(memory).open(read_only=True) is memory
 

@@ -2,7 +2,6 @@
 
 import errno
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -107,21 +106,6 @@ def test_other_peoples_files_are_never_replaced(tmp_path):
     (tmp_path / "empty").mkdir()
     assert len(write_sets(tmp_path / "empty", SETS)) == 4
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def test_a_replacement_killed_between_its_renames_is_undone(tmp_path):
-    write_sets(tmp_path / "s", SETS)
-    shutil.move(tmp_path / "s", tmp_path / ".s.replaced")
-    with pytest.raises(FileExistsError, match="overwrite=True"):
-        write_sets(tmp_path / "s", SETS[:1])
-    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
-
-
-def test_what_a_killed_replacement_moved_aside_does_not_block_the_next(tmp_path):
-    write_sets(tmp_path / "s", SETS)
-    shutil.copytree(tmp_path / "s", tmp_path / ".s.replaced")
-    assert len(write_sets(tmp_path / "s", SETS[:1], overwrite=True)) == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["s"]
 
 
 def test_nothing_is_left_where_nothing_was_appended(tmp_path):

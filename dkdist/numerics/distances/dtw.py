@@ -19,6 +19,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag
+
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
@@ -74,6 +76,8 @@ class DynamicTimeWarping:
     n_parts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        as_flag("root", self.root)
+        as_flag("normalize", self.normalize)
         if self.ground not in GROUNDS:
             raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
         if self.band is not None and not 0 <= self.band <= 1:

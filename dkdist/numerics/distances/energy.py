@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag
 from dkdist.numerics.cosine import _total, _weights
 from dkdist.numerics.distances.lanes import (
     CONTRACT,
@@ -71,6 +72,9 @@ class Energy:
     codes: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = True
     n_parts: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        as_flag("squared", self.squared)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Spread | Line:
         """Pack the omegas, with the mean distance within each; of one dimension, sort them."""

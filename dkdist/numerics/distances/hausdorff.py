@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag
 from dkdist.numerics.cosine import _total, _weights
 from dkdist.numerics.distances.lanes import (
     CONTRACT,
@@ -89,6 +90,9 @@ class Chamfer:
     codes: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = True
     n_parts: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        as_flag("squared", self.squared)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Lanes:
         """Pack the omegas."""

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist._flags import as_flag
 from dkdist.numerics.distances.bit_parallel import LONG, SHORT, fill_long, fill_short
 from dkdist.numerics.distances.dtw import refuse_weights
 
@@ -69,6 +70,9 @@ class Levenshtein:
     codes: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = False
     n_parts: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        as_flag("normalize", self.normalize)
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
         """The omegas as bits. Empty ones are allowed.

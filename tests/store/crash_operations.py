@@ -1,0 +1,127 @@
+"""What a writer can do to a store: each operation with the state before it, and how what is there is read.
+
+Every operation begins with a committed store, and ends with another. `state` reads all that a place holds, so that
+whatever happened in between must equal the one or the other.
+"""
+
+import dataclasses
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import dkdist as dk
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+SEED = 7
+
+
+def collection(n_sets, seed=SEED, d=2):
+    """Some sets of 1 to 30 points with weights, two targets and ids, drawn from a seed."""
+    rng = np.random.default_rng([seed, n_sets])
+    sizes = rng.integers(1, 30, n_sets)
+    points = rng.standard_normal((int(sizes.sum()), d)).astype("f4")
+    sets = dk.SampleSets(points, np.concatenate([[0], np.cumsum(sizes)]), np.ones(len(points)))
+    targets = {"y": np.arange(n_sets) / 7, "name": np.arange(n_sets).astype(str)}
+    return sets, targets, np.array([f"{seed}-{i}" for i in range(n_sets)])
+
+
+def rows(seed, n=20):
+    """Features, of a seed."""
+    return np.random.default_rng(seed).standard_normal((n, 3)).astype("f4")
+
+
+def write(place, n_sets, seed=SEED, overwrite=False):
+    sets, targets, ids = collection(n_sets, seed)
+    dk.write_sets(place, sets, targets, ids, overwrite, chunk_rows=64)
+
+
+def append(place, n_sets, seed):
+    sets, targets, ids = collection(n_sets, seed)
+    dk.open_sets(place).append(sets, targets, ids)
+
+
+def grow(place):
+    write(place, 5)
+    append(place, 6, 1)
+    append(place, 7, 2)
+
+
+def lazy_features(seed):
+    import dask.array as da
+
+    return da.from_array(rows(seed), chunks=(6, 3), name=f"rows_{seed}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """Begins from what `prepare` leaves, and does `run`; both are given the place."""
+
+    prepare: Callable[[Path], None]
+    run: Callable[[Path], None]
+    resumable: bool = False
+    """Whether what a run that was ended left in the place is gone on with."""
+
+
+def _nothing(place):
+    pass
+
+
+def _import(place):
+    dk.import_sets(place, range(3), collection_of, overwrite=True, chunk_rows=64)
+
+
+def collection_of(seed):
+    return collection(4, seed)
+
+
+OPERATIONS = {
+    "write": Operation(_nothing, lambda place: write(place, 9)),
+    "append": Operation(lambda place: write(place, 9), lambda place: append(place, 11, 1)),
+    "replace": Operation(lambda place: write(place, 9), lambda place: write(place, 12, 1, overwrite=True)),
+    "compact": Operation(grow, lambda place: dk.compact(place)),
+    "import": Operation(lambda place: write(place, 9), _import),
+    "features": Operation(_nothing, lambda place: dk.write_features(place, lazy_features(0)), resumable=True),
+    "features again": Operation(
+        lambda place: dk.write_features(place, lazy_features(0)),
+        lambda place: dk.write_features(place, lazy_features(1), overwrite=True),
+    ),
+}
+
+
+def state(place):
+    """A digest of everything that is committed at a place, verified; None where nothing is."""
+    place = Path(place)
+    try:
+        features = dk.open_features(place)
+    except (dk.StoreFormatError, FileExistsError, FileNotFoundError):
+        return _sets_state(place)
+    return _digest([np.asarray(features.compute(scheduler="sync"))])
+
+
+def _sets_state(place):
+    try:
+        found = dk.open_sets(place)
+    except FileNotFoundError:
+        return None
+    except dk.StoreFormatError as error:
+        if "nothing was committed" in str(error) or "holds no sets" in str(error):  # features, not complete
+            return None
+        raise
+    found.verify()
+    sets = found.load()
+    columns = [found.targets[name] for name in sorted(found.targets)]
+    ids = [] if found.ids is None else [found.ids]
+    weights = [] if sets.weights is None else [sets.weights]
+    return _digest([sets.points, sets.offsets, *weights, *columns, *ids])
+
+
+def _digest(arrays):
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()

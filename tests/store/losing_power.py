@@ -1,0 +1,47 @@
+"""Cuts the power while an operation runs, or right after it, and says what is left; run as a program.
+
+    python losing_power.py FOLDER LOSSES SEED
+
+Prints one line of JSON for each loss: the operation, after how many changes of files of how many, and what was wrong
+(null for nothing).
+"""
+
+import gc
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import dask
+import numpy as np
+from crash_operations import OPERATIONS
+from crashing import judged, prepared
+from disk_model import Disk
+
+
+def main(folder, n_losses, seed):
+    gc.freeze()
+    rng = np.random.default_rng(seed)
+    for name, operation in OPERATIONS.items():
+        home = Path(folder) / name.replace(" ", "_")
+        begun, before, after, changes = prepared(home, operation)
+        place, left = home / "finished" / "s", home / "left" / "s"
+        shutil.rmtree(place.parent)
+        shutil.copytree(begun.parent, place.parent)
+        for _ in range(-(-n_losses // len(OPERATIONS))):
+            moment = int(rng.integers(1, len(changes) + 1)) if rng.random() < 0.75 else len(changes)
+            disk = Disk(place.parent)
+            for change in changes[:moment]:
+                disk.follow(*change)
+            disk.lose_power(rng, left.parent)
+            wrong = judged(left, name, after if moment == len(changes) else before, after)
+            shutil.rmtree(left.parent)
+            print(
+                json.dumps({"operation": name, "point": moment, "of": len(changes), "wrong": wrong}),
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    with dask.config.set(scheduler="sync"):
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,92 @@
+"""A process that ends at any change of a file, and a power that is lost at any moment: the last commit is there.
+
+Every operation is ended before each change of a file that it makes (and in the middle of each write), and power is
+lost on a model of a disk that keeps what was flushed and forgets the rest as a coin falls. What is left must open,
+verify, and have the bits of the commit before the operation or of the one after it; the operation can be done again;
+and the next writer leaves nothing of the dead one's behind.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkdist
+
+from .disk_model import Disk
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="the harness forks, and reads /proc"
+)
+
+
+def outcomes(program, folder, n, seed):
+    env = {**os.environ, "PYTHONPATH": str(Path(dkdist.__file__).parents[1])}
+    command = [sys.executable, str(HERE / program), str(folder), str(n), str(seed)]
+    run = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert run.returncode == 0, run.stderr
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(found) >= n
+    assert len({outcome["operation"] for outcome in found}) == 7
+    return found
+
+
+def assert_nothing_wrong(found):
+    wrong = [outcome for outcome in found if outcome["wrong"] is not None]
+    assert not wrong, f"{len(wrong)} of {len(found)}: {json.dumps(wrong[:3], indent=1)}"
+
+
+def test_a_process_ends_at_some_changes_of_files(tmp_path):
+    assert_nothing_wrong(outcomes("crashing.py", tmp_path, 21, 1))
+
+
+def test_power_is_lost_at_some_moments(tmp_path):
+    assert_nothing_wrong(outcomes("losing_power.py", tmp_path, 14, 1))
+
+
+@pytest.mark.chaos
+def test_a_process_ends_at_every_change_of_a_file(tmp_path):
+    found = outcomes("crashing.py", tmp_path, 0, 0)
+    assert_nothing_wrong(found)
+    assert len(found) >= 500
+
+
+@pytest.mark.chaos
+def test_power_is_lost_two_hundred_times(tmp_path):
+    assert_nothing_wrong(outcomes("losing_power.py", tmp_path, 200, 0))
+
+
+def left(root, changes, seed, target):
+    disk = Disk(root)
+    for change in changes:
+        disk.follow(*change)
+    disk.lose_power(np.random.default_rng(seed), target)
+    return {p.name: p.read_bytes() for p in target.iterdir()}
+
+
+def test_the_disk_model_forgets_what_was_not_flushed_and_nothing_else(tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "old").write_bytes(b"old")
+    a, new = str(root / "a"), str(root / "new")
+    begun = [("create", a), ("write", a, b"abcd"), ("rename", a, new)]
+    seen = {
+        name: [left(root, changes, seed, tmp_path / f"{name} {seed}") for seed in range(60)]
+        for name, changes in {
+            "nothing": begun,
+            "names": [*begun, ("fsync", str(root))],
+            "content": [*begun[:2], ("fsync", a), begun[2]],
+            "both": [*begun[:2], ("fsync", a), begun[2], ("fsync", str(root))],
+        }.items()
+    }
+    assert all(found["old"] == b"old" for group in seen.values() for found in group)
+    assert {found.get("new") for found in seen["nothing"]} >= {None, b"", b"abcd", b"\0\0\0\0", b"ab"}
+    assert {found.get("new") for found in seen["names"]} >= {b"", b"abcd", b"\0\0\0\0"}
+    assert None not in {found.get("new") for found in seen["names"]}
+    assert {found.get("new") for found in seen["content"]} == {None, b"abcd"}
+    assert {found.get("new") for found in seen["both"]} == {b"abcd"}

@@ -1,0 +1,264 @@
+"""Replacing a store is one step: exchanged, rolled back if that fails, recovered if it was cut in two, never half."""
+
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkdist
+import dkdist as dk
+from dkdist.store import SetWriter, StoreFormatError, exchange, hidden, open_sets, write_sets
+
+from .samples import assert_same_sets, random_sets
+
+SETS = random_sets([3, 5, 2, 4])
+OTHER = random_sets([2, 2], seed=1)
+both_ways = pytest.mark.parametrize("atomic", [True, False])
+
+
+def without_exchange(monkeypatch, atomic):
+    """As on a file system that cannot exchange names: then there are two moves."""
+    if not atomic:
+        monkeypatch.setattr(exchange, "exchanged", lambda one, other: False)
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def lines_until_ended(code, *arguments):
+    """What a process prints until it has ended itself."""
+    env = {**os.environ, "PYTHONPATH": str(Path(dkdist.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=env
+    )
+    assert run.returncode == 7, run.stderr
+    return run.stdout
+
+
+def test_names_are_exchanged_on_this_system(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    if not exchange.exchanged(str(tmp_path / "a"), str(tmp_path / "b")):
+        pytest.skip("this system or file system cannot exchange names")
+    assert (names(tmp_path / "a"), names(tmp_path / "b")) == (["b"], ["a"])
+    with pytest.raises(FileNotFoundError):
+        exchange.exchanged(str(tmp_path / "a"), str(tmp_path / "nothing"))
+
+
+@both_ways
+@pytest.mark.parametrize("code", [errno.EBUSY, errno.EXDEV, errno.EACCES])
+def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic, code):
+    old = write_sets(tmp_path / "s", SETS)
+    rename = os.rename
+
+    def refused(one, other):
+        if other == str(tmp_path / "s") and not one.endswith("old"):
+            raise OSError(code, os.strerror(code))
+        return rename(one, other)
+
+    if atomic:
+        monkeypatch.setattr(exchange, "exchanged", refused)
+    else:
+        without_exchange(monkeypatch, atomic)
+        monkeypatch.setattr(os, "rename", refused)
+    for replace in (
+        lambda: write_sets(tmp_path / "s", OTHER, overwrite=True),
+        lambda: dk.compact(tmp_path / "s"),
+        lambda: dk.import_sets(tmp_path / "s", [0], lambda source: OTHER, overwrite=True),
+    ):
+        with pytest.raises(
+            OSError, match=r"cannot put the new store at .*what was there is as it was"
+        ) as error:
+            replace()
+        assert error.value.errno == code
+        assert_same_sets(old.load(), SETS)
+        assert names(tmp_path) == ["s"]
+
+
+ENDED_BETWEEN = """
+import os, sys
+from dkdist.store import exchange, write_sets
+exchange.exchanged = lambda one, other: False
+rename, n = os.rename, 0
+def ended(one, other):
+    global n
+    n += 1
+    if n == int(sys.argv[2]):
+        os._exit(7)
+    rename(one, other)
+os.rename = ended
+write_sets(sys.argv[1], [[[1.0, 2.0]]], overwrite=True)
+os._exit(7)
+"""
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_a_replacement_in_two_moves_that_was_killed_is_undone_and_a_deleted_store_stays_deleted(
+    tmp_path, last
+):
+    write_sets(tmp_path / "s", SETS)
+    lines_until_ended(ENDED_BETWEEN, tmp_path / "s", last)
+    assert (tmp_path / "s").exists() == (last != 2)
+    if last == 3:
+        assert len(open_sets(tmp_path / "s")) == 1
+    else:
+        assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+    shutil.rmtree(tmp_path / "s")
+    with pytest.raises(FileNotFoundError):
+        open_sets(tmp_path / "s")
+    assert len(write_sets(tmp_path / "s", OTHER)) == 2
+    assert names(tmp_path) == ["s"]
+
+
+def test_what_an_earlier_version_moved_aside_is_told_of_and_not_brought_back(tmp_path):
+    write_sets(tmp_path / "s", SETS)
+    shutil.move(tmp_path / "s", tmp_path / ".s.replaced")
+    with pytest.raises(FileNotFoundError, match=r"\.s\.replaced"):
+        open_sets(tmp_path / "s")
+    assert len(write_sets(tmp_path / "s", OTHER)) == 2
+
+
+@both_ways
+def test_readers_see_one_store_or_the_other_while_two_replace_it(tmp_path, monkeypatch, atomic):
+    """Every set of a store says in each point, and in its target, which store it is of."""
+    without_exchange(monkeypatch, atomic)
+    place, over, torn, read, failures = tmp_path / "s", threading.Event(), [], [0], []
+
+    def content(k):
+        return np.full((6, 40, 2), k), np.full(6, k)
+
+    def replacing(first):
+        for k in range(first, 24, 2):
+            try:
+                write_sets(place, *content(k), overwrite=True, chunk_rows=64)
+            except StoreFormatError as error:
+                failures.append(str(error))
+
+    def reading():
+        while not over.is_set():
+            with contextlib.suppress(StoreFormatError):
+                found = open_sets(place)
+                points, y = found.load().points, found.targets["y"]
+                read[0] += 1
+                if len({*points.ravel().tolist(), *y.tolist()}) != 1:
+                    torn.append(points)
+
+    write_sets(place, *content(0))
+    readers = [threading.Thread(target=reading) for _ in range(2)]
+    writers = [threading.Thread(target=replacing, args=(k,)) for k in (0, 1)]
+    for thread in [*readers, *writers]:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    over.set()
+    for thread in readers:
+        thread.join()
+    assert not torn
+    assert read[0] > 0
+    assert all("another writer committed" in message for message in failures)
+    assert len(failures) < 24
+    assert open_sets(place).verify().n_sets == 6
+    assert names(tmp_path) == ["s"]
+
+
+def test_of_two_that_replace_one_wins_and_the_other_is_refused(tmp_path):
+    for there in (True, False):
+        place = tmp_path / f"s{there}"
+        if there:
+            write_sets(place, SETS[:1])
+        first, second = (SetWriter(place, 2, overwrite=True) for _ in range(2))
+        first.append(SETS)
+        second.append(OTHER)
+        second.close()
+        with pytest.raises(StoreFormatError, match="another writer committed"):
+            first.close()
+        assert_same_sets(open_sets(place).load(), OTHER)
+    assert names(tmp_path) == ["sFalse", "sTrue"]
+
+
+def test_what_came_to_the_place_meanwhile_is_never_removed(tmp_path):
+    writer = SetWriter(tmp_path / "s", 2)
+    writer.append(SETS)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="holds no store of sets"):
+        writer.close()
+    assert (tmp_path / "s" / "notes.txt").read_text() == "mine"
+    assert names(tmp_path) == ["s"]
+
+
+def test_the_folder_of_a_living_writer_stays_and_that_of_a_dead_one_goes(tmp_path):
+    alive = SetWriter(tmp_path / "s", 2)
+    alive.append(SETS)
+    code = (
+        "import os, sys\nfrom dkdist.store import SetWriter\nwriter = SetWriter(sys.argv[1], 2)\n"
+        "writer.append([[[1.0, 2.0]]])\nos._exit(7)\n"
+    )
+    lines_until_ended(code, tmp_path / "s")
+    assert len(names(tmp_path)) == 2
+    with SetWriter(tmp_path / "s", 2) as third:
+        third.append(OTHER)
+        assert len(names(tmp_path)) == 2  # the living one's, and the third's
+    with pytest.raises(StoreFormatError, match="another writer committed"):
+        alive.close()
+    assert names(tmp_path) == ["s"]
+
+
+def test_another_machines_folder_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(hidden, "host", lambda: b"another machine\n")
+    writer = SetWriter(tmp_path / "s", 2)
+    writer.append(SETS)
+    monkeypatch.undo()
+    os.close(writer._place._hidden._owner)  # on some network disks a lock is not seen elsewhere
+    write_sets(tmp_path / "s", OTHER)
+    assert len(names(tmp_path)) == 2
+
+
+def test_a_link_to_a_store_goes_on_leading_to_it(tmp_path):
+    (tmp_path / "disk").mkdir()
+    write_sets(tmp_path / "disk/s", SETS)
+    (tmp_path / "s").symlink_to(tmp_path / "disk/s")
+    write_sets(tmp_path / "s", OTHER, overwrite=True)
+    assert (tmp_path / "s").is_symlink()
+    assert_same_sets(open_sets(tmp_path / "disk/s").load(), OTHER)
+    assert names(tmp_path) == ["disk", "s"]
+    assert names(tmp_path / "disk") == ["s"]
+
+
+def test_a_commit_waits_for_another_and_not_for_ever(tmp_path, monkeypatch):
+    write_sets(tmp_path / "s", SETS)
+    monkeypatch.setattr(exchange, "PATIENCE", 0.1)
+    with exchange.committing(str(tmp_path / "s")), pytest.raises(TimeoutError, match="holds the commit"):
+        open_sets(tmp_path / "s").append(OTHER)
+    assert_same_sets(open_sets(tmp_path / "s").load(), SETS)
+    assert len(open_sets(tmp_path / "s").append(OTHER)) == 6
+
+
+def test_features_stay_until_those_that_replace_them_are_complete(tmp_path):
+    import dask.array as da
+
+    rows = np.random.default_rng(0).standard_normal((8, 3)).astype("f4")
+    old = dk.write_features(tmp_path / "z", rows)
+
+    def fail(block):
+        raise RuntimeError("stop")
+
+    bad = da.from_array(rows + 1, chunks=(2, 3)).map_blocks(fail, dtype="f4", meta=np.empty((0, 0), "f4"))
+    with pytest.raises(RuntimeError, match="stop"):
+        dk.write_features(tmp_path / "z", bad, overwrite=True)
+    np.testing.assert_array_equal(old.compute(), rows)
+    new = dk.write_features(tmp_path / "z", rows + 1, overwrite=True)
+    np.testing.assert_array_equal(new.compute(), rows + 1)
+    with pytest.raises(StoreFormatError, match="was replaced"):
+        old.compute()
+    assert names(tmp_path) == ["z"]
+    assert names(tmp_path / "z") == ["features", "zarr.json"]

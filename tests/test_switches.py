@@ -1,0 +1,117 @@
+"""Every public switch takes booleans alone: `overwrite="no"` is no consent.
+
+The switches are found in the signatures of all public names; each has a call here that reaches it, so that a new one
+without a check fails.
+"""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+RESULTS = {"Alignment"}  # made by the library, not by users
+OF_SCIKIT_LEARN = "get_params"
+POINTS = np.random.default_rng(0).standard_normal((12, 2))
+SETS = [POINTS[:4], POINTS[4:8], POINTS[8:]]
+X, Y = POINTS.astype("f4"), np.arange(12) % 2
+SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
+def switches():
+    """(public callable, name of the switch) of everything that defaults to a boolean, or is called verbose."""
+    found = []
+    for name in dk.__all__:
+        what = getattr(dk, name)
+        calls = {name: what} if callable(what) and name not in RESULTS else {}
+        if inspect.isclass(what) and not issubclass(what, Exception):
+            methods = inspect.getmembers(what, callable)
+            calls |= {f"{name}.{n}": m for n, m in methods if not n.startswith("_") and n != OF_SCIKIT_LEARN}
+        for title, call in calls.items():
+            found += [
+                (title, p.name)
+                for p in _parameters(call)
+                if isinstance(p.default, bool) or p.name == "verbose"
+            ]
+    return sorted(found)
+
+
+def _parameters(call):
+    try:
+        return list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def stored(tmp_path):
+    return dk.write_sets(tmp_path / "s", SETS, targets=[0, 1, 0], overwrite=True)
+
+
+def calls(tmp_path):
+    """How each public callable that has switches is called with one of them."""
+    search = dk.IncrementalRidgeClassifier()
+    npz = tmp_path / "a.npz"
+    np.savez(npz, values=np.zeros((3, 4, 2)))
+    return {
+        "Chamfer": dk.Chamfer,
+        "Curve": lambda **s: dk.Curve(SQUARE, **s),
+        "DistanceEmbedding": lambda **s: dk.DistanceEmbedding("chamfer", n_components=2, **s).fit(SETS),
+        "DynamicTimeWarping": dk.DynamicTimeWarping,
+        "Energy": dk.Energy,
+        "IncrementalRidge": lambda **s: dk.IncrementalRidge(**s).fit(X, Y),
+        "IncrementalRidgeClassifier": lambda **s: dk.IncrementalRidgeClassifier(**s).fit(X, Y),
+        "IncrementalSGDClassifier": lambda **s: dk.IncrementalSGDClassifier(n_epochs=1, **s).fit(X, Y),
+        "IncrementalSGDRegressor": lambda **s: dk.IncrementalSGDRegressor(n_epochs=1, **s).fit(X, Y),
+        "Levenshtein": dk.Levenshtein,
+        "NearestSets.kneighbors": lambda **s: dk.NearestSets(2).fit(X).kneighbors(**s),
+        "OnePassSearch": lambda **s: dk.OnePassSearch(search, {"alphas": [[1.0]]}, **s).fit(X, Y),
+        "PseudoEuclideanEmbedding": lambda **s: dk.PseudoEuclideanEmbedding(**s).fit(1.0 - np.eye(3)),
+        "SetWriter": lambda **s: dk.SetWriter(tmp_path / "w", 2, **s),
+        "Surface": lambda **s: dk.Surface(CORNERS, [[0, 1, 2]], **s),
+        "TableReader": lambda **s: dk.TableReader("id", **s),
+        "align": lambda **s: dk.align(POINTS, POINTS, sigma=1.0, guarantee=1.0, **s),
+        "compact": lambda **s: dk.compact(stored(tmp_path), tmp_path / "c", **s),
+        "coreset": lambda **s: dk.coreset(POINTS, 3, sigma=1.0, **s),
+        "distance_matrix": lambda **s: dk.distance_matrix(SETS, **s),
+        "divergence_matrix": lambda **s: dk.divergence_matrix(SETS, "hellinger", **s),
+        "import_sets": lambda **s: dk.import_sets(tmp_path / "i", [npz], **s),
+        "kernel_distance": lambda **s: dk.kernel_distance(POINTS, SQUARE, sigma=1.0, **s),
+        "pairwise": lambda **s: dk.pairwise(abs, **s),
+        "verify_sets": lambda **s: dk.verify_sets(stored(tmp_path), **s),
+        "write_features": lambda **s: dk.write_features(tmp_path / "z", X, **s),
+        "write_sets": lambda **s: dk.write_sets(tmp_path / "v", SETS, **s),
+    }
+
+
+def test_every_public_switch_is_called_here(tmp_path):
+    assert {title for title, _ in switches()} == set(calls(tmp_path))
+
+
+@pytest.mark.parametrize(("title", "name"), switches())
+def test_switches_take_booleans_alone(title, name, tmp_path):
+    call = calls(tmp_path)[title]
+    wrong = ["no", "yes", "", None, [], 0.5, -1]
+    for value in wrong if name == "verbose" else [*wrong, 0, 1]:
+        with pytest.raises((TypeError, ValueError), match=name):
+            call(**{name: value})
+    assert {p.name for p in tmp_path.iterdir()} <= {"a.npz", "s"}
+
+
+def test_a_word_replaces_no_store(tmp_path):
+    dk.write_sets(tmp_path / "s", SETS)
+    for replace in (
+        lambda: dk.write_sets(tmp_path / "s", SETS[:1], overwrite="no"),
+        lambda: dk.SetWriter(tmp_path / "s", 2, overwrite="no"),
+        lambda: dk.import_sets(tmp_path / "s", [0], lambda source: SETS[:1], overwrite="no"),
+        lambda: dk.compact(dk.open_sets(tmp_path / "s")[:1], tmp_path / "s", overwrite="no"),
+    ):
+        with pytest.raises(TypeError, match="overwrite is 'no': give True or False"):
+            replace()
+    assert len(dk.open_sets(tmp_path / "s")) == 3
+
+
+def test_booleans_of_numpy_are_booleans(tmp_path):
+    dk.write_sets(tmp_path / "s", SETS, overwrite=np.False_)
+    assert len(dk.write_sets(tmp_path / "s", SETS[:1], overwrite=np.True_)) == 1
