@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import stat
+import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from math import inf
 from pathlib import Path
@@ -39,7 +41,8 @@ class DiskStore(LocalStore):
         self._inside = {""}
         self._unflushed: set[str] = set()
         self._new: set[str] = set()
-        self._made = False
+        self._made = self._shut = False
+        self._writes, self._quiet = 0, threading.Condition()
         self._most: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,8 +111,15 @@ class DiskStore(LocalStore):
             self._new |= new
             raise
 
+    def shut(self) -> None:
+        """Write no more, and wait for the writes under way: of several at once one fails, and the others go on."""
+        with self._quiet:
+            self._shut = True
+            self._quiet.wait_for(lambda: self._writes == 0)
+
     def withdraw(self) -> None:
-        """Remove the files that were not there before they were written through this store."""
+        """Write no more, and remove the files that were not there before they were written through this store."""
+        self.shut()
         for path in sorted(self._new):
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -196,6 +206,20 @@ class DiskStore(LocalStore):
 
     def _write(self, key: str, value: Buffer) -> None:
         self._check_writable()
+        with self._quiet:
+            if self._shut:
+                raise OSError(
+                    errno.ECANCELED, f"cannot write {key} of {self._folder}: its writer has stopped"
+                )
+            self._writes += 1
+        try:
+            self._write_now(key, value)
+        finally:
+            with self._quiet:
+                self._writes -= 1
+                self._quiet.notify_all()
+
+    def _write_now(self, key: str, value: Buffer) -> None:
         path, partial = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL)
         there = os.path.lexists(path)
         try:

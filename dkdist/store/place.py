@@ -138,6 +138,8 @@ class ReplacingPlace(WritingPlace):
 
     def abort(self) -> None:
         """Remove the hidden folder."""
+        if isinstance(self.store, DiskStore):
+            self.store.shut()
         self._hidden.remove()
 
 
