@@ -1,21 +1,24 @@
 """The format "dkdist.sets", version 1: which arrays there are, how they are cut and coded, and the commit
 record.
 
-    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, checksum, arrays}
+    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, checksum,
+                             table, arrays}
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
+    points/table.GENERATION.TOKEN     points/tail.GENERATION.TOKEN.POSITION
 
 The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
 append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
-crc32c of the commit and of every array's metadata but the growing lengths. Stores without these two are read
-all the same. `alphabet` is there for strings.
+crc32c of the commit and of every array's metadata but the growing lengths; `table` = {key, length, crc32c} names
+the object that holds the checksum of every chunk (see `chunk_table`), and tails are last chunks that an append made
+longer (see `tails`). Stores without these three are read all the same. `alphabet` is there for strings.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import google_crc32c
@@ -29,6 +32,7 @@ from zarr.storage import MemoryStore, StorePath
 from dkdist._strings import as_alphabet
 from dkdist.store.address import get_bytes
 from dkdist.store.bounded import bounded
+from dkdist.store.chunk_table import TableRecord, parse_record
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
 from dkdist.store.limits import check_array
 from dkdist.store.names import DOCUMENT as DOCUMENT
@@ -48,7 +52,8 @@ class Commit:
     """What a store holds: its sizes, and the generation that names this content among all it ever had.
 
     `created` is the generation of the first commit. It is kept with the points, and tells an append from a
-    replacement. `alphabet` says what the codes of strings stand for; an append may add to its end.
+    replacement. `alphabet` says what the codes of strings stand for; an append may add to its end. `table` is where
+    its checksums are.
     """
 
     n_sets: int
@@ -58,9 +63,10 @@ class Commit:
     sealed: bool = False
     created: int | None = None
     alphabet: str | None = None
+    table: TableRecord | None = field(default=None, compare=False)
 
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are written last and make the commit, without the checksum."""
+        """The attributes that are written last and make the commit, without checksum and table."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -132,7 +138,8 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
         with decoding(f"the alphabet of {label}"):
             as_alphabet(alphabet)
     sizes = {k: int(v) for k, v in numbers.items() if v is not None}
-    return Commit(**sizes, sealed=attrs.get("sealed", False), alphabet=alphabet)
+    table = parse_record(attrs.get("table"), label)
+    return Commit(**sizes, sealed=attrs.get("sealed", False), alphabet=alphabet, table=table)
 
 
 def checksum(commit: Commit, arrays: dict[str, Metadata]) -> int:
