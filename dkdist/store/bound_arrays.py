@@ -37,10 +37,16 @@ class _OfOneArray(WrapperStore[Store]):
 
 
 class CheckedArray(_OfOneArray):
-    """What is read of an array, compared with what the commit says about it; ``tails`` reads the tail under its own name."""
+    """What is read of an array, compared with the commit; ``tails`` reads the tail under its own name."""
 
     def __init__(
-        self, store: Store, name: str, coding: Coding, bound: Callable[[], Bound | None], *, tails: bool = False
+        self,
+        store: Store,
+        name: str,
+        coding: Coding,
+        bound: Callable[[], Bound | None],
+        *,
+        tails: bool = False,
     ) -> None:
         super().__init__(store, name, coding)
         self._bound, self._tails = bound, tails

@@ -27,7 +27,7 @@ EXTENT = 16  # bytes of an offset and a length in the index of a shard
 
 @dataclass(frozen=True)
 class Coding:
-    """How the objects of an array are coded: chunks, or shards of ``inner`` chunks; with or without a crc32c at their end."""
+    """How objects of an array are coded: chunks, or shards of ``inner`` chunks; with a crc32c at their end or none."""
 
     inner: int | None
     ends_with_crc: bool
@@ -70,7 +70,12 @@ def coding_of(array: zarr.Array[Any]) -> Coding | None:
     numbers, *rest = shard.index_codecs
     little = isinstance(numbers, BytesCodec) and numbers.endian is Endian.little
     closed = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
-    if len(codecs) > 1 or not little or not closed or shard.index_location is not ShardingCodecIndexLocation.end:
+    if (
+        len(codecs) > 1
+        or not little
+        or not closed
+        or shard.index_location is not ShardingCodecIndexLocation.end
+    ):
         return None
     inner = math.prod(a // b for a, b in zip(array.shards or (), array.chunks, strict=True))
     return Coding(inner, isinstance(shard.codecs[-1], Crc32cCodec))

@@ -91,7 +91,12 @@ def parse_record(record: Any, label: str) -> TableRecord | None:
         return None
     with decoding(f"what the commit of {label} says about its table of checksums"):
         key, length, crc = record["key"], record["length"], record["crc32c"]
-        if not KEY.fullmatch(key) or type(length) is not int or type(crc) is not int or not 0 < length < 2**40:
+        if (
+            not KEY.fullmatch(key)
+            or type(length) is not int
+            or type(crc) is not int
+            or not 0 < length < 2**40
+        ):
             raise ValueError(f"it makes no sense: {record}")
     return TableRecord(key, length, crc)
 

@@ -194,7 +194,7 @@ class Committed:
             before = found.table  # an append has taken its place, or it is lost
 
     def _renewed(self, seen: tuple[TableRecord | None, Table]) -> bool:
-        """Whether there is another table than the one that was seen: others have appended, and made last chunks longer."""
+        """Whether there is another table than the one that was seen: others have appended since."""
         found, _ = self._read_layout()
         self._require_same_content(found)
         return self._table[0] != seen[0]
@@ -257,15 +257,15 @@ class Committed:
     def _values(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Read rows; where a chunk is not what was committed, looks for the longer one of an append."""
         for tries in itertools.count():
-            seen = self._table
+            seen, reason = self._table, None
             for array in self._sources(name):
                 try:
                     return np.asarray(array[start:stop])
                 except (OSError, MemoryError):
                     raise
                 except Exception as error:
-                    reason = error
-            if not self._renewed(seen) and tries:
+                    reason = reason or error
+            if not self._renewed(seen) and tries and reason is not None:
                 raise reason
         raise AssertionError("unreachable")
 

@@ -27,7 +27,7 @@ from dkdist.store.chunk_table import Bound, Table
 LEFT = re.compile(r"(?:table|tail)\.(\d+)\..+")
 
 
-def settle(address: Address, store: Store, table: Table, arrays: Mapping[str, zarr.Array]) -> None:  # type: ignore[type-arg]
+def settle(address: Address, store: Store, table: Table, arrays: Mapping[str, zarr.Array]) -> None:
     """Put the tails of a commit where their chunks belong, those that are not there yet."""
     for name, bound in table.items():
         coding = coding_of(arrays[name])
@@ -54,7 +54,9 @@ def _settle(address: Address, store: Store, bound: Bound, place: str, coding: Co
 
 def remove_older(store: Store, generation: int) -> None:
     """Remove the tables and tails of commits before a generation, and of writers that never came to commit there."""
-    with contextlib.suppress(OSError):  # nobody reads them: who may write may not be allowed to list or delete
+    with contextlib.suppress(
+        OSError
+    ):  # nobody reads them: who may write may not be allowed to list or delete
         for name in list_names(store, "points"):
             left = LEFT.fullmatch(name)
             if left is not None and int(left[1]) < generation:

@@ -178,7 +178,9 @@ class SetWriter:
         commit = self._commit()
         commit_arrays(self._place, commit, self._arrays, self._table_key)
         if self._old is not None:
-            with contextlib.suppress(OSError):  # committed: readers find the tails, and the next writer settles them
+            with contextlib.suppress(
+                OSError
+            ):  # committed: readers find the tails, and the next writer settles them
                 self._settle({name: array.bound() for name, array in self._arrays.items()})
             remove_older(self._place.store, commit.generation)
 
