@@ -11,7 +11,7 @@ CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 def test_a_store_is_a_list():
     run_state_machine_as_test(
-        StoreMachine, settings=settings(max_examples=12, stateful_step_count=10, **CHECKS)
+        StoreMachine, settings=settings(max_examples=10, stateful_step_count=8, **CHECKS)
     )
 
 
