@@ -14,6 +14,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import zarr
@@ -27,14 +28,14 @@ from dkdist.store.chunk_table import Bound, Table
 LEFT = re.compile(r"(?:table|tail)\.(\d+)\..+")
 
 
-def settle(address: Address, store: Store, table: Table, arrays: Mapping[str, zarr.Array]) -> None:
+def settle(address: Address, store: Store, table: Table, arrays: Mapping[str, zarr.Array[Any]]) -> None:
     """Put the tails of a commit where their chunks belong, those that are not there yet."""
     for name, bound in table.items():
         coding = coding_of(arrays[name])
         if bound.tail is None or coding is None:
             continue
         array = arrays[name]
-        place = array.metadata.encode_chunk_key((bound.tail, *[0] * (array.ndim - 1)))  # type: ignore[union-attr]
+        place = array.metadata.encode_chunk_key((bound.tail, *[0] * (array.ndim - 1)))
         _settle(address, store, bound, f"{name}/{place}", coding)
 
 
