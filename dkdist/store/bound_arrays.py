@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,10 +74,12 @@ class CheckedArray(_OfOneArray):
 
     async def _check(self, key: str, data: U8, part: ByteRequest | None, expected: U32) -> None:
         coding = self._coding
-        if part is None:
-            _require(key, coding.sums(data), expected)
+        if part is None and coding.inner is None:
+            _require(key, coding.chunk_sum(data), int(expected[0]))
+        elif part is None:
+            _require(key, coding.sums(data).tolist(), expected.tolist())
         elif isinstance(part, SuffixByteRequest) and part.suffix == coding.index_bytes:
-            _require(key, last_word(data), expected[0])
+            _require(key, last_word(data), int(expected[0]))
             self._indexes[key] = int(expected[0]), coding.extents(data)
             while len(self._indexes) > INDEXES_KEPT:
                 self._indexes.popitem(last=False)
@@ -89,7 +90,7 @@ class CheckedArray(_OfOneArray):
                 raise WrongChunkError(f"bytes {part.start} to {part.end} of it hold no chunk of this shard")
             for k in np.flatnonzero(inside):
                 first, last = extents[k] - part.start
-                _require(key, coding.chunk_sum(data[first:last]), expected[1 + k])
+                _require(key, coding.chunk_sum(data[first:last]), int(expected[1 + k]))
         else:
             raise NotImplementedError(f"a part of a chunk was asked for ({part}), which cannot be checked")
 
@@ -128,8 +129,8 @@ class RecordedArray(_OfOneArray):
         await self._store.set(key, value)
 
 
-def _require(key: str, found: Any, expected: Any) -> None:
-    if not np.array_equal(found, expected):
+def _require(key: str, found: int | list[int], expected: int | list[int]) -> None:
+    if found != expected:
         raise WrongChunkError(
             f"{key} is not what was committed at this place: it is of another place, of another store, or older"
         )
