@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from dkdist.execution.pieces import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.resources import resources
-from dkdist.store.columns import Columns
-from dkdist.store.planned import Failed, PieceWriter, PlannedStore
+from dkdist.store.planned import Failed, PieceWriter, PlannedStore, Written
 from dkdist.store.sources import Batch
 
 PARTS_A_THREAD = 8
@@ -35,7 +34,7 @@ class _WritePart:
     writer: PieceWriter
     batches: Callable[[Any], Iterator[Batch]]
 
-    def __call__(self, part: Any) -> Columns | Failed:
+    def __call__(self, part: Any) -> Written | Failed:
         return self.writer.write(part.start, part.stop, part.first_row, self.batches(part))
 
 

@@ -13,7 +13,9 @@ from dkdist._reals import real_array
 from dkdist.execution.arrays import even_rows, lazy_from_calls
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.mapping import collect
+from dkdist.execution.pieces import map_pieces
 from dkdist.execution.plan import plan_map
+from dkdist.execution.progress import Progress
 from dkdist.store import StoreFormatError
 from dkdist.store.address import as_address
 from dkdist.store.features import (
@@ -29,7 +31,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     """Write features to a Zarr store, block by block, and return them as they are read from there.
 
     A run that was stopped goes on where it ended when it is called again with the same features: blocks
-    that are written stay, and only the others are made.
+    that are written stay, if they can be read and are what was written, and only the others are made.
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     if not len(blocks):
         raise ValueError("there are no features to write: expected at least one row")
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
-    missing = target.missing_blocks()
+    missing = _to_make(target)
     plan = plan_map(blocks, n_blocks=len(missing), what="write features")
     with plan.announced(verbose) as progress:
         collect(
@@ -113,6 +115,18 @@ def open_features(store: Any) -> Any:
         )
     found.require_ends()
     return _lazy(found)
+
+
+def _to_make(target: FeatureStore) -> list[int]:
+    """The blocks that an earlier run did not write, or whose chunks are not what it wrote; reads the others."""
+    missing = target.missing_blocks()
+    found = sorted(set(range(target.n_blocks)) - set(missing))
+    progress = Progress(len(found), "features: found blocks", show=False)
+    try:
+        whole = map_pieces(target.is_whole, found, label="found_block", progress=progress) if found else []
+    finally:
+        progress.close()
+    return sorted([*missing, *(i for i, good in zip(found, whole, strict=True) if not good)])
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,29 @@
 """One commit of a store, opened: reads rows of its arrays and believes nothing that the bytes do not show.
 
-Only the first n_sets and n_points entries of the arrays are ever read. A lost chunk shows as NaN or -1 (the
-fill values), or, where these could be data, is looked for before reading. Opened commits are kept per
-process, so that a view that comes back from a pickle costs a dictionary look-up.
+Only the first n_sets and n_points entries of the arrays are ever read. Every chunk is compared with the checksum that
+the commit has for its place; a lost one shows as NaN or -1 (the fill values), or, where these could be data, is looked
+for before reading. Opened commits are kept per process, so that a view that comes back from a pickle costs a
+dictionary look-up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.abc.store import Store
 
 from dkdist.sets import SampleSets
 from dkdist.store.address import Address, missing_keys
+from dkdist.store.bound_arrays import CheckedArray
+from dkdist.store.chunk_sums import coding_of
+from dkdist.store.chunk_table import Table, TableRecord, read_table
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
 from dkdist.store.fitting import require_fit
 from dkdist.store.layout import DOCUMENT, Commit, Metadata, array_of, read_layout
@@ -36,8 +43,8 @@ class Committed:
             self.store = address.open(read_only=True)
         self._seen = self.address.signature(self.store, DOCUMENT)
         with decoding(address.label):
-            found, self.metadata = read_layout(self.store, address.label)
-        self.commit = found if commit is None else commit
+            found, self.metadata = self._read_layout()
+        self.commit = replace(found, table=None) if commit is None else commit
         self._require_same_content(found)
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
         require_fit(self.arrays, self.commit, address.label)
@@ -171,6 +178,32 @@ class Committed:
         self._require_same_content(found)
         self._seen = seen
 
+    @property
+    def table(self) -> Table:
+        """The checksums of all chunks, as of the last commit that was looked at; empty for a store without."""
+        return self._table[1]
+
+    def _read_layout(self) -> tuple[Commit, dict[str, Metadata]]:
+        """The commit that is there now with the metadata of its arrays; takes over its table of checksums."""
+        before: TableRecord | None = None
+        while True:
+            found, metadata = read_layout(self.store, self.address.label)
+            table = read_table(self.store, found.table, self.address.label)
+            if table is not None:
+                self._table = found.table, table
+                return found, metadata
+            if found.table == before:
+                raise StoreFormatError(
+                    f"the table of checksums of {self.address.label} is missing. {RESTORE}"
+                )
+            before = found.table  # an append has taken its place, or it is lost
+
+    def _renewed(self, seen: tuple[TableRecord | None, Table]) -> bool:
+        """Whether there is another table than the one that was seen: others have appended since."""
+        found, _ = self._read_layout()
+        self._require_same_content(found)
+        return self._table[0] != seen[0]
+
     def _require_same_content(self, found: Commit) -> None:
         if not self.commit.grew_into(found):
             raise StoreFormatError(
@@ -181,7 +214,15 @@ class Committed:
 
     def _open_array(self, name: str, metadata: Metadata) -> zarr.Array[Any]:
         with decoding(f"{name}/{DOCUMENT} of {self.address.label}"):
-            return array_of(self.store, name, metadata)
+            return array_of(self._checked(array_of(self.store, name, metadata), tails=False), name, metadata)
+
+    def _checked(self, array: zarr.Array[Any], *, tails: bool) -> Store:
+        coding, name = coding_of(array), array.path
+        return (
+            self.store
+            if coding is None
+            else CheckedArray(self.store, name, coding, lambda: self.table.get(name), tails=tails)
+        )
 
     def _row_array(self, name: str, start: int, stop: int) -> NDArray[Any]:
         if self.metadata[name].get("fill_value") != "NaN":
@@ -211,12 +252,35 @@ class Committed:
                 f"{array.chunks[0]} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
             )
         try:
-            return np.asarray(array[start:stop])
+            return self._values(name, start, stop)
         except (OSError, MemoryError):
             raise
         except Exception as error:
             self.require_current()  # a store that was replaced under us is no damage
             raise self._damage(name, start, stop, error) from error
+
+    def _values(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read rows; where a chunk is not what was committed, looks for the longer one of an append."""
+        for tries in itertools.count():
+            seen, reason = self._table, None
+            for array in self._sources(name):
+                try:
+                    return np.asarray(array[start:stop])
+                except (OSError, MemoryError):
+                    raise
+                except Exception as error:
+                    reason = reason or error
+            if not self._renewed(seen) and tries and reason is not None:
+                raise reason
+        raise AssertionError("unreachable")
+
+    def _sources(self, name: str) -> Iterator[zarr.Array[Any]]:
+        """An array as Zarr has it, and with the tail of an append that was not settled."""
+        yield self.arrays[name]
+        bound = self.table.get(name)
+        if bound is not None and bound.tail is not None:
+            tails = self._checked(self.arrays[name], tails=True)
+            yield array_of(tails, name, self.metadata[name])
 
     def _damage(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
         """Find the first chunk that cannot be decoded, and name it with its sets."""
@@ -224,7 +288,7 @@ class Committed:
         for k in range(start // size, -(-stop // size)):
             first, last = max(k * size, start), min((k + 1) * size, stop)
             try:
-                self.arrays[name][first:last]
+                self._values(name, first, last)
             except Exception:
                 break
         rows = f"rows {first} to {last - 1}"

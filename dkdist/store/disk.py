@@ -26,7 +26,7 @@ from zarr.storage import LocalStore
 
 from dkdist._files import NotRegularError, flush_folder, flush_tree, open_regular, write_all, written_whole
 from dkdist.store.errors import RESTORE, StoreFormatError
-from dkdist.store.limits import DOCUMENT, MAX_DOCUMENT_BYTES
+from dkdist.store.limits import DOCUMENT, MAX_DOCUMENT_BYTES, MAX_TABLE_BYTES
 
 PARTIAL = ".dkdist-partial"
 
@@ -89,9 +89,9 @@ class DiskStore(LocalStore):
             if name != PARTIAL:
                 yield name
 
-    def bound(self, name: str, most: int) -> None:
-        """Say how many bytes a chunk (or shard) of an array can have: a larger file is refused, unread."""
-        self._most[name] = most
+    def bound(self, name: str, most: int | None) -> None:
+        """Say how many bytes a chunk (or shard) of an array can have (None: any): a larger file is refused, unread."""
+        self._most[name] = inf if most is None else most
 
     def flush(self) -> None:
         """Make everything that was written through this store durable, in this process."""
@@ -154,6 +154,10 @@ class DiskStore(LocalStore):
         if key.rpartition("/")[2] == DOCUMENT:
             return MAX_DOCUMENT_BYTES
         parts = key.split("/")
+        if parts[-1].startswith("table."):
+            return MAX_TABLE_BYTES
+        if parts[-1].startswith("tail."):  # of any array
+            return max(self._most.values(), default=inf)
         return self._most.get("/".join(parts[: 2 if parts[0] == "targets" else 1]), inf)
 
     def _opened(self, key: str) -> int:

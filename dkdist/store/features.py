@@ -1,20 +1,24 @@
 """A store of feature rows, written block by block: format "dkdist.features", version 1.
 
-    /          attrs.dkdist = {format, version, n_rows, n_columns, fingerprint, generation, complete}
+    /          attrs.dkdist = {format, version, n_rows, n_columns, fingerprint, generation, complete, table}
     features   f4 (n, m)   chunks (rows of a block, m)   fill NaN   blosc(lz4, shuffle) -> crc32c
+    features/table.GENERATION.TOKEN      features/done/BLOCK (until all are)
 
-One block is one chunk and has one writer, so a chunk that is there is a block that is done, and a killed
-writer leaves whole chunks. ``fingerprint`` names the rows' origin (map, seed and generation of the source):
-a writer goes on with an unfinished store only if it is the same.
+One block is one chunk and has one writer, which leaves a receipt: the checksum of the chunk, for this block of this
+fingerprint and generation. A block is done if it has a receipt; before a later run trusts it, it is read and compared.
+The receipts of all blocks become the table of checksums of the finished store (see `chunk_table`), in which every
+block belongs to its place. ``fingerprint`` names the rows' origin (map, seed and generation of the source): a writer
+goes on with an unfinished store only if it is the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import reprlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +29,9 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from dkdist.store.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
+from dkdist.store.bound_arrays import CheckedArray, RecordedArray, WrongChunkError
+from dkdist.store.chunk_sums import Coding
+from dkdist.store.chunk_table import Bound, TableRecord, encoded, new_key, parse_record, read_table, recorded
 from dkdist.store.disk import PARTIAL, DiskStore, flush_store
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
 from dkdist.store.exchange import committing
@@ -35,6 +42,11 @@ from dkdist.store.limits import MAX_BLOCKS, MAX_BYTES, MAX_CHUNK_BYTES, check_ar
 FORMAT = "dkdist.features"
 VERSION = 1
 FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
+
+CODING = Coding(inner=None, ends_with_crc=True)
+TABLES_KEPT = 64
+
+_tables: dict[tuple[str, TableRecord | None], Bound | None] = {}  # keys of tables are never used twice
 
 F32 = NDArray[np.float32]
 
@@ -50,6 +62,7 @@ class FeatureStore:
     fingerprint: str
     generation: int
     complete: bool
+    table: TableRecord | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -64,25 +77,44 @@ class FeatureStore:
             raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE}")
 
     def missing_blocks(self) -> list[int]:
-        """Blocks that are not written yet."""
-        keys = [f"features/c/{i}/0" for i in range(self.n_blocks)]
-        return [int(key.split("/")[2]) for key in missing_keys(self.address.open(read_only=True), keys)]
+        """Blocks that are not written yet, or not to their end."""
+        store, blocks = self.address.open(read_only=True), range(self.n_blocks)
+        lost = set(missing_keys(store, [*map(_chunk, blocks), *map(_receipt, blocks)]))
+        return [i for i in blocks if not lost.isdisjoint((_chunk(i), _receipt(i)))]
+
+    def is_whole(self, i: int) -> bool:
+        """Whether block i of an unfinished store can be read and is the one that its receipt was written for."""
+        try:
+            store = self.address.open(read_only=True)
+            self._rows(store, i, self._bound_by(self._receipts(store, [i])[0], i))
+        except (StoreFormatError, WrongChunkError):
+            return False
+        return True
 
     def write_block(self, i: int, rows: F32) -> None:
-        """Write block i, whole; refused if other features took this place."""
+        """Write block i, whole, and its receipt; refused if other features took this place."""
         store = self.address.open(read_only=False)
         self._require_current(store)
-        self._array(store)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
+        written = RecordedArray(store, "features", CODING, None, "")
+        self._array(store, written)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
+        flush_store(store)
+        put_bytes(store, _receipt(i), self._receipt_of(i, int(written.sums[i][0])))
         flush_store(store)
 
     def read_block(self, i: int) -> F32:
-        """Rows of block i; a lost, damaged or replaced one is a `StoreFormatError`."""
-        with decoding(f"block {i} of {self.address.label}"):
-            store = self.address.open(read_only=True)
-            rows = np.asarray(self._array(store)[i * self.block_rows : (i + 1) * self.block_rows])
+        """Rows of block i; a lost, damaged, exchanged or replaced one is a `StoreFormatError`."""
+        store = self.address.open(read_only=True)
+        try:
+            rows = self._rows(store, i, _bound(self.address, self.table))
+        except WrongChunkError as error:
+            self._require_current(store)
+            raise StoreFormatError(
+                f"block {i} of {self.address.label} (rows {i * self.block_rows} to "
+                f"{min((i + 1) * self.block_rows, self.n_rows) - 1}) cannot be trusted: {error}. {RESTORE}"
+            ) from error
         self._require_current(store)
         # rows of skipped sets are NaN, and so is a chunk that is not there
-        if np.isnan(rows).any() and missing_keys(store, [f"features/c/{i}/0"]):
+        if np.isnan(rows).any() and missing_keys(store, [_chunk(i)]):
             raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE}")
         return rows
 
@@ -91,22 +123,58 @@ class FeatureStore:
         missing = self.missing_blocks()
         if missing:
             raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
-        done = replace(self, complete=True)
         store = self.address.open(read_only=False)
+        sums = self._receipts(store, range(self.n_blocks))
+        key = new_key(self.generation, "features")
+        data = encoded({"features": Bound(0, np.array(sums, np.uint32).reshape(-1, 1))})
         self._require_current(store)
+        put_bytes(store, key, data)
+        flush_store(store)
+        done = replace(self, complete=True, table=recorded(key, data))
         done._write_attrs(store)
         flush_store(store)
+        with contextlib.suppress(OSError):  # who may write may not be allowed to delete
+            sync(store.delete_dir("features/done"))
         if isinstance(store, DiskStore):
             store.sweep()
         return done
 
-    def _array(self, store: Store) -> zarr.Array[Any]:
-        """The array of features, if it is what the root document says."""
+    def _rows(self, store: Store, i: int, bound: Bound | None) -> F32:
+        with decoding(f"block {i} of {self.address.label}"):
+            array = self._array(store, CheckedArray(store, "features", CODING, lambda: bound))
+            try:
+                return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
+            except WrongChunkError as error:
+                wrong = error
+        raise wrong
+
+    def _receipt_of(self, i: int, checksum: int) -> bytes:
+        """What a receipt says: the checksum of a chunk, and for which block of which features it was written."""
+        words = {"block": i, "fingerprint": self.fingerprint, "generation": self.generation}
+        return json.dumps({**words, "crc32c": checksum}).encode()
+
+    def _receipts(self, store: Store, blocks: Sequence[int]) -> list[int]:
+        """The checksums that some blocks have receipts for; refuses receipts of other blocks or features."""
+        sums = []
+        for i, receipt in zip(blocks, get_bytes(store, [_receipt(i) for i in blocks]), strict=True):
+            with decoding(f"the receipt of block {i} of {self.address.label}"):
+                found = json.loads(receipt or b"null")["crc32c"]
+                if receipt != self._receipt_of(i, found):
+                    raise ValueError("it was written for another block, or for other features")
+            sums.append(int(found))
+        return sums
+
+    @staticmethod
+    def _bound_by(checksum: int, i: int) -> Bound:
+        return Bound(i, np.array([[checksum]], np.uint32))
+
+    def _array(self, store: Store, chunks: Store) -> zarr.Array[Any]:
+        """The array of features, if it is what the root document says; its chunks go through ``chunks``."""
         label = self.address.label
         (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
         if document is None:
             raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE}")
-        array = array_of(store, "features", parse_array("features", document, label))
+        array = array_of(chunks, "features", parse_array("features", document, label))
         found = (array.shape, array.chunks, str(array.dtype))
         expected = ((self.n_rows, self.n_columns), (self.block_rows, self.n_columns), "float32")
         if found != expected:
@@ -127,10 +195,32 @@ class FeatureStore:
         numbers = {name: getattr(self, name) for name in FIELDS}
         record = {"format": FORMAT, "version": VERSION, **numbers}
         record |= {"fingerprint": self.fingerprint, "complete": self.complete}
+        record |= {} if self.table is None else {"table": self.table.attrs()}
         put_bytes(store, DOCUMENT, group_document({"dkdist": record}))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
+
+
+def _bound(address: Address, record: TableRecord | None) -> Bound | None:
+    """The checksums of a finished store, read once in a process."""
+    key = address.label, record
+    if key not in _tables:
+        table = read_table(address.open(read_only=True), record, address.label)
+        if table is None:
+            raise StoreFormatError(f"the table of checksums of {address.label} is missing. {RESTORE}")
+        while len(_tables) >= TABLES_KEPT:
+            _tables.pop(next(iter(_tables)), None)
+        _tables[key] = table.get("features")
+    return _tables[key]
+
+
+def _chunk(i: int) -> str:
+    return f"features/c/{i}/0"
+
+
+def _receipt(i: int) -> str:
+    return f"features/done/{i}"
 
 
 def create_features(
@@ -228,5 +318,6 @@ def _parse(address: Address, document: bytes) -> FeatureStore:
         address=address,
         fingerprint=str(record.get("fingerprint")),
         complete=record.get("complete") is True,
+        table=parse_record(record.get("table"), address.label),
         **fields,
     )

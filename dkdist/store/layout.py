@@ -2,22 +2,24 @@
 record.
 
     /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, origin, checksum,
-                             arrays}
+                             table, arrays}
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
+    points/table.GENERATION.TOKEN     points/tail.GENERATION.TOKEN.POSITION
 
 The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
 append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
-crc32c of the commit and of every array's metadata but the growing lengths. Stores without these two are read
-all the same. `alphabet` is there for strings, and `origin` (a number for each column, which was subtracted from the
-points) unless it is 0.
+crc32c of the commit and of every array's metadata but the growing lengths; `table` = {key, length, crc32c} names
+the object that holds the checksum of every chunk (see `chunk_table`), and tails are last chunks that an append made
+longer (see `tails`). Stores without these three are read all the same. `alphabet` is there for strings, and `origin`
+(a number for each column, which was subtracted from the points) unless it is 0.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import google_crc32c
@@ -26,11 +28,12 @@ import zarr
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.metadata import ArrayV3Metadata
-from zarr.storage import MemoryStore, StorePath
+from zarr.storage import MemoryStore, StorePath, WrapperStore
 
 from dkdist._strings import as_alphabet
 from dkdist.store.address import get_bytes
 from dkdist.store.bounded import bounded
+from dkdist.store.chunk_table import TableRecord, parse_record
 from dkdist.store.disk import DiskStore
 from dkdist.store.errors import RESTORE, StoreFormatError, decoding
 from dkdist.store.limits import check_array, most_chunk_bytes, parsed
@@ -52,7 +55,7 @@ class Commit:
 
     `created` is the generation of the first commit. It is kept with the points, and tells an append from a
     replacement. `alphabet` says what the codes of strings stand for; an append may add to its end. `origin` is what
-    points are counted from; None for 0.
+    points are counted from; None for 0. `table` is where its checksums are.
     """
 
     n_sets: int
@@ -63,9 +66,10 @@ class Commit:
     created: int | None = None
     alphabet: str | None = None
     origin: tuple[float, ...] | None = None
+    table: TableRecord | None = field(default=None, compare=False)
 
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are written last and make the commit, without the checksum."""
+        """The attributes that are written last and make the commit, without checksum and table."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -140,7 +144,9 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
             as_alphabet(alphabet)
     sizes = {k: int(v) for k, v in numbers.items() if v is not None}
     origin = _origin(attrs.get("origin"), sizes["n_dims"], label)
-    return Commit(**sizes, sealed=attrs.get("sealed", False), alphabet=alphabet, origin=origin)
+    table = parse_record(attrs.get("table"), label)
+    sealed = attrs.get("sealed", False)
+    return Commit(**sizes, sealed=sealed, alphabet=alphabet, origin=origin, table=table)
 
 
 def _origin(given: Any, d: int, label: str) -> tuple[float, ...] | None:
@@ -206,9 +212,11 @@ def array_of(store: Store, name: str, metadata: Metadata, length: int | None = N
         metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
     described = ArrayV3Metadata.from_dict(metadata)
     careful = replace(described, codecs=bounded(described.codecs))
-    most = most_chunk_bytes(metadata)
-    if isinstance(store, DiskStore) and most is not None:
-        store.bound(name, most)
+    disk = store
+    while isinstance(disk, WrapperStore):
+        disk = disk._store
+    if isinstance(disk, DiskStore):
+        disk.bound(name, most_chunk_bytes(metadata))
     array: zarr.Array[Any] = zarr.Array(zarr.AsyncArray(careful, StorePath(store, name)))
     return array.with_config({"write_empty_chunks": True})  # a chunk that is not there is a lost chunk
 

@@ -23,6 +23,7 @@ MAX_CHUNK_BYTES = 2**31  # what blosc can hold
 MAX_SHARD_CHUNKS = 2**20
 MAX_SHARD_BYTES = 2**36
 MAX_BYTES = 2**60
+MAX_TABLE_BYTES = 2**26  # checksums of 16 million chunks
 MAX_BLOCKS = 2**20
 MAX_ARRAYS = 4096
 MAX_DOCUMENT_BYTES = 2**21

@@ -1,8 +1,9 @@
 """A new store whose sizes are known before anything is written, so that many tasks can write it at once.
 
 Its rows are cut at whole chunks (or shards) into pieces, and each piece has one writer: no two ever touch the same
-object. Offsets, targets and ids are small and come from one process, and so does the commit, last of all. What the
-store then holds is bit for bit what one `SetWriter` would have written.
+object. Offsets, targets and ids are small and come from one process, and so does the commit, last of all; the tasks
+give back the checksums of what they wrote, for its table. What the store then holds is bit for bit what one `SetWriter`
+would have written.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.store.address import Address, as_address, get_bytes, missing_keys, put_bytes
+from dkdist.store.chunk_sums import U32
+from dkdist.store.chunk_table import Bound, new_key
 from dkdist.store.columns import Columns, Form
 from dkdist.store.errors import StoreFormatError
 from dkdist.store.growing import GrowingArray
@@ -42,6 +45,14 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class Written:
+    """What a piece gives back: the columns of the sets that begin in it, and the checksums of its objects by array."""
+
+    columns: Columns
+    sums: dict[str, U32]
+
+
+@dataclass(frozen=True)
 class PieceWriter:
     """Writes pieces of the rows of one planned store, in any process."""
 
@@ -49,7 +60,7 @@ class PieceWriter:
     arrays: dict[str, Metadata]
     stop_mark: bytes
 
-    def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Columns | Failed:
+    def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written | Failed:
         """Write rows start .. stop - 1 from batches that begin at ``row``; give the columns of sets that begin here."""
         try:
             self._require_going_on()
@@ -60,7 +71,7 @@ class PieceWriter:
                 put_bytes(self.place.store, STOPPED, self.stop_mark)
             return Failed(error)
 
-    def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Columns:
+    def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written:
         growing = {
             name: GrowingArray(self.place.store, name, m, start, None, self._require_going_on)
             for name, m in self.arrays.items()
@@ -78,7 +89,8 @@ class PieceWriter:
         for array in growing.values():
             array.flush()
         self.place.flush()
-        return {name: np.concatenate(values) for name, values in kept.items()}
+        columns = {name: np.concatenate(values) for name, values in kept.items()}
+        return Written(columns, {name: array.sums for name, array in growing.items()})
 
     def _require_going_on(self) -> None:
         if get_bytes(self.place.store, [STOPPED]) == [self.stop_mark]:
@@ -133,6 +145,7 @@ class PlannedStore:
         self._row_bytes = row_bytes(form)
         try:
             self._place.begin(clear=True)
+            self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
             self._columns = {n: self._growing(n, 0) for n in self._metadata if n not in ROW_ARRAYS}
             self._columns["offsets"].append(edges)
             yield
@@ -180,9 +193,9 @@ class PlannedStore:
             exact = np.flatnonzero(candidates[first:last] == starts[first:last])
             bounds.append(int(candidates[first + (exact[0] if len(exact) else 0)]))
 
-    def add(self, bounds: I64, results: Iterable[Columns | Failed]) -> list[Columns]:
+    def add(self, bounds: I64, results: Iterable[Written | Failed]) -> list[Columns]:
         """Take what the next pieces gave back, in their order; raises the error of one that failed."""
-        written: list[Columns] = []
+        written: list[Written] = []
         errors: list[Exception] = []
         for result in results:
             if isinstance(result, Failed):
@@ -191,10 +204,12 @@ class PlannedStore:
                 written.append(result)
         if errors:
             raise next((error for error in errors if not isinstance(error, Stopped)), errors[0])
-        for start, stop, columns in zip(bounds[:-1], bounds[1:], written, strict=True):
+        for start, stop, piece in zip(bounds[:-1], bounds[1:], written, strict=True):
             self._require_written(int(start), int(stop))
-            self.add_columns(columns)
-        return written
+            self.add_columns(piece.columns)
+            for name, sums in piece.sums.items():
+                self._rows[name].append(sums)
+        return [piece.columns for piece in written]
 
     def add_columns(self, columns: Columns) -> None:
         """Targets and ids of the next sets."""
@@ -205,11 +220,13 @@ class PlannedStore:
         arrays = {n: self._columns.get(n) or self._growing(n, self._commit.n_points) for n in self._metadata}
         for name in closing_order(arrays):
             arrays[name].close()
-        commit_arrays(self._place, self._commit, {name: array.metadata for name, array in arrays.items()})
+        commit_arrays(self._place, self._commit, arrays, new_key(self._commit.generation))
 
     def _growing(self, name: str, length: int) -> GrowingArray:
-        metadata = self._metadata[name]
-        return GrowingArray(self._place.store, name, metadata, length, None, self._place.require_mine)
+        """An array under this process's hands; with a length, one whose rows others have written."""
+        metadata, sums = self._metadata[name], self._rows.get(name)
+        bound = Bound(0, np.concatenate(sums)) if sums else None
+        return GrowingArray(self._place.store, name, metadata, length, None, self._place.require_mine, bound)
 
     def _require_written(self, start: int, stop: int) -> None:
         """Refuse to go on if what a task said it wrote is not there."""

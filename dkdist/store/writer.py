@@ -1,12 +1,15 @@
 """Writing sets: streaming ingestion into a new store, and appending to one.
 
 Nothing is visible before `close`; then points and weights, targets, ids and offsets are completed in this
-order, and the commit is written last. A writer that is killed leaves the last commit as it was.
+order, the table of all their checksums is written, and the commit last. A writer that is killed leaves the last
+commit as it was: nothing of it is written over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -18,15 +21,17 @@ from numpy.typing import NDArray
 from dkdist._flags import as_flag
 from dkdist.sets import SampleSetError
 from dkdist.store.address import Address, as_address, put_bytes
+from dkdist.store.chunk_table import Table, encoded, new_key, recorded, tail_key
 from dkdist.store.columns import Form, as_columns, dtype_name, require_same_form
 from dkdist.store.committed import Committed
 from dkdist.store.errors import StoreFormatError
 from dkdist.store.growing import GrowingArray
-from dkdist.store.layout import DOCUMENT, ROW_ARRAYS, Commit, Metadata, checksum, group_document
+from dkdist.store.layout import DOCUMENT, ROW_ARRAYS, Commit, checksum, group_document
 from dkdist.store.new_arrays import check_chunks, closing_order, form_of, new_arrays
 from dkdist.store.origin import committed_origin, counted_from
 from dkdist.store.place import WritingPlace, new_place
 from dkdist.store.recoding import recoded
+from dkdist.store.tails import remove_older, settle
 
 
 class SetWriter:
@@ -178,8 +183,18 @@ class SetWriter:
     def _complete(self) -> None:
         for name in closing_order(self._arrays):
             self._arrays[name].close()
-        arrays = {name: array.metadata for name, array in self._arrays.items()}
-        commit_arrays(self._place, self._commit(), arrays)
+        commit = self._commit()
+        commit_arrays(self._place, commit, self._arrays, self._table_key)
+        if self._old is not None:
+            with contextlib.suppress(
+                OSError
+            ):  # committed: readers find the tails, and the next writer settles them
+                self._settle({name: array.bound() for name, array in self._arrays.items()})
+            remove_older(self._place.store, commit.generation)
+
+    def _settle(self, table: Table) -> None:
+        assert self._old is not None
+        settle(self.address, self._place.store, table, self._old.arrays)
 
     def _open_to_append(self) -> Committed:
         opened = Committed(self.address)
@@ -209,10 +224,24 @@ class SetWriter:
             lengths["offsets"] += 1
         self._place.begin(clear=self._old is None)
         self._begun = True
-        for name, m in metadata.items():
-            tail = None if self._old is None else partial(self._old.entries, name)
+        table: Table = {}
+        if self._old is not None:
+            table = self._old.table
+            if any(bound.tail is not None for bound in table.values()):
+                self._place.require_mine()
+                self._settle(table)  # what a writer left that was killed after its commit
+        generation = self._created if self._old is None else self._old.commit.generation + 1
+        self._table_key = new_key(generation)
+        for position, name in enumerate(sorted(metadata)):
             self._arrays[name] = GrowingArray(
-                self._place.store, name, m, lengths[name], tail, self._place.require_mine
+                self._place.store,
+                name,
+                metadata[name],
+                lengths[name],
+                None if self._old is None else partial(self._old.entries, name),
+                self._place.require_mine,
+                table.get(name),
+                tail_key(self._table_key, position),
             )
         if self._old is None:
             self._arrays["offsets"].append(np.zeros(1, np.int64))
@@ -232,11 +261,18 @@ class SetWriter:
         return replace(old, n_sets=n_sets, n_points=n_points, generation=grown, alphabet=self._alphabet)
 
 
-def commit_arrays(place: WritingPlace, commit: Commit, arrays: dict[str, Metadata]) -> None:
+def commit_arrays(
+    place: WritingPlace, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str
+) -> None:
     """Make arrays that are complete visible: the very last step of whoever writes a store."""
     if any(name.startswith("targets/") for name in arrays):
         put_bytes(place.store, f"targets/{DOCUMENT}", group_document())
-    attrs = {**commit.attrs(), "checksum": checksum(commit, arrays)}
+    metadata = {name: array.metadata for name, array in arrays.items()}
+    data = encoded({name: array.bound() for name, array in arrays.items()})
+    place.require_mine()
+    put_bytes(place.store, table_key, data)
+    record = recorded(table_key, data).attrs()
+    attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
     place.commit(group_document({"dkdist": attrs}))
 
 

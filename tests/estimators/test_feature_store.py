@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
+from dkdist.store.features import FeatureStore, create_features
 
 
 def features(seed: int = 0, rows: int = 100, chunk: int = 30) -> da.Array:
@@ -130,3 +132,59 @@ def test_rows_of_skipped_sets_are_kept_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "z.zarr" / "features" / "c" / "1" / "0").unlink()
     with pytest.raises(dk.StoreFormatError, match=r"block 1 of .* is missing"):
         dk.open_features(tmp_path / "z.zarr").compute()
+
+
+def stopped_run(place: Path, values: np.ndarray, blocks: int) -> FeatureStore:
+    """A store of features in which a run that was killed has written some blocks of ten rows."""
+    target = create_features(place, len(values), values.shape[1], 10, "same")
+    for i in range(blocks):
+        target.write_block(i, values[10 * i : 10 * i + 10])
+    return target
+
+
+def test_a_found_block_is_read_before_it_is_trusted(tmp_path: Path) -> None:
+    """Of five blocks the last is missing, three are damaged, exchanged or of other features, and one is good."""
+    rng = np.random.default_rng(0)
+    values, others = rng.standard_normal((2, 50, 4)).astype(np.float32)
+    lazy = da.from_array(values, chunks=(10, 4), name="same")
+    stopped_run(tmp_path / "other.zarr", others, 4)
+    for seed in range(4):
+        place = tmp_path / f"x{seed}.zarr"
+        stopped_run(place, values, 4)
+        chunk = [place / f"features/c/{i}/0" for i in range(4)]
+        data = chunk[1].read_bytes()
+        if seed == 0:
+            chunk[1].write_bytes(data[: len(data) // 2])
+        elif seed == 1:
+            chunk[1].write_bytes(chunk[2].read_bytes())
+            chunk[2].write_bytes(data)
+        elif seed == 2:
+            chunk[1].write_bytes((tmp_path / "other.zarr/features/c/1/0").read_bytes())
+        else:
+            for name in ("c/1/0", "done/1"):
+                (place / f"features/{name}").write_bytes(
+                    (tmp_path / f"other.zarr/features/{name}").read_bytes()
+                )
+        np.testing.assert_array_equal(dk.write_features(place, lazy).compute(), values)
+
+
+@pytest.mark.parametrize("found", ["exchanged", "foreign"])
+def test_a_block_that_is_not_in_its_place_is_refused(tmp_path: Path, found: str) -> None:
+    dk.write_features(tmp_path / "x.zarr", features(0))
+    dk.write_features(tmp_path / "y.zarr", features(1))
+    chunk = tmp_path / "x.zarr/features/c/1/0"
+    wrong = tmp_path / ("x.zarr/features/c/2/0" if found == "exchanged" else "y.zarr/features/c/1/0")
+    chunk.write_bytes(wrong.read_bytes())
+    stored = dk.open_features(tmp_path / "x.zarr")
+    np.testing.assert_array_equal(stored[:30].compute(), features(0)[:30].compute())
+    with pytest.raises(dk.StoreFormatError, match=r"block 1 of .*rows 30 to 59.*not what was committed"):
+        stored.compute()
+
+
+def test_features_without_a_table_are_read(tmp_path: Path) -> None:
+    """As earlier versions wrote them."""
+    dk.write_features(tmp_path / "x.zarr", features())
+    document = json.loads((tmp_path / "x.zarr/zarr.json").read_text())
+    del document["attributes"]["dkdist"]["table"]
+    (tmp_path / "x.zarr/zarr.json").write_text(json.dumps(document))
+    np.testing.assert_array_equal(dk.open_features(tmp_path / "x.zarr").compute(), features().compute())

@@ -1,5 +1,6 @@
 """A view that travels to another process opens its store there, once, with the credentials that are there."""
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -83,7 +84,9 @@ def test_stores_of_one_label_are_kept_apart(moto_url, rclone_url):
     source, target = (as_address(place).open(read_only=False) for place in places)
     for key in ("", "points/", "offsets/", "targets/", "targets/y/"):
         put_bytes(target, f"{key}zarr.json", get_bytes(source, [f"{key}zarr.json"])[0])
-    for key in ("points/c/0/0", "offsets/c/0", "targets/y/c/0"):
+    root = json.loads(get_bytes(source, ["zarr.json"])[0])
+    table = root["attributes"]["dkdist"]["table"]["key"]
+    for key in ("points/c/0/0", "offsets/c/0", "targets/y/c/0", table):
         put_bytes(target, key, get_bytes(source, [key])[0])
     first, second = (open_sets(place) for place in places)
     assert first.__dask_tokenize__() == second.__dask_tokenize__()

@@ -86,7 +86,9 @@ def document_bytes(place):
 
 def test_the_store_is_read_as_written(place):
     assert_reads_as_written(place)
-    assert len(chunks(place)) == 12  # four chunks each of points and weights, one of everything else
+    assert (
+        len(chunks(place)) == 13
+    )  # four chunks each of points and weights, one of everything else; the table
 
 
 def test_flipped_bits_in_chunks_are_refused(place):

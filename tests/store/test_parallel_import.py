@@ -22,8 +22,8 @@ from .samples import assert_same_sets, counted_batch, random_sets
 
 
 def content(store):
-    """The bytes of every object, but for the generation that the documents name."""
-    found = {key: value.to_bytes() for key, value in store._store_dict.items()}
+    """The bytes of every object, but for the generation that the documents name, and the table in its name."""
+    found = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
     return {key: value for key, value in found.items() if key not in ("zarr.json", "points/zarr.json")}
 
 

@@ -1,0 +1,129 @@
+"""An append never writes over what is committed: every object of the last commit stays as it was until the next."""
+
+import contextlib
+import errno
+
+import numpy as np
+import pytest
+from zarr.storage import MemoryStore, WrapperStore
+
+from dkdist.store import SetWriter, open_sets, write_sets
+from dkdist.store import writer as writer_module
+
+from .samples import assert_same_sets, random_sets
+
+SETS = random_sets([30, 11, 64, 9, 40, 70], 2, ())
+Y, IDS = np.arange(6) / 7, np.array(list("abcdef"))
+
+
+class Watched(WrapperStore):
+    """A store that notes what is written over, and stops the writer before one of its writes."""
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.writes, self.stop_at, self.protected = 0, 10**9, {}
+
+    async def set(self, key, value, *args):
+        self.writes += 1
+        if self.writes > self.stop_at:
+            raise OSError(errno.EIO, "the power is off")
+        document = "zarr.json" in key or key.startswith(".dkdist")
+        if key in self.protected and not document:
+            assert self.protected[key] == value.to_bytes(), f"{key} of the last commit was written over"
+        await super().set(key, value, *args)
+
+
+def written(store, shards):
+    write_sets(store, SETS[:3], Y[:3], IDS[:3], chunk_rows=16, shards=shards)
+
+
+def append_rest(store, first=3):
+    with SetWriter(store, 2, "a") as writer:
+        for i in range(first, 6):
+            writer.append(SETS[i : i + 1], Y[i : i + 1], IDS[i : i + 1])
+
+
+@pytest.mark.parametrize("shards", [None, 64])
+def test_an_append_writes_over_nothing_that_is_committed(shards, monkeypatch):
+    watched = Watched(MemoryStore())
+    written(watched, shards)
+    watched.protected = {k: v.to_bytes() for k, v in watched._store._store_dict.items()}
+    monkeypatch.setattr(writer_module, "settle", lambda *args: None)  # what comes after the commit
+    append_rest(watched)
+    assert_same_sets(open_sets(watched).load(), SETS)
+    for key, value in watched.protected.items():
+        if key.startswith(("points/c", "offsets/c", "weights/c", "targets/y/c", "ids/c")):
+            assert watched._store._store_dict[key].to_bytes() == value
+
+
+def stop_writers(shards, steps):
+    """Stop an append before some of its writes; look at what is there, and go on."""
+    committed = set()
+    for stop_at in steps:
+        watched = Watched(MemoryStore())
+        written(watched, shards)
+        view, watched.writes, watched.stop_at = open_sets(watched), 0, stop_at
+        with contextlib.suppress(OSError):
+            append_rest(watched)
+        done = watched.writes <= stop_at
+        watched.stop_at = 10**9
+        n = len(open_sets(watched))
+        committed.add(n)
+        for store in (open_sets(watched), view):
+            assert_same_sets(store.load(), SETS[: len(store)])
+            assert store.ids.tolist() == IDS[: len(store)].tolist()
+            np.testing.assert_array_equal(store.targets["y"], Y[: len(store)])
+            store.verify()
+        if n == 3:
+            append_rest(watched)
+        again = open_sets(watched).append(SETS[:1], Y[:1], IDS[:1])
+        assert_same_sets(again[:6].load(), SETS)
+        again.verify()
+        assert_same_sets(view.load(), SETS[:3])
+        if done:
+            break
+    assert done
+    assert committed == {3, 6}
+
+
+@pytest.mark.parametrize("shards", [None, 64])
+def test_a_writer_that_is_stopped_leaves_a_commit_and_the_next_one_goes_on(shards):
+    stop_writers(shards, range(2, 200, 6))
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("shards", [None, 64])
+def test_a_writer_that_is_stopped_anywhere_leaves_a_commit_and_the_next_one_goes_on(shards):
+    stop_writers(shards, range(200))
+
+
+@pytest.mark.parametrize("shards", [None, 64])
+def test_an_append_that_was_never_settled_is_read_and_settled_by_the_next(tmp_path, monkeypatch, shards):
+    settle = writer_module.settle
+    for place in (tmp_path / "s", MemoryStore()):
+        written(place, shards)
+        monkeypatch.setattr(writer_module, "settle", lambda *args: None)
+        append_rest(place)
+        store = open_sets(place)
+        assert_same_sets(store.load(), SETS)
+        assert_same_sets(store[[5, 2, 3]].load(), SETS[[5, 2, 3]])
+        store.verify()
+        monkeypatch.setattr(writer_module, "settle", settle)
+        later = store.append(SETS[:1], Y[:1], IDS[:1])
+        assert_same_sets(later[:6].load(), SETS)
+        assert_same_sets(store.load(), SETS)  # a view of the commit before, opened when its tails lay apart
+        later.verify()
+
+
+def test_a_copy_of_an_older_writer_that_comes_late_harms_nothing():
+    """Elsewhere than on local disks a tail is copied; a slow writer may copy its own over that of the next."""
+    memory = MemoryStore()
+    written(memory, None)
+    open_sets(memory).append(SETS[3:4], Y[3:4], IDS[3:4])
+    late = {k: v for k, v in memory._store_dict.items() if "/c/" in k}
+    open_sets(memory).append(SETS[4:5], Y[4:5], IDS[4:5])
+    memory._store_dict.update(late)
+    assert_same_sets(open_sets(memory).load(), SETS[:5])
+    store = open_sets(memory).append(SETS[5:], Y[5:], IDS[5:])
+    assert_same_sets(store.load(), SETS)
+    store.verify()
