@@ -43,7 +43,7 @@ class DiskStore(LocalStore):
         self._new: set[str] = set()
         self._made = self._shut = False
         self._writes, self._quiet = 0, threading.Condition()
-        self._most: dict[str, int] = {}
+        self._most: dict[str, float] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self._folder, self.read_only)
