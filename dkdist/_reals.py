@@ -19,12 +19,10 @@ def real_array(what: str, values: Any, error: type[ValueError] = ValueError) -> 
         raise error(f"{what} are masked in part: fill the masked values, or drop their points")
     try:
         array = np.asarray(values)
-        if array.dtype == object and hasattr(values, "isna"):
-            array = _of_table(what, values, array, error)
-    except error:
-        raise
     except Exception as reason:  # other libraries' objects raise what they like
         raise error(f"{what} cannot be made an array ({reason}): give rows of equal length") from reason
+    if array.dtype == object and hasattr(values, "isna"):
+        array = _of_table(what, values, array, error)
     if array.dtype.kind not in "fiub":
         found = f"dtype {array.dtype}" if array.ndim else type(values).__name__
         raise error(f"{what} must hold real numbers, found {found}: convert it first")

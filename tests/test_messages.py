@@ -90,7 +90,8 @@ def test_points_that_are_no_plain_numbers(bad: Any, message: str) -> None:
 def test_nullable_integers_without_missing_ones_are_points() -> None:
     sets = dk.SampleSets.from_arrays([WHOLE, WHOLE])
     assert sets[0].tolist() == [[1, 1], [2, 2], [3, 3]]
-    assert dk.kernel_distance(WHOLE, WHOLE.to_numpy(float), sigma=1.0) == 0
+    numbers = WHOLE.to_numpy(float)
+    assert dk.kernel_distance(WHOLE, numbers, sigma=1.0) == dk.kernel_distance(numbers, numbers, sigma=1.0)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,11 @@ def new_place(address: Address, *, overwrite: bool) -> tuple[WritingPlace, int]:
 
 def _replaceable(address: Address, *, overwrite: bool) -> int:
     """The generation of the store at an address that may be replaced, 0 where nothing is; raises if it may not."""
+    if address.path is not None and os.path.exists(address.path) and not os.path.isdir(address.path):
+        raise FileExistsError(
+            f"{address.label} is not empty and holds no store of sets, for it is a file: refusing to replace it. "
+            "Choose another place"
+        )
     old = address.open(read_only=True)
     if address.path is not None and not os.path.exists(address.path):
         return 0
@@ -174,7 +179,7 @@ def _replaceable(address: Address, *, overwrite: bool) -> int:
 
 
 def _has_entries(path: str) -> bool:
-    return not os.path.isdir(path) or bool(os.listdir(path))
+    return bool(os.listdir(path))
 
 
 def _generation_to_replace(document: bytes, label: str, overwrite: bool) -> int:

@@ -320,7 +320,7 @@ def test_bad_options_are_refused_by_name(options, message):
         (P, [["a", "b"]], "real numbers"),
         ([[-1e308]], [[1.5e308]], "points are inf wide"),
         ([[0, 0], [1]], Q, "P cannot be made an array"),
-        (np.ma.masked_greater(P, 0.5), Q, "P is masked in part"),
+        (np.ma.masked_greater(P, 0.5), Q, "P are masked in part"),
         (P, dk.Curve(Q), "must both be point sets, curves or surfaces; found ndarray and Curve"),
     ],
 )  # fmt: skip

@@ -148,7 +148,7 @@ def test_flat_dimensions_and_single_points_have_finite_rows(d):
 @pytest.mark.parametrize("width", [0.0, 1e-45, 1e-38, 1e-30, 1e30])
 def test_domains_of_any_width(width):
     domain = Domain((0.0,), (float(np.float32(width)),), fixed=False)
-    sets = SampleSets.from_arrays([[[0.0], [0.25 * width]], [[width]]])
+    sets = SampleSets.from_arrays([np.float32([[0.0], [0.25 * width]]), np.float32([[width]])])
     assert np.isfinite(replace(spec_of("tensor", 1), domain=domain).draw().embed(sets)).all()
 
 
