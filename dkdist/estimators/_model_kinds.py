@@ -124,6 +124,10 @@ def _rows(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
 
 
+def _origin(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.float64 and _finite(value)
+
+
 def _or_none(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or kind(value)
 
@@ -150,6 +154,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
     **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
     **dict.fromkeys(("classes_", "feature_names_in_"), _labels),
+    "origin_": _origin,
     "skipped_": _rows,
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
     "_index": lambda value: value is None,
@@ -205,7 +210,7 @@ def _shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
     if "means_" in fitted:
         m, k = np.size(fitted["means_"]), np.size(fitted["eigenvalues_"])
         return {"means_": [(m,)], "eigenvalues_": [(k,)], "components_": [(m, k)], "signature_": [(k,)]}
-    return {key: [(n,)] for key in ("mean_", "var_", "scale_", "centre_")}
+    return {key: [(n,)] for key in ("mean_", "var_", "scale_", "centre_", "origin_")}
 
 
 def require_steps(steps: Any) -> None:

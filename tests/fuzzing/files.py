@@ -1,0 +1,241 @@
+"""Every kind of file that is read: a small valid one, how strangers forge it, and what becomes of a changed copy."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dkdist as dk
+from dkdist.estimators.model_file import _sha256
+from dkdist.execution.checkpoint import _items, digest
+
+from .mutations import mutated, of_json
+
+NAMED = (ValueError, TypeError, OSError)  # SampleSetError, StoreFormatError and SourceError are ValueErrors
+SAID = 20  # characters of a message that says something
+RNG = np.random.default_rng(0)
+SETS = [RNG.normal(i % 2, 1, (4, 2)).astype("f4") for i in range(12)]
+ROWS = RNG.normal(size=(12, 5)).astype("f4")
+LABELS = np.arange(12) % 2
+SQUARE = np.abs(np.subtract.outer(np.arange(12.0), np.arange(12.0)))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way of keeping something: how it is written into a folder, and read again as numbers and their bytes.
+
+    ``forge`` changes a file as someone does who makes its checksums fit; such a file may be another one, whole and
+    finite. ``bare`` ones have no checksums, and are whatever their bytes say.
+    """
+
+    write: Callable[[Path], object]
+    read: Callable[[Path], list[Any]]
+    forge: Callable[[random.Random, Path], None] | None = None
+    bare: bool = False
+
+
+def _model(make: Callable[[], Any], use: str = "transform", X: Any = SETS) -> Kind:
+    """A fitted model, and what it says of X."""
+
+    def write(folder: Path) -> None:
+        dk.save_model(make().fit(X, LABELS), folder / "m.npz")
+
+    def read(folder: Path) -> list[Any]:
+        found = getattr(dk.load_model(folder / "m.npz"), use)(X)
+        return [found.points, found.offsets] if isinstance(found, dk.SampleSets) else [*_several(found)]
+
+    return Kind(write, read, _forge_model)
+
+
+def _several(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _pipeline() -> Any:
+    steps = dk.DivergenceEmbedding(), dk.RandomFourierFeatures(10, random_state=0), StandardScaler()
+    return make_pipeline(*steps, dk.IncrementalSGDClassifier(n_epochs=1, random_state=0))
+
+
+def _forge_model(rng: random.Random, folder: Path) -> None:
+    arrays, header = _opened(folder / "m.npz", "model.json")
+    if rng.random() < 0.3:
+        name = rng.choice(list(arrays))
+        odd = (np.nan, np.inf, 1e30)
+        array = arrays[name].astype(rng.choice(("f4", "f8"))).reshape(-1)
+        if len(array):
+            array[rng.randrange(len(array))] = rng.choice(odd)
+        arrays[name] = array if rng.random() < 0.5 else array[:-1]
+    else:
+        header["model"] = _changed(rng, header["model"])
+    header["sha256"] = _sha256(header["model"], arrays)
+    _closed(folder / "m.npz", "model.json", arrays, header)
+
+
+def _forge_checkpoint(rng: random.Random, folder: Path) -> None:
+    arrays, header = _opened(folder / "state.npz", "checkpoint.json")
+    if rng.random() < 0.4:
+        name = rng.choice(list(arrays))
+        array = arrays[name]
+        arrays[name] = rng.choice((array.reshape(-1)[:-1], array.astype("f8") * np.nan, np.zeros(3)))
+        header["digest"] = digest(*_items(arrays))
+    else:
+        header = _changed(rng, header)
+    _closed(folder / "state.npz", "checkpoint.json", arrays, header)
+
+
+def _opened(path: Path, text: str) -> tuple[dict[str, Any], Any]:
+    with np.load(path) as content:
+        arrays = {name: content[name] for name in content.files}
+    return arrays, json.loads(arrays.pop(text).tobytes())
+
+
+def _closed(path: Path, text: str, arrays: dict[str, Any], header: Any) -> None:
+    np.savez(path, **{text: np.frombuffer(json.dumps(header).encode(), "u1")}, **arrays)
+
+
+def _changed(rng: random.Random, value: Any) -> Any:
+    return json.loads(of_json(rng, json.dumps(value).encode()).decode(errors="replace"))
+
+
+def _trained(folder: Path) -> list[Any]:
+    model = dk.IncrementalSGDClassifier(n_epochs=2, checkpoint=folder, random_state=0).fit(ROWS, LABELS)
+    return [model.coef_, model.intercept_]
+
+
+def _sets(folder: Path) -> list[Any]:
+    view = dk.open_sets(folder / "s.zarr")
+    sets = view.load()
+    return [sets.points, sets.offsets, view.ids, *(view.targets[name] for name in sorted(view.targets))]
+
+
+def _write_store(folder: Path) -> None:
+    names = np.array([f"n{i}" for i in range(12)])
+    dk.write_sets(folder / "s.zarr", SETS, {"y": LABELS, "name": names}, np.arange(12))
+
+
+def _rows(folder: Path) -> list[Any]:
+    return [dk.open_features(folder / "z.zarr").compute()]
+
+
+def _arrays(folder: Path) -> list[Any]:
+    (path,) = folder.iterdir()
+    found: list[Any] = []
+    for sets, targets, ids in dk.ArrayReader().read(path):
+        found += [sets.points, sets.offsets, *(targets or {}).values(), ids]
+    return found
+
+
+ARRAYS: dict[str, Any] = {"values": np.concatenate(SETS), "offsets": np.arange(13) * 4, "y": LABELS}
+KINDS = {
+    "store": Kind(_write_store, _sets),
+    "features": Kind(lambda folder: dk.write_features(folder / "z.zarr", ROWS), _rows),
+    "pipeline": _model(_pipeline, "decision_function"),
+    "fourier": _model(lambda: dk.RandomFourierFeatures(10, sigma=1.0, random_state=0), X=ROWS),
+    "mean": _model(lambda: dk.MeanEmbedding(8, random_state=0)),
+    "grid mean": _model(lambda: dk.MeanEmbedding(8, method="fourier")),
+    "distance": _model(lambda: dk.DistanceEmbedding("energy", n_components=6, random_state=0)),
+    "l2": _model(lambda: dk.L2Embedding()),
+    "histogram": _model(lambda: dk.HistogramEmbedding(4)),
+    "moments": _model(lambda: dk.MomentEmbedding()),
+    "invariant": _model(lambda: dk.InvariantFeatures(dk.HistogramEmbedding(3), features=None)),
+    "uniform": _model(lambda: dk.DivergenceEmbedding(nodes="uniform", n_nodes=20, random_state=0)),
+    "thinning": _model(lambda: dk.CoresetThinning(2, sigma=1.0, random_state=0)),
+    "nearest": _model(lambda: dk.NearestSets(2), "kneighbors", ROWS),
+    "points on a line": _model(lambda: dk.PseudoEuclideanEmbedding(), X=SQUARE),
+    "ridge": _model(lambda: dk.IncrementalRidge(random_state=0), "predict", ROWS),
+    "checkpoint": Kind(_trained, _trained, _forge_checkpoint),
+    "npz": Kind(lambda folder: np.savez(folder / "a.npz", **ARRAYS), _arrays, bare=True),
+    "packed": Kind(lambda folder: np.savez_compressed(folder / "a.npz", **ARRAYS), _arrays, bare=True),
+    "npy": Kind(lambda folder: np.save(folder / "a.npy", np.stack(SETS)), _arrays, bare=True),
+}
+
+
+def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
+    """What reads changed copies by kind and seed; what it needs is written, compiled and read once."""
+    dask.config.set(scheduler="synchronous")
+    warnings.simplefilter("ignore")
+    place = Path(tempfile.mkdtemp(dir=folder))
+    expected = {}
+    for name, kind in KINDS.items():
+        (place / name / "valid").mkdir(parents=True)
+        kind.write(place / name / "valid")
+        expected[name] = kind.read(place / name / "valid")
+
+    def changed(question: tuple[str, int]) -> str:
+        name, seed = question
+        rng = random.Random(f"{name} {seed}")
+        copy = place / name / str(seed)  # a name of its own, so that nothing remembered is of another one
+        shutil.copytree(place / name / "valid", copy)
+        try:
+            forged = _change(rng, KINDS[name], copy)
+            return "no file" if forged is None else found(KINDS[name], copy, expected[name], forged=forged)
+        finally:
+            shutil.rmtree(copy)
+
+    return changed
+
+
+def _change(rng: random.Random, kind: Kind, copy: Path) -> bool | None:
+    """Change a folder: whether it was forged, or None where that cannot be done."""
+    if kind.forge is None or rng.random() > 0.4:
+        path = rng.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
+        path.write_bytes(mutated(rng, path.read_bytes()))
+        return False
+    try:
+        kind.forge(rng, copy)
+    except (ValueError, TypeError, RecursionError, KeyError):
+        return None
+    return True
+
+
+def found(kind: Kind, folder: Path, expected: list[Any], *, forged: bool) -> str:
+    """What a reader makes of a folder: "same", "refused", "another" where that is right, or what must not be."""
+    try:
+        values = kind.read(folder)
+    except MemoryError:
+        raise
+    except NAMED as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        if len(str(error)) <= SAID:
+            return f"BUG says too little: {text}"
+        ours = "/dkdist/" in where.filename or "/sklearn/" in where.filename
+        return "refused" if ours else f"BUG says nothing of ours: {text}"
+    if is_same(values, expected):
+        return "same"
+    if kind.bare:
+        return "another"
+    if forged:
+        return "another" if is_whole(values, expected) else "BUG a forged file gives values that are not whole"
+    return "WRONG other values"
+
+
+def is_same(values: list[Any], expected: list[Any]) -> bool:
+    """Whether all values are the same bits."""
+    return [_bits(value) for value in values] == [_bits(value) for value in expected]
+
+
+def _bits(value: Any) -> Any:
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return array.shape, array.dtype, array.tolist() if array.dtype.hasobject else array.tobytes()
+
+
+def is_whole(values: list[Any], expected: list[Any]) -> bool:
+    """Whether values are finite, as many as expected, and of the same shapes."""
+    shapes = [np.shape(value) for value in values] == [np.shape(value) for value in expected]
+    return shapes and all(np.isfinite(value).all() for value in values)
