@@ -38,8 +38,9 @@ def require_record(record: Any) -> None:
         value = getattr(record, field.name)
         if not _is(value, hints[field.name]):
             raise KindError(f"{type(record).__name__}.{field.name} is {_told(value)}, expected {field.type}")
-        if type(value) is int and field.name not in SEEDS and not 0 <= value <= MOST_SIZE:
-            raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected 0 to {MOST_SIZE}")
+        least = int(type(record).__name__.endswith("Spec"))
+        if type(value) is int and field.name not in SEEDS and not least <= value <= MOST_SIZE:
+            raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected {least} to {MOST_SIZE}")
         divisors = np.ravel(value) if field.name in WIDTHS and value is not None else ()
         if not all(1 / WIDEST <= v <= WIDEST for v in divisors):
             raise KindError(
@@ -180,7 +181,7 @@ def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
         if not FITTED[key](value):
             raise KindError(f"{name}.{key} is {_told(value)}, which does not belong there")
     needed = NEEDED.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
-    missing = [key for key in needed if key not in fitted]
+    missing = [key for key in needed if fitted and key not in fitted]  # a parameter may be an estimator, not fitted
     if missing:
         raise KindError(f"{name} lacks {', '.join(missing)}")
     n = fitted.get("n_features_in_")

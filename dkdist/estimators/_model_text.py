@@ -80,9 +80,11 @@ RECORDS = {
 
 def require_fitted(model: Any) -> None:
     """Raise NotFittedError unless the model, or every step of a pipeline, was fitted."""
-    for step in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
-        if isinstance(step, BaseEstimator):
-            check_is_fitted(step)
+    if isinstance(model, Pipeline):
+        for _, step in model.steps:
+            require_fitted(step)
+    elif isinstance(model, BaseEstimator):
+        check_is_fitted(model)
 
 
 @singledispatch

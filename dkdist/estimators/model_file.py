@@ -101,6 +101,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise _damaged(path, "its checksum does not match its content")
     try:
         model = make(header["model"], arrays)
+        require_fitted(model)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} describes a model that this version of dkdist cannot make "
