@@ -40,7 +40,9 @@ def require_record(record: Any) -> None:
             raise KindError(f"{type(record).__name__}.{field.name} is {_told(value)}, expected {field.type}")
         least = int(type(record).__name__.endswith("Spec"))
         if type(value) is int and field.name not in SEEDS and not least <= value <= MOST_SIZE:
-            raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected {least} to {MOST_SIZE}")
+            raise KindError(
+                f"{type(record).__name__}.{field.name} is {value}, expected {least} to {MOST_SIZE}"
+            )
         divisors = np.ravel(value) if field.name in WIDTHS and value is not None else ()
         if not all(1 / WIDEST <= v <= WIDEST for v in divisors):
             raise KindError(
@@ -181,7 +183,9 @@ def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
         if not FITTED[key](value):
             raise KindError(f"{name}.{key} is {_told(value)}, which does not belong there")
     needed = NEEDED.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
-    missing = [key for key in needed if fitted and key not in fitted]  # a parameter may be an estimator, not fitted
+    missing = [
+        key for key in needed if fitted and key not in fitted
+    ]  # a parameter may be an estimator, not fitted
     if missing:
         raise KindError(f"{name} lacks {', '.join(missing)}")
     n = fitted.get("n_features_in_")

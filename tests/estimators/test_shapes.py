@@ -115,7 +115,7 @@ def test_meshes_of_other_libraries():
         (lambda: dk.kernel_distance(CIRCLE, SOLID, sigma=1), "found Curve and Surface"),
         (lambda: dk.kernel_distance(CIRCLE, dk.Curve(CIRCLE.vertices, varifold=True), sigma=1), "the same varifold="),
         (lambda: dk.kernel_distance(CIRCLE, CIRCLE, sigma=1, weights=(None, None)), "weights are for point sets"),
-        (lambda: dk.kernel_distance(SOLID, SOLID, sigma=1, squared=True, unbiased=True), "found squared=True, shapes with"),
+        (lambda: dk.kernel_distance(SOLID, SOLID, sigma=1, squared=True, unbiased=True), "found squared=True, shapes"),
     ],
 )  # fmt: skip
 def test_bad_shapes_are_refused_by_name(make, message):

@@ -219,7 +219,9 @@ def found(kind: Kind, folder: Path, expected: list[Any], *, forged: bool) -> str
     if kind.bare:
         return "another"
     if forged:
-        return "another" if is_whole(values, expected) else "BUG a forged file gives values that are not whole"
+        return (
+            "another" if is_whole(values, expected) else "BUG a forged file gives values that are not whole"
+        )
     return "WRONG other values"
 
 
