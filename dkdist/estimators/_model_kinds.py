@@ -43,7 +43,7 @@ def require_record(record: Any) -> None:
             raise KindError(
                 f"{type(record).__name__}.{field.name} is {value}, expected {least} to {MOST_SIZE}"
             )
-        divisors = np.ravel(value) if field.name in WIDTHS and value is not None else ()
+        divisors: list[Any] = list(np.ravel(value)) if field.name in WIDTHS and value is not None else []
         if type(record).__name__ == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
             divisors = [v for v in divisors if v != 0]
         if not all(1 / WIDEST <= v <= WIDEST for v in divisors):
