@@ -111,8 +111,8 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The sorted classes and every target's index among them; ValueError unless there are two or more."""
-    check_classification_targets(y)
     try:
+        check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
     except TypeError as error:
         raise ValueError(f"classes must be of one kind, numbers or text ({error}): convert them") from error
