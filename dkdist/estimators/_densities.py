@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.estimators._inputs import Sets, sample_spreads
-from dkdist.estimators._params import LEAST, MOST, draw_seed, one_of, positive, settled, whole
+from dkdist.estimators._params import LEAST, MOST, draw_seed, is_word, one_of, positive, settled, whole
 from dkdist.numerics.bandwidth import scott_bandwidth
 from dkdist.numerics.divergences import Divergence
 from dkdist.numerics.frequencies import RULES, default_rule, frequency_count, frequency_rule
@@ -99,7 +99,11 @@ def chosen_frequencies(
     """Frequencies and their weights, as the parameters ``frequencies`` and ``n_frequencies`` ask for them."""
     rule = one_of("frequencies", rule, ("auto", *RULES))
     rule = default_rule(kappa) if rule == "auto" else rule
-    n = frequency_count(kappa, rule) if n_frequencies == "auto" else whole("n_frequencies", n_frequencies)
+    n = (
+        frequency_count(kappa, rule)
+        if is_word(n_frequencies, "auto")
+        else whole("n_frequencies", n_frequencies)
+    )
     uniforms = None
     if rule == "random":
         uniforms = np.random.default_rng([draw_seed(random_state), ROLE]).random(n)

@@ -39,7 +39,7 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     require_rows_of_features(estimator, X)
     if not is_lazy(X):
         finite = not skips(estimator)
-        with _within_floats():
+        with within_floats():
             return validate_data(
                 estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite
             )
@@ -52,7 +52,7 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 
 @contextmanager
-def _within_floats() -> Iterator[None]:
+def within_floats() -> Iterator[None]:
     """Whole numbers that no float reaches are refused by name."""
     try:
         yield
@@ -67,6 +67,8 @@ def require_rows_of_features(estimator: BaseEstimator, X: Any) -> None:
             f"{type(estimator).__name__} takes rows of features, found sample sets ({type(X).__name__}): put an "
             "embedding before it, such as DivergenceEmbedding, in a pipeline"
         )
+    if np.ma.is_masked(X):
+        raise ValueError("X is masked in part: fill the masked values, or drop their rows")
     if isinstance(X, (str, bytes, PathLike)):
         raise ValueError(
             f"{type(estimator).__name__} takes rows of features, found {type(X).__name__}: if it is the path of a "
@@ -85,7 +87,7 @@ def as_problem(
         kinds = {
             "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not skips(estimator)
         }  # fmt: skip
-        with _within_floats():
+        with within_floats():
             X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
     else:
         X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
@@ -109,8 +111,11 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The sorted classes and every target's index among them; ValueError unless there are two or more."""
-    check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
+    try:
+        check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"classes must be of one kind, numbers or text ({error}): convert them") from error
     if len(classes) < 2:
         raise ValueError(
             f"a classifier needs at least 2 classes in y, found 1 class: {classes.tolist()[0]!r}. "

@@ -187,7 +187,7 @@ class LinearRegressor(RegressorMixin, _Linear):
         float
         """
         if not skips(self) and (not is_lazy(X) or len(y) < 2):
-            return float(super().score(X, y, sample_weight))
+            return _finite_score(float(super().score(X, y, sample_weight)), len(y))
         truth = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
         truth = truth.reshape(len(truth), -1)
         errors, bad = summed_scores(self, X, truth, sample_weight, _squared_errors)
@@ -200,4 +200,13 @@ class LinearRegressor(RegressorMixin, _Linear):
         spread = spread.sum(axis=0) if weights is None else weights @ spread
         with np.errstate(divide="ignore", invalid="ignore"):
             r2 = np.where(spread > 0.0, 1.0 - errors / spread, np.where(errors == 0.0, 1.0, 0.0))
-        return float(r2.mean())
+        return _finite_score(float(r2.mean()), len(good))
+
+
+def _finite_score(score: float, n: int) -> float:
+    """The score of n rows; NaN for a single one alone, as scikit-learn's: one row has no spread."""
+    if n >= 2 and not np.isfinite(score):
+        raise ValueError(
+            "the targets or the weights are so large that their squares are no floats: divide them by a number"
+        )
+    return score

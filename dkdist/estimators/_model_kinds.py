@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from dkdist.learners.sgd import Objective, State
 from dkdist.sets import SampleSets
 
-MOST_SIZE = 2**31  # of anything that is counted in a record: components, nodes, degrees
+MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees
 WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
 WIDEST = 1e40
 SEEDS = ("seed",)
@@ -38,6 +38,8 @@ def require_record(record: Any) -> None:
         value = getattr(record, field.name)
         if not _is(value, hints[field.name]):
             raise KindError(f"{type(record).__name__}.{field.name} is {_told(value)}, expected {field.type}")
+        if type(value) is int and field.name in SEEDS and value < 0:
+            raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected a number >= 0")
         least = int(type(record).__name__.endswith("Spec"))
         if type(value) is int and field.name not in SEEDS and not least <= value <= MOST_SIZE:
             raise KindError(
@@ -153,12 +155,15 @@ def _stream(value: Any) -> bool:
 
 FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_symmetries_", "_seed"), _count),
-    **dict.fromkeys(("sigma_", "eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
+    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
     **dict.fromkeys(("coef_", "intercept_", "_fit_X", "n_samples_seen_"), _real),
     **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_"), _real),
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
     **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
     **dict.fromkeys(("classes_", "feature_names_in_"), _labels),
+    "sigma_": lambda value: (
+        _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
+    ),
     "origin_": _origin,
     "skipped_": _rows,
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
@@ -169,8 +174,8 @@ FITTED: dict[str, Callable[[Any], bool]] = {
 }
 NEEDED = {
     "CoresetThinning": ("sigma_", "_seed"),
-    "NearestSets": ("_fit_X", "_index", "n_samples_fit_"),
-    "PseudoEuclideanEmbedding": ("means_", "eigenvalues_", "components_"),
+    "NearestSets": ("n_features_in_", "_fit_X", "_index", "n_samples_fit_"),
+    "PseudoEuclideanEmbedding": ("n_features_in_", "means_", "eigenvalues_", "components_"),
     "StandardScaler": ("n_features_in_", "mean_", "scale_"),
     **dict.fromkeys(("IncrementalRidge", "IncrementalSGDRegressor"), ("coef_", "intercept_")),
     **dict.fromkeys(("IncrementalRidgeClassifier", "IncrementalSGDClassifier"), ("classes_", "coef_", "intercept_")),

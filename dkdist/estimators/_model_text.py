@@ -29,6 +29,7 @@ from dkdist.estimators._model_kinds import (
     require_params,
     require_record,
 )
+from dkdist.estimators._model_trial import require_working
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -190,6 +191,8 @@ def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
     fitted = _make_named(described["fitted"], arrays)
     require_params(name, params)
     require_fitted_kinds(name, fitted)
+    if "spec_" in fitted:
+        require_working(name, fitted["spec_"])
     made = kind(**params)
     vars(made).update(fitted)
     return made

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dkdist._reals import real_array
 
+MOST_COUNTED = 2**40  # of anything
 LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
 
 
@@ -21,10 +22,17 @@ def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     return value
 
 
+def is_word(value: Any, word: str) -> bool:
+    """Whether ``value`` is this word; arrays, which compare value by value, are none."""
+    return isinstance(value, str) and value == word
+
+
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """``value`` as an int that is at least ``least``."""
+    """``value`` as an int that is at least ``least``, and no more than anything can be counted in."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}; found {value!r:.200}")
+    if value > MOST_COUNTED:
+        raise ValueError(f"{name} must be a whole number from {least} to {MOST_COUNTED}; found {value!r:.40}")
     return int(value)
 
 

@@ -20,7 +20,8 @@ ROLE = 0x4D454449  # keeps these random numbers apart from others of the same se
 
 def median_seed(random_state: Any) -> int:
     """The seed that ``random_state`` is, or will give next; 0 for None, so that medians are the same every time."""
-    return 0 if random_state is None else draw_seed(copy.deepcopy(random_state))
+    moves = isinstance(random_state, (np.random.Generator, np.random.RandomState))
+    return 0 if random_state is None else draw_seed(copy.deepcopy(random_state) if moves else random_state)
 
 
 def some(n: int, count: int, *key: int) -> I64:

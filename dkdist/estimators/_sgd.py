@@ -23,6 +23,7 @@ from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out, withou
 from dkdist.learners.sgd import Objective, State, step_size
 
 MOST_EPOCHS = 10**6
+MOST_REAL = 1e300  # of a parameter
 SAMPLE_ROWS = 1024  # rows that the default step is estimated from
 
 
@@ -30,8 +31,8 @@ class IncrementalSGD(BaseEstimator):
     """The part of fitting that does not care what the targets mean."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "eta0": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, MOST_REAL, closed="left")],
+        "eta0": [StrOptions({"auto"}), Interval(Real, 0, MOST_REAL, closed="neither")],
         "n_epochs": [Interval(Integral, 1, MOST_EPOCHS, closed="both")],
         "n_lanes": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],

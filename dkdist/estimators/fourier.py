@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist.estimators._learning import require_rows_of_features
-from dkdist.estimators._params import draw_seed, one_of, settled, whole, within_float32
+from dkdist.estimators._learning import require_rows_of_features, within_floats
+from dkdist.estimators._params import draw_seed, is_word, one_of, settled, whole, within_float32
 from dkdist.estimators._sampling import median_seed, some_runs
 from dkdist.execution.arrays import cut, drawn, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
@@ -96,7 +96,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"n_components must be even, half sines and half cosines; found {n_components}: use {n_components + 1}"
             )
         method = one_of("method", self.method, ("auto", *METHODS))
-        given = None if self.sigma == "median" else within_float32("sigma", self.sigma)
+        given = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
         sigma = (
             within_float32("sigma='median'", _median(X, median_seed(self.random_state)))
@@ -129,9 +129,10 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _validated(self, X: Any, reset: bool) -> Any:
         require_rows_of_features(self, X)
         if not is_lazy(X):
-            return validate_data(
-                self, X, reset=reset, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
-            )
+            with within_floats():
+                return validate_data(
+                    self, X, reset=reset, dtype=np.float32, order="C", ensure_all_finite="allow-nan"
+                )
         if X.ndim != 2 or X.dtype.kind not in "fiub":
             raise ValueError(
                 f"expected a 2-D dask array of real numbers, found {X.ndim}-D of dtype {X.dtype}"

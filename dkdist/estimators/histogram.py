@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dkdist.estimators._densities import MOST_TENSOR_DIMS, STRUCTURES, chosen_frequencies
 from dkdist.estimators._embedding import SetEmbedding
 from dkdist.estimators._inputs import check_sets, data_domain, given_domain
-from dkdist.estimators._params import one_of, whole
+from dkdist.estimators._params import is_word, one_of, whole
 from dkdist.numerics.divergences import divergence
 from dkdist.parameters.histogram import HistogramSpec
 
@@ -118,7 +118,7 @@ class HistogramEmbedding(SetEmbedding):
     def fit(self, X: Any, y: Any = None) -> HistogramEmbedding:
         """Choose domain and frequencies from the sets X; one pass over the data. ``y`` is not used."""
         n_bins = whole("n_bins", self.n_bins)
-        name = "total-variation" if self.divergence == "intersection" else self.divergence
+        name = "total-variation" if is_word(self.divergence, "intersection") else self.divergence
         lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         structure = self._structure(sets.n_dims, n_bins)

@@ -102,7 +102,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         model = make(header["model"], arrays)
         require_fitted(model)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, ArithmeticError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} describes a model that this version of dkdist cannot make "
             f"({type(error).__name__}: {error}): load it with the version that saved it"

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dkdist._flags import as_flag
+from dkdist.estimators._learning import within_floats
 from dkdist.estimators._params import one_of, whole
 from dkdist.execution.blocks import is_lazy, local_blocks, row_blocks
 from dkdist.execution.mapping import collect
@@ -84,7 +85,8 @@ class NearestSets(BaseEstimator):
                     "engine='faiss' holds all rows in memory, found a dask array: give X.compute()"
                 )
         else:
-            X = validate_data(self, X, dtype=np.float32, order="C")
+            with within_floats():
+                X = validate_data(self, X, dtype=np.float32, order="C")
         self.n_samples_fit_ = int(X.shape[0])
         self._fit_X, self._index = X, None
         if self.engine == "faiss":
@@ -117,7 +119,8 @@ class NearestSets(BaseEstimator):
             )
         given = self._fit_X if own else X
         given = np.asarray(given.compute() if is_lazy(given) else given)
-        queries = validate_data(self, given, reset=False, dtype=np.float32, order="C")
+        with within_floats():
+            queries = validate_data(self, given, reset=False, dtype=np.float32, order="C")
         squares, places = self._nearest(queries, k + own)
         if own:
             squares, places = _without_itself(squares, places)

@@ -47,7 +47,7 @@ class _IncrementalRidge(BaseEstimator):
     """The part of fitting that does not care what the targets mean."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alphas": ["array-like", Interval(Real, 0, None, closed="neither")],
+        "alphas": ["array-like", Interval(Real, 0, 1e300, closed="neither")],
         "fit_intercept": ["boolean"],
         "selection": [StrOptions({"held-out", "leave-one-out"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],

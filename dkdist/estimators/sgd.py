@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from dkdist.estimators._learning import as_classes, as_problem
 from dkdist.estimators._linear import LinearClassifier, LinearRegressor
-from dkdist.estimators._sgd import IncrementalSGD
+from dkdist.estimators._sgd import MOST_REAL, IncrementalSGD
 from dkdist.learners.losses import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, REGRESSOR_LOSSES, probabilities
 from dkdist.learners.sgd import Objective, State
 
@@ -288,7 +288,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [StrOptions(set(REGRESSOR_LOSSES))],
-        "epsilon": [None, Interval(Real, 0, None, closed="neither")],
+        "epsilon": [None, Interval(Real, 0, MOST_REAL, closed="neither")],
         **IncrementalSGD._parameter_constraints,
     }
 

@@ -147,7 +147,13 @@ def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -
     """
     P, Q, sigma = _shape("P", P), _shape("Q", Q), positive("sigma", sigma)
     read_pair(P, Q, None)
-    return (_weight(P) + _weight(Q)) / sigma * ((_moment(P) + _moment(Q)) / sigma)
+    with np.errstate(over="ignore"):
+        bound = float(np.float64(_weight(P) + _weight(Q)) / sigma * ((_moment(P) + _moment(Q)) / sigma))
+    if not np.isfinite(bound):
+        raise ValueError(
+            f"sigma={sigma:.3g} is so small for these shapes that their error has no bound: raise it"
+        )
+    return bound
 
 
 def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]:

@@ -93,6 +93,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> SampleSets:
         """The sets X with at most ``size`` points each, in memory."""
         check_is_fitted(self)
+        whole("size", self.size)
+        one_of("method", self.method, METHODS)
         sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0

@@ -25,6 +25,7 @@ F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
 SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
+LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
 MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 
 
@@ -43,6 +44,11 @@ class CoefficientSpec:
     order: float = 2.0
 
     def __post_init__(self) -> None:
+        if self.structure != "ball" and min(self.degrees) < LEAST_DEGREES:
+            raise ValueError(
+                f"{' x '.join(map(str, self.degrees))} cosines of the dimensions: compiled loops fill tables of at "
+                f"least {LEAST_DEGREES}"
+            )
         if self.structure == "tensor" and np.prod(self.degrees, dtype=float) > MOST_COEFFICIENTS:
             raise ValueError(
                 f"{' x '.join(map(str, self.degrees))} cosine coefficients a set are more than {MOST_COEFFICIENTS}: "

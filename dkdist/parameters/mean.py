@@ -9,6 +9,7 @@ have their features side by side: the kernel is the mean of theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 SETS_AT_ONCE = 64  # float64 sums of so many sets stay in the second-level cache
+MOST_OF_BOX = 16  # times the functions of a ball: as many as the box around it has, at most
 ROLE = 0x4D45414E  # keeps these random numbers apart from others of the same seed
 
 
@@ -128,6 +130,18 @@ class GridMeanSpec:
     periods: tuple[tuple[float, ...], ...]
     cutoffs: tuple[float, ...]
     n_features: int
+
+    def __post_init__(self) -> None:
+        if not len(self.sigmas) == len(self.periods) == len(self.cutoffs):
+            raise ValueError(f"a grid has a bandwidth, periods and a cut-off: found those of {self}")
+        box = sum(
+            math.prod(2 * (cutoff * length / (2 * math.pi)) + 1 for length in periods)
+            for periods, cutoff in zip(self.periods, self.cutoffs, strict=True)
+        )
+        if not box <= MOST_OF_BOX * (self.n_features + 1):
+            raise ValueError(
+                f"grids of {box:.3g} functions are said to have {self.n_features} within the cut-off"
+            )
 
     @property
     def n_dims(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Pairwise:
         for i, a in enumerate(self._objects(points, offsets)):
             for j, b in enumerate(packed.objects):
                 try:
-                    value = float(self.function(a, b))
+                    value = _number(self.function(a, b))
                 except Exception as error:
                     raise PairError(
                         i, j, f"cannot be found: the function raised {type(error).__name__}: {error}"
@@ -116,6 +117,18 @@ def as_float32(D: F64) -> F32:
     return kept
 
 
+def _number(found: Any) -> float:
+    """What a function gave, as a float; infinite for a whole number that no float reaches."""
+    try:
+        return float(found)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the function gives {found!r:.200} for a pair of sets: a distance must be a finite number >= 0"
+        ) from error
+
+
 def require_distance(
     distance: Pairwise, sets: SampleSets, positions: Sequence[int] | I64 | None = None
 ) -> None:
@@ -125,7 +138,7 @@ def require_distance(
     """
     objects = distance._objects(sets.points, sets.offsets)
     where = range(len(sets)) if positions is None else positions
-    found = np.array([[float(distance.function(a, b)) for b in objects] for a in objects])
+    found = np.array([[_number(distance.function(a, b)) for b in objects] for a in objects])
     bad = ~((found >= 0) & np.isfinite(found))
     if bad.any():
         i, j = divmod(int(np.argmax(bad)), len(bad))

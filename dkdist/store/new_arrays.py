@@ -6,7 +6,7 @@ Whoever writes the sets - one writer, batch by batch, or many tasks at once - ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dkdist.store.layout import (
     new_metadata,
 )
 
+MOST_ROWS = 2**52
 SHARD_CHUNKS = 32
 CHUNKS_WITHOUT_SHARDS = 10_000
 
@@ -42,10 +43,15 @@ def row_bytes(form: Form) -> int:
 
 def check_chunks(chunk_rows: int | None, shards: int | None) -> None:
     """Refuse chunks and shards that no store can have."""
-    if chunk_rows is not None and (chunk_rows < 1 or chunk_rows & (chunk_rows - 1)):
-        raise ValueError(f"chunk_rows is {chunk_rows}: give a power of two")
-    if shards is not None and shards < 1:
-        raise ValueError(f"shards is {shards}: give a number of points")
+    if chunk_rows is not None and (not _is_count(chunk_rows) or chunk_rows & (chunk_rows - 1)):
+        raise ValueError(f"chunk_rows is {chunk_rows!r:.200}: give a power of two")
+    if shards is not None and not _is_count(shards):
+        raise ValueError(f"shards is {shards!r:.200}: give a number of points")
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and 1 <= value < MOST_ROWS
 
 
 def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:

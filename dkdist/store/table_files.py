@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from dkdist._files import path_name
 from dkdist._flags import as_flag
 from dkdist.sets import SampleSets
 from dkdist.store.sources import Outline
@@ -65,7 +66,10 @@ class TableReader:
         as_flag("sort", self.sort)
         for name in ("points", "targets", "text"):
             given = getattr(self, name)
-            object.__setattr__(self, name, None if given is None else tuple(given))
+            object.__setattr__(self, name, None if given is None else _names(name, given))
+        for name in ("set_id", "weight"):
+            if not isinstance(getattr(self, name), (str, type(None) if name == "weight" else str)):
+                raise TypeError(f"{name} is {getattr(self, name)!r:.200}: give the name of a column")
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, NDArray[Any]], NDArray[Any]]]:
         """(sets, targets, ids), piece by piece. Raises `ValueError` that names columns and rows that do not fit."""
@@ -80,7 +84,18 @@ class TableReader:
             raise ImportError("reading tables needs pyarrow: pip install 'dkdist[frames]'")
         from dkdist.store.tables import Table
 
-        return Table(Path(path), table_suffix(path), self)
+        return Table(Path(path_name(path)), table_suffix(path_name(path)), self)
+
+
+def _names(name: str, given: Any) -> tuple[str, ...]:
+    """Names of columns; TypeError for anything else."""
+    try:
+        names = tuple(given)
+    except TypeError:
+        names = (given,)
+    if isinstance(given, (str, bytes)) or not all(isinstance(column, str) for column in names):
+        raise TypeError(f"{name} is {given!r:.200}: give names of columns, such as [{name[:1]!r}]")
+    return names
 
 
 def table_suffix(path: Any) -> str:

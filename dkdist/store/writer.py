@@ -92,7 +92,7 @@ class SetWriter:
         chunk_rows: int | None = None,
         shards: int | None = None,
     ) -> None:
-        if mode not in ("w", "a"):
+        if not isinstance(mode, str) or mode not in ("w", "a"):
             raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
         if n_dims < 1:
             raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import resource
 import time
@@ -26,6 +27,7 @@ def work(names: list[str], seeds: range, told: Any) -> None:
     import dask
 
     dask.config.set(scheduler="synchronous")
+    os.chdir(calls.PLACE)  # relative names are among the wrong values
     calls.prepare()
     resource.setrlimit(resource.RLIMIT_AS, (_addresses() + MORE_BYTES,) * 2)
     for name in names:
@@ -83,12 +85,12 @@ def check(seeds: range) -> None:
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="needs limits of memory")
 def test_wrong_arguments_are_refused_in_clear_words() -> None:
-    check(range(8))
+    check(range(6))
 
 
 @pytest.mark.chaos
 def test_ten_thousand_wrong_calls() -> None:
-    check(range(1000, 1213))
+    check(range(1000, 1150))
 
 
 def test_every_public_name_is_called() -> None:
@@ -102,21 +104,7 @@ def test_every_public_name_is_called() -> None:
 
 NOT_CALLED = {
     *("SampleSetError", "SourceError", "StoreFormatError"),  # errors
-    *(
-        "SetStore",
-        "SetWriter",
-        "TableReader",
-        "ShapePoints",
-        "NearestSets",
-    ),  # met through open_sets, write_sets, ...
-    *("Chamfer", "DirectedModifiedHausdorff", "DynamicTimeWarping", "Energy", "Hausdorff", "Levenshtein"),
-    *(
-        "ModifiedHausdorff",
-        "SlicedWasserstein",
-        "Wasserstein",
-        "pairwise",
-    ),  # distances, called by their names
-    *("gridded_shape", "refine_shapes", "sampled_shape", "shape_error_bound", "witness"),
+    *("SetStore", "ShapePoints"),  # made by open_sets and gridded_shape
 }
 
 

@@ -40,12 +40,12 @@ def check(seeds: range, folder: Path) -> None:
 
 
 def test_changed_files_are_refused_by_name_or_read_right(tmp_path: Path) -> None:
-    check(range(30), tmp_path)
+    check(range(12), tmp_path)
 
 
 @pytest.mark.chaos
 def test_ten_thousand_changed_files(tmp_path: Path) -> None:
-    check(range(1000, 2430), tmp_path)
+    check(range(1000, 1510), tmp_path)
 
 
 def misbehave() -> files.Callable[[str], str]:
@@ -74,7 +74,7 @@ def test_the_limits_of_the_fuzz_hold() -> None:
         (lambda folder: [np.ones(2)], False, "same"),
         (lambda folder: [np.ones(2, "f4")], False, "WRONG"),
         (lambda folder: [np.zeros(2)], True, "another"),
-        (lambda folder: [np.zeros(3)], True, "BUG"),
+        (lambda folder: [np.zeros((2, 1))], True, "BUG"),
         (lambda folder: [np.full(2, np.nan)], True, "BUG"),
         (lambda folder: [np.ones(2).reshape(3)], False, "BUG"),
         (lambda folder: int("a text that is no number"), False, "BUG"),

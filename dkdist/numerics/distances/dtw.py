@@ -78,10 +78,11 @@ class DynamicTimeWarping:
     def __post_init__(self) -> None:
         as_flag("root", self.root)
         as_flag("normalize", self.normalize)
-        if self.ground not in GROUNDS:
+        if not isinstance(self.ground, str) or self.ground not in GROUNDS:
             raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
-        if self.band is not None and not 0 <= self.band <= 1:
-            raise ValueError(f"expected band to be None or between 0 and 1, found {self.band}")
+        known = self.band is None or isinstance(self.band, (int, float, np.integer, np.floating))
+        if not known or (self.band is not None and not 0 <= self.band <= 1):
+            raise ValueError(f"expected band to be None or between 0 and 1, found {self.band!r:.200}")
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""

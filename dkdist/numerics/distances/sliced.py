@@ -57,7 +57,7 @@ class SlicedWasserstein:
     n_parts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if self.p not in (1, 2):
+        if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
         kind = getattr(getattr(self.directions, "dtype", None), "kind", "")
         if not isinstance(self.directions, np.ndarray) or kind not in "fiu":
