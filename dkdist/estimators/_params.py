@@ -31,7 +31,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     """``value`` as an int that is at least ``least``, and no more than anything can be counted in."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}; found {value!r:.200}")
-    if value > MOST_COUNTED:
+    if int(value) > MOST_COUNTED:
         raise ValueError(f"{name} must be a whole number from {least} to {MOST_COUNTED}; found {value!r:.40}")
     return int(value)
 
