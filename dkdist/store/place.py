@@ -166,20 +166,17 @@ def _replaceable(address: Address, *, overwrite: bool) -> int:
     old = address.open(read_only=True)
     if address.path is not None and not os.path.exists(address.path):
         return 0
-    occupied = not sync(old.is_empty("")) if address.path is None else _has_entries(address.path)
-    if not occupied:
+    if address.path is not None and not os.listdir(address.path):
         return 0
-    token, document = get_bytes(old, [TOKEN, DOCUMENT])
+    token, document = get_bytes(old, [TOKEN, DOCUMENT])  # first of all: it names what is wrong with a storage
     if document is None and token is None:
+        if address.path is None and sync(old.is_empty("")):
+            return 0
         raise FileExistsError(
             f"{address.label} is not empty and holds no store of sets: refusing to replace it. "
             "Choose another place"
         )
     return 0 if document is None else _generation_to_replace(document, address.label, overwrite)
-
-
-def _has_entries(path: str) -> bool:
-    return bool(os.listdir(path))
 
 
 def _generation_to_replace(document: bytes, label: str, overwrite: bool) -> int:
