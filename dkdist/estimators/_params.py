@@ -27,12 +27,12 @@ def is_word(value: Any, word: str) -> bool:
     return isinstance(value, str) and value == word
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """``value`` as an int that is at least ``least``, and no more than anything can be counted in."""
+def whole(name: str, value: Any, least: int = 1, most: float = MOST_COUNTED) -> int:
+    """``value`` as an int that is at least ``least``, and no more than anything can be counted in, or than ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}; found {value!r:.200}")
-    if int(value) > MOST_COUNTED:
-        raise ValueError(f"{name} must be a whole number from {least} to {MOST_COUNTED}; found {value!r:.40}")
+    if int(value) > most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}; found {value!r:.40}")
     return int(value)
 
 

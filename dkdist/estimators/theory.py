@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,8 @@ def _checked(rule: str, values: dict[str, Any]) -> dict[str, Any]:
     if tuple(given) not in FORMS[rule]:
         forms = " or ".join(", ".join(form) for form in FORMS[rule])
         raise ValueError(f"rule={rule!r} takes {forms}; found {', '.join(given) or 'none of them'}")
-    checks = {"n_points": whole, "n_dims": whole}
+    count = partial(whole, most=np.inf)  # numbers of a formula, not of anything that is stored
+    checks: dict[str, Callable[[str, Any], float]] = {"n_points": count, "n_dims": count}
     found = {name: checks.get(name, positive)(name, value) for name, value in given.items()}
     for name in checks.keys() & found.keys():
         if found[name] > FARTHEST:
