@@ -20,23 +20,20 @@ alone missed it in D^2.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: its products are too small to share
 
 import numpy as np
-from machine import describe_machine
+from common import options, report_here, write
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist.numerics.alignment import rotation_from, rotation_grid
+from dkdist.kernel.alignment.motions import rotation_from, rotation_grid
 
 F64 = np.ndarray
 N, NOISE, DEGREES = 500, 0.01, 5.0
@@ -172,14 +169,9 @@ def certified_rows(quick: bool) -> list[dict[str, Any]]:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="four pairs each, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser = options(__doc__, quick="four pairs each, to see that it runs")
     args = parser.parse_args(argv)
-    print(describe_machine())
-    figures: dict[str, Any] = {"machine": describe_machine(), "rows": [], "equal": {}}
+    figures = report_here() | {"rows": [], "equal": {}}
     with threadpool_limits(1):
         for case, d in STARTS:
             found = rows(case, d, args.quick)
@@ -197,8 +189,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
                 f"  compared: {equal['method']}, right {equal['success']:.1%}, {equal['ratio']:.1f} times align"
             )
         figures["certified"] = certified_rows(args.quick)
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    write(args.output, figures)
     return figures
 
 

@@ -10,8 +10,6 @@ lanes      a fit in 1 and in 8 lanes: accuracy and passes, on the mixtures of `m
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
@@ -25,15 +23,13 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import psutil
+from common import Mixtures, options, report_here, write
 from distributed import Client
-from machine import describe_machine
-from million import Mixtures
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.fold import Job, fold
-from dkdist.execution.mapping import collect
+from dkdist.execution.blocks import Job, row_blocks
+from dkdist.execution.passes import collect, fold
 
 D = 5000
 
@@ -188,14 +184,9 @@ def bench_lanes(quick: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path)
+    parser = options(__doc__)
     args = parser.parse_args()
-    print(describe_machine())
-    report: dict[str, Any] = {"machine": describe_machine()}
+    report = report_here()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         report["graph"] = bench_graph(10_000 if args.quick else 100_000, folder)
@@ -217,8 +208,7 @@ def main() -> None:
         print(f"lanes, {name}:")
         for label, accuracy in rows.items():
             print(f"  {label:<36} {accuracy:.4f}")
-    if args.output:
-        args.output.write_text(json.dumps(report, indent=1))
+    write(args.output, report)
 
 
 if __name__ == "__main__":

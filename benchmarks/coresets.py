@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe_machine
+from common import options, peak, report_here, write
 
 import dkdist as dk
 
@@ -40,11 +40,6 @@ def make_points(n: int) -> np.ndarray:
     x *= widths[which, None]
     x += means[which]
     return np.clip(x, 0, 1, out=x)
-
-
-def peak() -> float:
-    with open("/proc/self/status") as status:
-        return next(float(line.split()[1]) / 1000 for line in status if line.startswith("VmHWM"))
 
 
 def generate(path: Path, n: int, size: int) -> dict[str, Any]:
@@ -161,15 +156,11 @@ def embeddings(folder: Path, n: int, size: int) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--points", type=int, default=10_000_000)
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--embed", type=int, help="points of a set that is embedded, 100000000 say")
     parser.add_argument("--folder", type=Path, help="where the stores go; they are removed at the end")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--store", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -179,14 +170,12 @@ def main(argv: list[str] | None = None) -> None:
         return
     if args.quick:
         args.points, args.embed, args.size = 30_000, 50_000, 64
-    figures: dict[str, Any] = {"machine": describe_machine()}
-    print(figures["machine"])
+    figures = report_here()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         figures["coreset"] = coresets(Path(folder), args.points, args.size)
         if args.embed:
             figures["embed"] = embeddings(Path(folder), args.embed, args.size)
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    write(args.output, figures)
 
 
 if __name__ == "__main__":

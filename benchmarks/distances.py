@@ -12,15 +12,12 @@ skipped by name.
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sequence_distances
 import set_distances
+from common import median_seconds, options, write
 
 import dkdist as dk
 
@@ -28,12 +25,7 @@ import dkdist as dk
 def rate(embedding: dk.DistanceEmbedding, sets: dk.SampleSets, repeats: int) -> float:
     """Objects a second of `transform`, the median of some runs."""
     embedding.fit(sets[:500]).transform(sets[:100])
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        embedding.transform(sets)
-        seconds.append(time.perf_counter() - start)
-    return len(sets) / float(np.median(seconds))
+    return len(sets) / median_seconds(lambda: embedding.transform(sets), repeats)
 
 
 def embeddings(quick: bool) -> dict[str, float]:
@@ -68,11 +60,7 @@ def embeddings(quick: bool) -> dict[str, float]:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser = options(__doc__)
     args = parser.parse_args(argv)
     quick = ["--quick"] if args.quick else []
     figures = {
@@ -80,8 +68,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         "sets": set_distances.main(quick),
         "embeddings": embeddings(args.quick),
     }
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    write(args.output, figures)
     return figures
 
 

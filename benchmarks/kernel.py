@@ -10,19 +10,15 @@ errors are those of D^2: against scikit-learn's float64, and of the grid against
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before KeOps and NumPy read them
 
 import numpy as np
+from common import alternately, options, report_here, two_clouds, write
 from kernel_peers import peer_rows
-from machine import describe_machine
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
@@ -32,29 +28,12 @@ EPS = 1e-4
 ROWS = 1000
 
 
-def make_points(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(d)
-    return rng.random((n, d)) / np.sqrt(d), rng.random((n, d)) ** 1.2 / np.sqrt(d)
-
-
 def by_scikit_learn(P: np.ndarray, Q: np.ndarray, sigma: float) -> float:
     def mean(x: np.ndarray, y: np.ndarray) -> float:
         blocks = [rbf_kernel(x[i : i + ROWS], y, 0.5 / sigma**2).sum() for i in range(0, len(x), ROWS)]
         return sum(blocks) / len(x) / len(y)
 
     return mean(P, P) + mean(Q, Q) - 2 * mean(P, Q)
-
-
-def alternately(calls: list[Callable[[], float]], repeats: int) -> tuple[np.ndarray, list[float]]:
-    """(seconds (repeats, calls), the last values)."""
-    seconds = np.zeros((repeats, len(calls)))
-    values = [0.0] * len(calls)
-    for r in range(repeats):
-        for k, call in enumerate(calls):
-            start = time.perf_counter()
-            values[k] = call()
-            seconds[r, k] = time.perf_counter() - start
-    return seconds, values
 
 
 def distance(P: np.ndarray, Q: np.ndarray, sigma: float, method: str) -> Callable[[], float]:
@@ -66,7 +45,7 @@ def exact_rows(quick: bool) -> list[dict[str, Any]]:
     rows = []
     print("  exact      d        n   seconds  scikit-learn   ratio  difference")
     for d in (2, 3, 10):
-        P, Q = make_points(n, d)
+        P, Q = two_clouds(n, d, d)
         calls = [distance(P, Q, 0.3, "exact"), lambda P=P, Q=Q: by_scikit_learn(P, Q, 0.3)]
         alternately(calls, 1)
         seconds, (ours, theirs) = alternately(calls, repeats)
@@ -87,7 +66,7 @@ def fourier_rows(quick: bool) -> list[dict[str, Any]]:
     rows = []
     print(f"  fourier    d        n  sigma   seconds    exact   ratio     error  (eps {EPS:.0e})")
     for d in (1, 2, 3):
-        P, Q = make_points(n, d)
+        P, Q = two_clouds(n, d, d)
         for sigma in (0.02, 0.1, 0.5):
             fast, exact = distance(P, Q, sigma, "fourier"), distance(P, Q, sigma, "exact")
             alternately([fast], 1)
@@ -110,7 +89,7 @@ def growth_rows(quick: bool) -> list[dict[str, Any]]:
     rows = []
     print("  growth (d = 3, sigma .1)      n   exact   fourier      tree")
     for n in (300, 600) if quick else (1_000, 10_000, 100_000, 1_000_000):
-        P, Q = make_points(n, 3)
+        P, Q = two_clouds(n, 3, 3)
         row: dict[str, Any] = {"n": n}
         for method, most in (("exact", 20_000), ("fourier", 1_000_000), ("tree", 20_000)):
             if n <= most:
@@ -121,28 +100,22 @@ def growth_rows(quick: bool) -> list[dict[str, Any]]:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("parts", nargs="*", help="exact, fourier, growth, peers; default: all")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     args = parser.parse_args(argv)
     parts = {
         "exact": lambda: exact_rows(args.quick),
         "fourier": lambda: fourier_rows(args.quick),
         "growth": lambda: growth_rows(args.quick),
-        "peers": lambda: peer_rows(args.quick, make_points, EPS),
+        "peers": lambda: peer_rows(args.quick, EPS),
     }
     if unknown := set(args.parts) - set(parts):
         parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(parts)}")
-    print(describe_machine())
-    figures: dict[str, Any] = {"machine": describe_machine()}
+    figures = report_here()
     with threadpool_limits(1):
         for part in args.parts or parts:
             figures[part] = parts[part]()
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    write(args.output, figures)
     return figures
 
 

@@ -12,11 +12,11 @@ nearest    10 of 100,000 rows of 512 numbers beside faiss's exact search
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from common import medians, two_clouds
 
 import dkdist as dk
 
@@ -32,17 +32,6 @@ def installed(name: str) -> Any:
             f"  {name}: not installed ({type(error).__name__}: {str(error).splitlines()[0][:90]})", flush=True
         )
         return None
-
-
-def alternately(calls: list[Callable[[], Any]], repeats: int) -> tuple[np.ndarray, list[Any]]:
-    """(median seconds of each call, the last values), after one call each to warm up."""
-    seconds, values = np.zeros((repeats, len(calls))), [call() for call in calls]
-    for r in range(repeats):
-        for k, call in enumerate(calls):
-            start = time.perf_counter()
-            values[k] = call()
-            seconds[r, k] = time.perf_counter() - start
-    return np.median(seconds, axis=0), values
 
 
 def line(name: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -62,19 +51,19 @@ def by_keops(keops: Any, P: np.ndarray, Q: np.ndarray, sigma: float) -> float:
     return mean(P, P) + mean(Q, Q) - 2 * mean(P, Q)
 
 
-def keops_rows(quick: bool, make_points: Callable[..., Any]) -> list[dict[str, Any]]:
+def keops_rows(quick: bool) -> list[dict[str, Any]]:
     keops = installed("pykeops.numpy")
     if keops is None:
         return []
     rows, n = [], 500 if quick else 10_000
     for d in (2, 3):
-        P, Q = make_points(n, d)
+        P, Q = two_clouds(n, d, d)
         P32, Q32 = P.astype(np.float32), Q.astype(np.float32)
         calls = [
             lambda P=P, Q=Q: dk.kernel_distance(P, Q, sigma=0.3, squared=True, method="exact"),
             lambda P=P32, Q=Q32: by_keops(keops, P, Q, 0.3),
         ]
-        (a, b), (x, y) = alternately(calls, 2 if quick else 5)
+        (a, b), (x, y) = medians(calls, 2 if quick else 5)
         rows.append(line("keops", {
             "d": d, "n": n, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
             "difference": abs(x - y),
@@ -82,13 +71,13 @@ def keops_rows(quick: bool, make_points: Callable[..., Any]) -> list[dict[str, A
     return rows
 
 
-def finufft_rows(quick: bool, make_points: Callable[..., Any], eps: float) -> list[dict[str, Any]]:
+def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
     finufft = installed("finufft")
     if finufft is None:
         return []
     rows, n, sigma = [], 1000 if quick else 100_000, 0.1 if quick else 0.02
     for d in (2, 3):
-        P, Q = make_points(n, d)
+        P, Q = two_clouds(n, d, d)
         reach = np.sqrt(2 * np.log(40 / eps)) * sigma
         L = 1 / np.sqrt(d) + reach
         most = int(np.sqrt(2 * np.log(40 / eps)) / sigma * L / (2 * np.pi)) + 1
@@ -107,7 +96,7 @@ def finufft_rows(quick: bool, make_points: Callable[..., Any], eps: float) -> li
         def ours(P: np.ndarray = P, Q: np.ndarray = Q) -> float:
             return dk.kernel_distance(P, Q, sigma=sigma, squared=True, method="fourier", eps=eps)
 
-        (a, b), (x, y) = alternately([ours, by_finufft], 2 if quick else 7)
+        (a, b), (x, y) = medians([ours, by_finufft], 2 if quick else 7)
         rows.append(line("finufft", {
             "d": d, "n": n, "sigma": sigma, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
             "difference": abs(x - y),
@@ -153,7 +142,7 @@ def coreset_rows(quick: bool) -> list[dict[str, Any]]:
 def million_row(quick: bool) -> dict[str, Any]:
     n = 20_000 if quick else 1_000_000
     P = np.random.default_rng(0).normal(size=(n, 2))
-    (taken,), (few,) = alternately([lambda: dk.coreset(P, 256, sigma=1.0, random_state=0)], 1 if quick else 3)
+    (taken,), (few,) = medians([lambda: dk.coreset(P, 256, sigma=1.0, random_state=0)], 1 if quick else 3)
     row = {"method": "swap", "n": n, "size": 256, "seconds": float(taken), "distance": few.distance}
     return line("coreset", row)
 
@@ -172,9 +161,7 @@ def mean_rows(quick: bool) -> list[dict[str, Any]]:
             ]
             return np.stack(rows) / np.sqrt(W.shape[1])
 
-        (a, b), (x, y) = alternately(
-            [lambda e=embedding, s=sets: e.transform(s), in_numpy], 1 if quick else 5
-        )
+        (a, b), (x, y) = medians([lambda e=embedding, s=sets: e.transform(s), in_numpy], 1 if quick else 5)
         values = [float((v[:-1] * v[1:]).sum(axis=1).mean()) for v in (x, y)]  # means of the same kernel
         rows.append(line("mean", {
             "d": d, "sets": n_sets, "n": n, "D": D, "seconds": float(a), "peer_seconds": float(b),
@@ -193,7 +180,7 @@ def nearest_rows(quick: bool) -> list[dict[str, Any]]:
     X, Y = rng.random((n, 512), np.float32), rng.random((m, 512), np.float32)
     search, index = dk.NearestSets(10).fit(X), faiss.IndexFlatL2(512)
     index.add(X)
-    (a, b), (ours, theirs) = alternately(
+    (a, b), (ours, theirs) = medians(
         [lambda: search.kneighbors(Y)[1], lambda: index.search(Y, 10)[1]], 1 if quick else 5
     )
     agree = float((ours == theirs).mean())
@@ -203,11 +190,11 @@ def nearest_rows(quick: bool) -> list[dict[str, Any]]:
     })]  # fmt: skip
 
 
-def peer_rows(quick: bool, make_points: Callable[..., Any], eps: float) -> dict[str, Any]:
+def peer_rows(quick: bool, eps: float) -> dict[str, Any]:
     """Everything, by the name of what is compared."""
     return {
-        "keops": keops_rows(quick, make_points),
-        "finufft": finufft_rows(quick, make_points, eps),
+        "keops": keops_rows(quick),
+        "finufft": finufft_rows(quick, eps),
         "coreset": [*coreset_rows(quick), million_row(quick)],
         "mean": mean_rows(quick),
         "nearest": nearest_rows(quick),

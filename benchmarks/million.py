@@ -19,83 +19,20 @@ Memory is each process's own peak as the system counts it.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from distributed import Client, LocalCluster
-from machine import describe_machine
+from common import Mixtures, Stages, cluster, options, peaks, report_here, rmse, sources, write
+from distributed import Client
 
 import dkdist as dk
 
 POINTS, D, EPOCHS = 200, 5000, 5
 SETS_A_SOURCE = 4096
-MOST_COMPONENTS = 10
-
-
-class Mixtures:
-    """Reads (first set, number of sets, points a set): random Gaussian mixtures, with their numbers of components."""
-
-    def sizes(self, source: tuple[int, int, int]) -> np.ndarray:
-        return np.full(source[1], source[2])
-
-    def read(self, source: tuple[int, int, int]) -> Any:
-        first, n, points = source
-        rng = np.random.default_rng((0, first))
-        k = rng.integers(1, MOST_COMPONENTS + 1, n)
-        means = rng.uniform(-5, 5, (n * MOST_COMPONENTS, 2)).astype("f4")
-        A = rng.uniform(-1, 1, (n * MOST_COMPONENTS, 2, 2))
-        covariance = rng.uniform(1, 4, (n * MOST_COMPONENTS, 1, 1)) * A @ A.transpose(0, 2, 1)
-        covariance[:, [0, 1], [0, 1]] += rng.uniform(0, 1, (n * MOST_COMPONENTS, 2))
-        roots = np.linalg.cholesky(covariance).astype("f4")
-        which = (rng.random((n, points), dtype="f4") * k[:, None].astype("f4")).astype(np.int32)
-        which = np.minimum(which, k[:, None] - 1) + MOST_COMPONENTS * np.arange(n)[:, None]
-        which = which.ravel()
-        z = rng.standard_normal((n * points, 2), dtype="f4")
-        x = means[which]
-        x[:, 0] += roots[which, 0, 0] * z[:, 0]
-        x[:, 1] += roots[which, 1, 0] * z[:, 0] + roots[which, 1, 1] * z[:, 1]
-        return dk.SampleSets(x, np.arange(n + 1) * points), k.astype(np.float64)
-
-
-def sources(n_sets: int, points: int, step: int) -> list[tuple[int, int, int]]:
-    return [(first, min(step, n_sets - first), points) for first in range(0, n_sets, step)]
-
-
-def peaks(client: Client) -> dict[str, float]:
-    """Peak memory in MB: this process, and the largest of the workers."""
-    workers = client.run(peak)
-    return {"client": round(peak(), 1), "worker": round(max(workers.values()), 1)}
-
-
-def peak() -> float:
-    with open("/proc/self/status") as status:
-        return next(float(line.split()[1]) / 1000 for line in status if line.startswith("VmHWM"))
-
-
-class Stages:
-    """Times of stages, printed as they end."""
-
-    def __init__(self, n_sets: int) -> None:
-        self.n_sets, self.seconds = n_sets, dict[str, float]()
-
-    def run(self, name: str, work: Callable[[], Any], passes: float = 1.0) -> Any:
-        start = time.perf_counter()
-        result = work()
-        self.seconds[name] = seconds = time.perf_counter() - start
-        print(f"  {name:<10} {seconds:8.1f} s {passes * self.n_sets / seconds:12,.0f} sets/s", flush=True)
-        return result
-
-
-def rmse(y: np.ndarray, found: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((y - found) ** 2)))
 
 
 def experiment(client: Client, n_sets: int, folder: Path) -> dict[str, Any]:
@@ -166,20 +103,17 @@ def huge(client: Client, folder: Path, n_sets: int, points: int) -> dict[str, An
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--sets", type=int, default=1_000_000)
     parser.add_argument("--compare", type=int, default=100_000, help="0 for none")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--huge", action="store_true")
     parser.add_argument("--huge-points", type=int, default=5_000_000)
     parser.add_argument("--folder", type=Path, help="where the stores go; they are removed at the end")
-    parser.add_argument("--output", type=Path)
     args = parser.parse_args()
-    machine = describe_machine()
-    print(machine)
-    report: dict[str, Any] = {"machine": machine, "workers": args.workers, "runs": []}
+    if args.quick:
+        args.sets, args.compare = 6000, 3000
+    report = report_here() | {"workers": args.workers, "runs": []}
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for n_sets in filter(None, (args.compare, args.sets)):
             with cluster(args.workers) as client:
@@ -191,25 +125,7 @@ def main() -> None:
         if args.huge:
             with cluster(args.workers) as client:
                 report["huge"] = huge(client, Path(folder), 200, args.huge_points)
-    if args.output:
-        args.output.write_text(json.dumps(report, indent=1))
-
-
-class cluster:
-    """Worker processes of one thread, and a client of them."""
-
-    def __init__(self, n_workers: int) -> None:
-        self._cluster = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        )
-        self._client = Client(self._cluster)
-
-    def __enter__(self) -> Client:
-        return self._client
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
-        self._cluster.close()
+    write(args.output, report)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,14 @@ counts it.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import Stages, cluster, options, peaks, report_here, write
 from distributed import Client
-from machine import describe_machine
-from million import Stages, cluster, peaks
 
 import dkdist as dk
 
@@ -86,24 +83,18 @@ def experiment(client: Client, n: int, R: int, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="5,000 strings, R = 64, one worker")
     parser.add_argument("--strings", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=1024)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--quick", action="store_true", help="5,000 strings, R = 64, one worker")
     parser.add_argument("--folder", type=Path, help="where the store goes; it is removed at the end")
-    parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     if args.quick:
         args.strings, args.features, args.workers = 5000, 64, 1
-    report: dict[str, Any] = {"machine": describe_machine(), "workers": args.workers}
-    print(report["machine"])
+    report = report_here() | {"workers": args.workers}
     with tempfile.TemporaryDirectory(dir=args.folder) as folder, cluster(args.workers) as client:
         report |= experiment(client, args.strings, args.features, Path(folder))
-    if args.output:
-        args.output.write_text(json.dumps(report, indent=1) + "\n")
+    write(args.output, report)
 
 
 if __name__ == "__main__":

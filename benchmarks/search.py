@@ -10,16 +10,10 @@ search with ridge regression at D = 1000 shows that the best candidate is better
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe_machine
-from million import Mixtures
+from common import Mixtures, options, report_here, seconds_of, write
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
@@ -29,12 +23,6 @@ GRID = {
     "randomfourierfeatures__sigma": [0.15, 0.3, 0.6],
     "incrementalsgdregressor__alpha": [1e-7, 1e-6, 1e-5, 1e-4, 1e-3],
 }
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def bench_cost(sets: dk.SampleSets, y: np.ndarray, D: int, repeats: int, grid: Any) -> dict[str, float]:
@@ -49,9 +37,9 @@ def bench_cost(sets: dk.SampleSets, y: np.ndarray, D: int, repeats: int, grid: A
     search.fit(sets[:512], y[:512])  # compiles
     runs = [
         (
-            seconds(lambda: model.fit(sets, y)),
-            seconds(lambda: features.transform(A)),
-            seconds(lambda: search.fit(sets, y)),
+            seconds_of(lambda: model.fit(sets, y)),
+            seconds_of(lambda: features.transform(A)),
+            seconds_of(lambda: search.fit(sets, y)),
         )
         for _ in range(repeats)
     ]
@@ -92,14 +80,10 @@ def bench_gain(train: Any, test: Any, D: int) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser = options(__doc__)
     args = parser.parse_args(argv)
     n, D, repeats = (512, 500, 1) if args.quick else (32_768, 5000, 3)
-    print(describe_machine())
+    figures = report_here()
     sets, y = Mixtures().read((0, n, 200))
     sets = dk.SampleSets.from_arrays(list(sets))
     grid = {name: values[:2] for name, values in GRID.items()} if args.quick else GRID
@@ -113,9 +97,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     print(
         f"RMSE on other sets: defaults {gain['defaults']:.3f}, searched {gain['searched']:.3f} with {gain['best']}"
     )
-    figures = {"machine": describe_machine(), "cost": cost, "gain": gain}
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    figures |= {"cost": cost, "gain": gain}
+    write(args.output, figures)
     return figures
 
 

@@ -17,22 +17,18 @@ within a run. Beside each ratio is the largest relative difference of the result
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe_machine
+from common import medians, options, report_here, write
 from numba import njit
 
-from dkdist.numerics.distances.dtw import DynamicTimeWarping
-from dkdist.numerics.distances.levenshtein import Levenshtein
+from dkdist.distances.dtw import DynamicTimeWarping
+from dkdist.distances.levenshtein import Levenshtein
 
 Collection = tuple[np.ndarray, np.ndarray]  # points, offsets
 SETTINGS = {
@@ -70,17 +66,6 @@ def installed(name: str) -> str | None:
         return None
 
 
-def median_times(works: list[Callable[[], Any]], repeats: int) -> np.ndarray:
-    times: list[list[float]] = []
-    for _ in range(repeats + 1):  # the first compiles
-        times.append([])
-        for work in works:
-            start = time.perf_counter()
-            work()
-            times[-1].append(time.perf_counter() - start)
-    return np.median(times[1:], axis=0)
-
-
 def filler(distance: Any, objects: Collection, omegas: Collection) -> Callable[[], np.ndarray]:
     packed = distance.prepare(*omegas, None)
     out = np.empty((len(objects[1]) - 1, packed.n_omegas), np.float32)
@@ -96,7 +81,7 @@ def compare(
     ours: Callable[[], np.ndarray], rivals: dict[str, Callable[[], np.ndarray]], repeats: int, label: str
 ) -> list[dict[str, Any]]:
     """Pairs a second of ours and of each rival, which may do the first objects and omegas alone."""
-    seconds = median_times([ours, *rivals.values()], repeats)
+    seconds = medians([ours, *rivals.values()], repeats)[0]
     result = ours()
     rate = result.size / seconds[0]
     print(f"{label}: {rate:.3g} pairs/s")
@@ -175,7 +160,7 @@ def bench_growth(n: int, R: int, repeats: int) -> dict[str, Any]:
             works = [
                 filler(distance, draw(name, N, lengths, 0), draw(name, r, (L, L), 1)) for N, r, L in cases
             ]
-            each = median_times(works, repeats) / [N * r * (L if what == "L" else 1) for N, r, L in cases]
+            each = medians(works, repeats)[0] / [N * r * (L if what == "L" else 1) for N, r, L in cases]
             keys = [{"N": N, "R": r, "L": L}[what] for N, r, L in cases]
             figures[name][what] = dict(zip(keys, (each / each[-1]).tolist(), strict=True))
             shown = ", ".join(f"{key}: {value:.2f}" for key, value in figures[name][what].items())
@@ -217,19 +202,15 @@ def bench_threads(n: int, R: int, repeats: int) -> dict[str, float]:
     with ThreadPoolExecutor(2) as pool:
         for name, (work, blocks) in works.items():
             runs = [lambda b=blocks, f=work, m=m: list(m(f, b)) for m in (map, pool.map)]
-            one, two = median_times(runs, repeats)
+            one, two = medians(runs, repeats)[0]
             figures[name] = float(one / two)
             print(f"{name}: two threads {one / two:.2f} times as fast as one ({two:.3g} s)")
     return figures
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("parts", nargs="*", help="dtw, levenshtein, growth, threads (default: all)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     args = parser.parse_args(argv)
     benches = {
         "dtw": (bench_dtw, 80, 1024),
@@ -239,13 +220,11 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     }
     if unknown := set(args.parts) - set(benches):
         parser.error(f"expected parts among {', '.join(benches)}, found {', '.join(sorted(unknown))}")
-    print(describe_machine())
-    figures: dict[str, Any] = {"machine": describe_machine()}
+    figures = report_here()
     for name in args.parts or benches:
         bench, n, R = benches[name]
         figures[name] = bench(16, 256, 1) if args.quick else bench(n, R, 7)
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    write(args.output, figures)
     return figures
 
 

@@ -10,25 +10,22 @@ in 128, as SIFT descriptors are. Peers get float64 arrays, one a set, made befor
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe_machine
+from common import options, report_here, write
 from scipy.spatial.distance import cdist
 from scipy.stats import energy_distance, wasserstein_distance
 from threadpoolctl import threadpool_limits
 
-from dkdist.numerics.distances.energy import Energy
-from dkdist.numerics.distances.hausdorff import ModifiedHausdorff
-from dkdist.numerics.distances.sliced import SlicedWasserstein
+from dkdist.distances.energy import Energy
+from dkdist.distances.hausdorff import ModifiedHausdorff
+from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
 
 N_DIRECTIONS = 50
 Sets = tuple[np.ndarray, np.ndarray, None]
@@ -129,14 +126,11 @@ def measure(case: tuple[str, int, Any, str, Pair], quick: bool) -> dict[str, Any
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser = options(__doc__)
     args = parser.parse_args(argv)
     peers = f"SciPy {version('scipy')}, " + (f"POT {version('POT')}" if find_spec("ot") else "no POT")
-    print(f"{describe_machine()}\nagainst {peers}; {N_DIRECTIONS} directions")
+    figures = report_here()
+    print(f"against {peers}; {N_DIRECTIONS} directions")
     print("  distance              d     pairs/s  peer      its pairs/s  ratio  two threads  difference")
     rows = []
     for case in cases(np.random.default_rng(1)):
@@ -146,9 +140,8 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
             f"  {r['name']:<18} {r['d']:>4} {r['pairs_per_s']:>11,.0f}  {r['peer']:<6} {r['peer_pairs_per_s']:>14,.0f}"
             f" {r['ratio']:>6.0f} {r['threads_ratio']:>11.2f}x {r['error']:>11.1e}"
         )
-    figures = {"machine": describe_machine(), "peers": peers, "distances": rows}
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+    figures |= {"peers": peers, "distances": rows}
+    write(args.output, figures)
     return figures
 
 

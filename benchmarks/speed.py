@@ -22,7 +22,6 @@ Times are medians; compare ratios within a run, since machines differ and are no
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import resource
 import subprocess
@@ -35,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe_machine
+from common import median_seconds, options, report_here, write
 from rivals import RIVALS
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
@@ -56,16 +55,6 @@ def mixture_sets(n_sets: int, n: int, d: int, seed: int = 0) -> dk.SampleSets:
     x += np.take_along_axis(spread, z[:, :, None], 1) * rng.standard_normal((n_sets, n, d))
     x = np.clip(1 - np.abs(1 - np.abs(x)), 0, 1)  # reflected into the cube
     return dk.SampleSets(x.reshape(-1, d), np.arange(n_sets + 1) * n)
-
-
-def median_time(run: Callable[[], Any], repeats: int) -> float:
-    run()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 # ---------------------------------------------------------------------------------------------- embedding
@@ -149,8 +138,8 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
                 for a in range(0, n_sets, step):
                     block(slice(a, a + step))
 
-            seconds = median_time(run, 3 if quick else 7)
-            alone = median_time(lambda spec=spec, sets=sets: spec.embed(sets[:512]), 7) / min(512, n_sets)  # type: ignore[misc]
+            seconds = median_seconds(run, 3 if quick else 7)
+            alone = median_seconds(lambda spec=spec, sets=sets: spec.embed(sets[:512]), 7) / min(512, n_sets)  # type: ignore[misc]
             A = spec.embed(sets[: 2 * n_pairs]).astype(np.float64)
             d2 = ((A[0::2] - A[1::2]) ** 2).sum(1)
             truth = reference_distances(sets, embed.bandwidth_, n_pairs)
@@ -161,7 +150,7 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
             }  # fmt: skip
             if d == 2:
                 few = [sets[i].astype(np.float64) for i in range(4 if quick else 20)]
-                paper = median_time(paper_recipe(few, float(embed.bandwidth_[0])), 3) / len(few)
+                paper = median_seconds(paper_recipe(few, float(embed.bandwidth_[0])), 3) / len(few)
                 row |= {"paper_us": paper * 1e6, "ratio_to_paper": paper / (seconds / n_sets)}
         rows.append(row)
     print("one thread, Jensen-Shannon, D = 5000, 10^d basis")
@@ -254,8 +243,8 @@ def bench_mean(quick: bool) -> list[dict[str, Any]]:
                     plain_means(points, sigma, n_components),
                     plain_means(points[:20], sigma, n_components),
                 )
-                plain_s = median_time(few, 3 if quick else 7) / 20
-                seconds = median_time(lambda p=parameters, s=sets: p.embed(s), 3 if quick else 7) / n_sets  # type: ignore[misc]
+                plain_s = median_seconds(few, 3 if quick else 7) / 20
+                seconds = median_seconds(lambda p=parameters, s=sets: p.embed(s), 3 if quick else 7) / n_sets  # type: ignore[misc]
             truth = exact_mmd2(points, sigma)
             found = (parameters.embed(sets[:n_exact]), plain())
             d2 = [((A[0::2].astype(np.float64) - A[1::2]) ** 2).sum(axis=1) for A in found]
@@ -309,12 +298,12 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
 
     Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
     """
+    from dkdist.base.bandwidth import median_distance, moments
     from dkdist.learners.rows import Rows
-    from dkdist.learners.sgd import Objective, State, prepare, step, step_size
-    from dkdist.numerics.bandwidth import median_distance, spreads
+    from dkdist.learners.sgd_steps import Objective, State, prepare, step, step_size
 
     assert len(sets.bounds) == 2
-    spreads(sets[:256].points, sets[:256].offsets, None)
+    moments(sets[:256].points, sets[:256].offsets, None)
     sample = model[0].spec_.draw().embed(sets[:1024])
     median_distance(sample[:512])
     step_size("log_loss", model[1].spec_.draw().transform(sample))
@@ -409,20 +398,15 @@ PARTS: dict[str, Callable[[bool], Any]] = {
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure (everything)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.measure:
         print(fit_and_measure(args.measure))
         return {}
-    machine = describe_machine()
-    print(machine)
-    figures = {"machine": machine} | {part: PARTS[part](args.quick) for part in args.parts or PARTS}
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=2) + "\n")
+    figures = report_here() | {part: PARTS[part](args.quick) for part in args.parts or PARTS}
+    write(args.output, figures)
     return figures
 
 

@@ -1,7 +1,7 @@
 """A gate that is green on one processor is green on all: the numbers' tests with kernels that others would take.
 
 OpenBLAS, numba and NumPy choose code for the processor they start on, and environment variables choose for them. The
-long form (`make processors`) runs the four rooms that compute; the short one some tests that saw differences.
+long form (`make processors`) runs the rooms that compute; the short one some tests that saw differences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ import pytest
 from threadpoolctl import threadpool_info
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("numerics", "parameters", "learners", "estimators")
+ROOMS = (
+    "loops",
+    "learners",
+    "base",
+    "densities",
+    "moments",
+    "distances",
+    "pairs",
+    "kernel",
+    "theory",
+    "linear",
+    "files",
+)
 SETTINGS = (
     {"OPENBLAS_CORETYPE": "Haswell"},
     {"OPENBLAS_CORETYPE": "SkylakeX"},
@@ -30,13 +42,13 @@ print(*(name for name, there in numpy._core._multiarray_umath.__cpu_features__.i
 """
 
 BY_BLAS = (
-    "tests/numerics/test_products.py::test_rows_of_any_size_and_rows_that_are_not_finite",
-    "tests/numerics/test_products.py::test_whole_numbers_are_exact_and_as_accurate_as_float32",
-    "tests/estimators/test_pseudo_euclidean.py",
-    "tests/estimators/test_psd.py",
+    "tests/loops/test_products.py::test_rows_of_any_size_and_rows_that_are_not_finite",
+    "tests/loops/test_products.py::test_whole_numbers_are_exact_and_as_accurate_as_float32",
+    "tests/pairs/test_pseudo_euclidean.py",
+    "tests/pairs/test_psd.py",
     "tests/learners",
 )
-BY_LOOPS = ("tests/numerics/test_elementary.py", "tests/numerics/test_finite.py")
+BY_LOOPS = ("tests/loops/test_elementary.py", "tests/loops/test_finite.py")
 
 
 def name(setting: dict[str, str]) -> str:

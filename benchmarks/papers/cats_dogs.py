@@ -27,16 +27,14 @@ P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from study import ALPHAS, Rival, chosen, data_file, show, spread, tune, write
+from study import ALPHAS, Rival, chosen, data_file, options, show, spread, tune, write
 from views import edges, mirrored, slopes_down, slopes_right, values, wide_edges
 
 import dkdist as dk
@@ -236,11 +234,8 @@ def best_error(K: np.ndarray, y: np.ndarray, n: int) -> float:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="300 images, D = 200, one seed")
     parser.add_argument("parts", nargs="*", help="triples, gradients, width; default: all")
-    parser.add_argument("--quick", action="store_true", help="300 images, D = 200, one seed")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--features", type=int, default=5000)
     parser.add_argument(
@@ -248,7 +243,6 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("--tuned-on", type=int, default=TUNED_ON, help="images that settings are chosen on")
     parser.add_argument("--tuning-features", type=int, default=2000, help="features of that choice (triples)")
-    parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
     parts = args.parts or ["triples", "gradients", "width"]
     if unknown := set(parts) - {"triples", "gradients", "width"}:

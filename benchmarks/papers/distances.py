@@ -23,7 +23,6 @@ P2: Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embeddin
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from distance_tasks import TASKS, Data, Task, load
 from distance_theory import draw, kernel_error
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from study import show, write
+from study import options, show, write
 
 import dkdist as dk
 
@@ -220,12 +219,8 @@ def by_width(name: str, size: Sizes) -> list[dict[str, Any]]:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="300 objects, R = 64")
     parser.add_argument("parts", nargs="*", help="data sets, width, theory; default: all")
-    parser.add_argument("--quick", action="store_true", help="300 objects, R = 64")
-    parser.add_argument("--output", type=Path)
     parser.add_argument("--figure", type=Path, help="accuracy and time by R, drawn with matplotlib")
     args = parser.parse_args(argv)
     every = [*TASKS, "width", "theory"]

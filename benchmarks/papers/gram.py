@@ -16,13 +16,11 @@ embeddings (2016).
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
+from study import options, write
 
 import dkdist as dk
 
@@ -133,12 +131,16 @@ def one_seed(
     return result
 
 
+def over_seeds(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation of each figure over the runs."""
+    return {
+        name: {"mean": float(np.mean([r[name] for r in runs])), "std": float(np.std([r[name] for r in runs]))}
+        for name in runs[0]
+    }
+
+
 def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="one seed, 20 mixtures of 1,000 points, no orthogonal features"
-    )
-    parser.add_argument("--output", type=Path, help="write the results to this JSON file")
+    parser = options(__doc__, quick="one seed, 20 mixtures of 1,000 points, no orthogonal features")
     args = parser.parse_args(argv)
     n_seeds, n_sets, n_points = (1, 20, 1000) if args.quick else (5, 50, 2500)
     warnings.filterwarnings(
@@ -147,26 +149,15 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     h = choose_bandwidth(n_sets, n_points)
     methods = ("structured", "iid") if args.quick else ("structured", "orthogonal", "iid")
     runs = [one_seed(seed, n_sets, n_points, 7000, h, methods) for seed in range(n_seeds)]
-    table = {
-        name: {"mean": float(np.mean([r[name] for r in runs])), "std": float(np.std([r[name] for r in runs]))}
-        for name in runs[0]
-    }
+    table = over_seeds(runs)
     print(
         f"squared correlation with the true kernel, {n_sets} mixtures of {n_points} points, {n_seeds} seed(s), "
         f"bandwidth {h}"
     )
     for name, value in table.items():
         print(f"  {name:<36} {value['mean']:.4f} +- {value['std']:.4f}")
-    if args.output:
-        record = {
-            "experiment": "gram",
-            "sets": n_sets,
-            "points": n_points,
-            "seeds": n_seeds,
-            "bandwidth": h,
-            "corr2": table,
-        }
-        args.output.write_text(json.dumps(record, indent=2) + "\n")
+    record = {"experiment": "gram", "sets": n_sets, "points": n_points, "seeds": n_seeds}
+    write(args.output, record | {"bandwidth": h, "corr2": table})
     return table
 
 

@@ -17,15 +17,13 @@ P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions 
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
-from gram import corr2, kernel_and_scale, squared_distances
+from gram import corr2, kernel_and_scale, over_seeds, squared_distances
 from scipy.stats import truncnorm
+from study import options, write
 
 import dkdist as dk
 
@@ -138,18 +136,13 @@ def one_seed(
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one seed, 16 mixtures of 500 points")
-    parser.add_argument("--output", type=Path, help="write the results to this JSON file")
+    parser = options(__doc__, quick="one seed, 16 mixtures of 500 points")
     args = parser.parse_args(argv)
     n_seeds, n_sets, n_points = (1, 16, 500) if args.quick else (5, 50, 2500)
     warnings.filterwarnings("ignore", message="bandwidth .* is much finer", category=UserWarning)
     tuned, halves = tune(n_sets, n_points)
     runs = [one_seed(seed, n_sets, n_points, tuned, halves) for seed in range(n_seeds)]
-    table = {
-        name: {"mean": float(np.mean([r[name] for r in runs])), "std": float(np.std([r[name] for r in runs]))}
-        for name in runs[0]
-    }
+    table = over_seeds(runs)
     print(
         f"squared correlation with the true kernel, {n_sets} truncated mixtures of {n_points} points, {n_seeds} "
         f"seed(s); tuned: {tuned}, held-out bandwidth {halves}"
@@ -158,12 +151,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
         print(f"  {name:<40} {value['mean']:.4f} +- {value['std']:.4f}")
     for name, published in PUBLISHED.items():
         print(f"  {name:<40} {published:.4f}")
-    if args.output:
-        record = {
-            "experiment": "gram_published", "sets": n_sets, "points": n_points, "seeds": n_seeds,
-            "tuned": tuned, "held_out_bandwidth": halves, "corr2": table, "published": PUBLISHED,
-        }  # fmt: skip
-        args.output.write_text(json.dumps(record, indent=2) + "\n")
+    write(args.output, {
+        "experiment": "gram_published", "sets": n_sets, "points": n_points, "seeds": n_seeds,
+        "tuned": tuned, "held_out_bandwidth": halves, "corr2": table, "published": PUBLISHED,
+    })  # fmt: skip
     return table
 
 

@@ -16,7 +16,6 @@ all where there are no two. Medians of three where a cell takes less than .3 s.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from kernel_distance_tables import draw, print_cells, print_growth, print_markdown, print_refusals, slopes
-from study import write
+from study import options, two_clouds, write
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
@@ -48,11 +47,6 @@ class Sizes:
 
 
 FULL, QUICK = Sizes(), Sizes((200, 400), (2, 10), (0.1, 0.5), (1e-2, 1e-4), 400)
-
-
-def make_points(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng([n, d])
-    return rng.random((n, d)) / np.sqrt(d), rng.random((n, d)) ** 1.2 / np.sqrt(d)
 
 
 def measure(pair: Any, sigma: float, method: str, eps: float) -> dict[str, Any]:
@@ -94,7 +88,7 @@ def run(size: Sizes, most_seconds: float) -> list[dict[str, Any]]:
     """Every cell: method, n, d, sigma, eps, with seconds and error, or what it is not for."""
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for n, d in product(size.n, size.d):
-        pair = make_points(n, d)
+        pair = two_clouds(n, d, [n, d])
         for sigma in size.sigma:
             name, right = reference(pair, n, d, sigma, size)
             for method, eps in product(METHODS, size.eps):
@@ -119,20 +113,16 @@ def run(size: Sizes, most_seconds: float) -> list[dict[str, Any]]:
 def warm(size: Sizes) -> None:
     """Compile everything."""
     for d, method in product(size.d, METHODS):
-        measure(make_points(300, d), 0.5, method, 0.1)
-        measure(make_points(300, d), 0.02, method, 1e-6)
-    many = make_points(size.n[-1], 2)
+        measure(two_clouds(300, d, [300, d]), 0.5, method, 0.1)
+        measure(two_clouds(300, d, [300, d]), 0.02, method, 1e-6)
+    many = two_clouds(size.n[-1], 2, [size.n[-1], 2])
     for sigma in size.sigma:  # by frequencies, which few points are not worth looking for
         measure(many, sigma, "fourier", 1e-2)
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="400 points, to see that it runs")
+    parser = options(__doc__, quick="400 points, to see that it runs")
     parser.add_argument("--seconds", type=float, default=5.0, help="most that a cell may take")
-    parser.add_argument("--output", type=Path)
     parser.add_argument("--figure", type=Path, help="error against time, drawn with matplotlib")
     args = parser.parse_args(argv)
     size = QUICK if args.quick else FULL

@@ -21,12 +21,10 @@ P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ from gram import SIDE, Mixture
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.mixture import GaussianMixture
-from study import ALPHAS, Rival, chosen, show, spread, tune, write
+from study import ALPHAS, Rival, chosen, options, rmse, show, spread, tune, write
 
 import dkdist as dk
 
@@ -75,10 +73,6 @@ def mixtures(seed: int, n_sets: int, n_points: int) -> tuple[dk.SampleSets, np.n
     drawn = [Mixture(rng) for _ in range(n_sets)]
     points = [np.clip(m.sample(n_points, rng), -SIDE, SIDE) for m in drawn]
     return dk.SampleSets.from_arrays(points), np.array([len(m.means) for m in drawn], float)
-
-
-def rmse(y: np.ndarray, found: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((y - found) ** 2)))
 
 
 def one_seed(
@@ -187,10 +181,7 @@ def show_seconds(runs: list[dict[str, Any]], train: tuple[int, ...]) -> dict[str
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="300 sets of 100 points, D = 200, one seed")
+    parser = options(__doc__, quick="300 sets of 100 points, D = 200, one seed")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--points", type=int, nargs="+", default=[200, 800])
@@ -199,7 +190,6 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         "--pairwise", type=int, default=1000, help="training sets of all-pairs kernels; 0: none"
     )
     parser.add_argument("--criteria", type=int, default=100, help="test sets for AIC and BIC; 0: none")
-    parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
     warnings.filterwarnings("ignore", message="bandwidth .* is much finer")  # on purpose
     train, n_test, seeds, D, tuning_D = (4000, 8000, 16000), 4000, args.seeds, 5000, 1000

@@ -29,7 +29,6 @@ P1: Sutherland, Oliva, Poczos, Schneider, Linear-time learning on distributions 
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 import tarfile
@@ -46,7 +45,7 @@ from d3 import D3
 from side_by_side import WIDEST, held_rows, streamed, wide_rows, width
 from sift import dense_sift
 from sklearn.linear_model import RidgeClassifier
-from study import Rival, data_file, show, spread, write
+from study import Rival, data_file, options, show, spread, write
 
 import dkdist as dk
 
@@ -210,15 +209,11 @@ def one_split(
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="6 images a class, 4 to train on, one split")
+    parser = options(__doc__, quick="6 images a class, 4 to train on, one split")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=[r.name for r in RIVALS], help="these rivals alone")
     parser.add_argument("--activations", type=Path)
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--output", type=Path)
     args = parser.parse_args(argv)
     warnings.filterwarnings("ignore", message="bandwidth .* is much finer")  # on purpose
     a_class, limit, D, tuning_D, n_splits = A_CLASS, None, 5000, 1000, args.splits

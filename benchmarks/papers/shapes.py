@@ -29,20 +29,18 @@ P3: Joshi, Kommaraju, Phillips, Venkatasubramanian, Comparing distributions and 
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.fft import irfft
-from study import data_file, write
+from study import data_file, options, write
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist.numerics.elementary import SUM, f32, sincos
+from dkdist.loops.compile import SUM, inlined, loop
+from dkdist.loops.elementary import f32, sincos
 
 F64 = np.ndarray
 SHA256 = "07878bcaf127f74388611d85cbab7a73f0b77bc442c349559ea67c1e6a6cd2f6"
@@ -102,7 +100,7 @@ def normalised(corners: F64) -> dk.Curve:
     return dk.Curve(np.stack([z.real, z.imag], axis=1), closed=True)
 
 
-@njit(nogil=True, cache=True, fastmath=SUM)
+@inlined(SUM)
 def _one_wave(x, y, channel, a, b):  # type: ignore[no-untyped-def]
     re, im = f32(0), f32(0)
     for i in range(len(x)):
@@ -112,7 +110,7 @@ def _one_wave(x, y, channel, a, b):  # type: ignore[no-untyped-def]
     return re, im
 
 
-@njit(nogil=True, cache=True)
+@loop()
 def waves(x, y, channels, a, b, out):  # type: ignore[no-untyped-def]
     """out[c, k] = sum_i channels[c, i] exp(-i (a_k x_i + b_k y_i))."""
     for k in range(len(a)):
@@ -280,11 +278,7 @@ def tell(row: dict[str, Any]) -> None:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="made-up outlines, to see that it runs")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser = options(__doc__, quick="made-up outlines, to see that it runs")
     args = parser.parse_args(argv)
     corners, y = made_up() if args.quick else outlines()
     with threadpool_limits(1):

@@ -9,8 +9,8 @@ sigmas.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 import dkdist as dk
+
+sys.path.insert(1, str(Path(__file__).parents[1]))  # where common.py is
+from common import options, rmse, two_clouds, write  # noqa: F401
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0)  # times the median distance between rows
 ALPHAS = tuple(10.0 ** (k / 2) for k in range(-6, 3))
@@ -134,8 +137,3 @@ def _cell(cell: Any) -> str:
     if isinstance(cell, dict):
         return f"{cell['mean']:.4f} +- {cell['std']:.4f}"
     return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
-
-
-def write(output: Path | None, record: Mapping[str, Any]) -> None:
-    if output is not None:
-        output.write_text(json.dumps(record, indent=1) + "\n")

@@ -6,8 +6,8 @@ import sys
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 MOST_WARNINGS = 5
 
@@ -33,31 +33,26 @@ def wants_progress(args: Namespace) -> bool:
     return bool(sys.stderr.isatty() if args.progress is None else args.progress)
 
 
-def scheduler(args: Namespace) -> AbstractContextManager[object]:
+@contextmanager
+def scheduler(args: Namespace) -> Iterator[None]:
     """The user's cluster, or this machine."""
     tls = (args.tls_ca_file, args.tls_cert, args.tls_key)
-    if args.scheduler is not None or args.scheduler_file is not None:
-        return _on_cluster(args.scheduler, args.scheduler_file, tls, args.performance_report)
-    if args.performance_report is not None:
-        raise ValueError(
-            "--performance-report is about a cluster's run: give --scheduler or --scheduler-file"
-        )
-    if any(tls):
-        raise ValueError("certificates are for a cluster: give --scheduler or --scheduler-file as well")
-    return nullcontext()
+    if args.scheduler is None and args.scheduler_file is None:
+        if args.performance_report is not None:
+            raise ValueError(
+                "--performance-report is about a cluster's run: give --scheduler or --scheduler-file"
+            )
+        if any(tls):
+            raise ValueError("certificates are for a cluster: give --scheduler or --scheduler-file as well")
+        yield
+        return
+    from dkdist.execution.cluster.connecting import address_in, connect
+    from dkdist.execution.cluster.tls import credentials
+    from dkdist.execution.dashboard.report import reported
 
-
-@contextmanager
-def _on_cluster(
-    address: str | None, file: str, tls: tuple[str | None, ...], report: str | None
-) -> Iterator[None]:
-    from dkdist.execution.cluster import address_in, connect
-    from dkdist.execution.report import reported
-    from dkdist.execution.tls import credentials
-
-    with connect(address or address_in(file), credentials(*tls)) as found:
+    with connect(args.scheduler or address_in(args.scheduler_file), credentials(*tls)) as found:
         print(f"dkdist: running on {found}", file=sys.stderr)
-        with reported(report):
+        with reported(args.performance_report):
             yield
 
 
@@ -81,14 +76,7 @@ def calm_warnings() -> Iterator[None]:
                 print(f"dkdist: {shown - MOST_WARNINGS} more warnings like these", file=sys.stderr)
 
 
-class Stopwatch:
-    """Seconds since it was made, or since it was last asked."""
-
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
-
-    def lap(self) -> float:
-        """Seconds since the last lap."""
-        now = time.perf_counter()
-        lap, self._start = now - self._start, now
-        return lap
+def stopwatch() -> Callable[[], float]:
+    """What tells the seconds since it was made."""
+    start = time.perf_counter()
+    return lambda: time.perf_counter() - start

@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.cli.console import Stopwatch
+from dkdist.cli.console import stopwatch
 
 SEED = 0
 HELD_OUT = 0.25
@@ -108,6 +108,6 @@ def learners(seed: int) -> dict[str, Any]:
 
 @contextmanager
 def _stage(name: str) -> Iterator[None]:
-    watch = Stopwatch()
+    watch = stopwatch()
     yield
-    print(f"{name:<52} {watch.lap():6.1f} s", flush=True)
+    print(f"{name:<52} {watch():6.1f} s", flush=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 import dkdist
-from dkdist.cli.console import Stopwatch, print_pairs, scheduler, wants_progress
+from dkdist.cli.console import print_pairs, scheduler, stopwatch, wants_progress
 from dkdist.cli.model import pipeline, target_of, task_of
 from dkdist.cli.scores import score_line
 
@@ -23,12 +23,12 @@ def run(args: Namespace) -> None:
     targets = target_of(sets, args.target)
     task = task_of(args, targets)
     train, test = _split(targets, task, args.train_fraction, args.seed)
-    model, watch = pipeline(args, task, verbose=wants_progress(args)), Stopwatch()
+    model, watch = pipeline(args, task, verbose=wants_progress(args)), stopwatch()
     with scheduler(args):
         model.fit(sets[train], targets[train])
         pairs: list[tuple[str, object]] = [
             ("task", f"{task} {args.target!r} with {args.learner}"),
-            ("trained on", f"{len(train):,} sets in {watch.lap():.1f} s"),
+            ("trained on", f"{len(train):,} sets in {watch():.1f} s"),
         ]
         dkdist.save_model(model, args.model)
         if len(test):

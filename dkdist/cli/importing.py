@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import dkdist
 from dkdist.cli.console import scheduler, wants_progress
+from dkdist.store.importing.array_files import SUFFIXES as ARRAYS
+from dkdist.store.importing.table_files import COMPRESSED
+from dkdist.store.importing.table_files import SUFFIXES as TABLES
 
-TABLES = (".csv", ".tsv", ".parquet", ".pq")
-ARRAYS = (".npz", ".npy")
-COMPRESSED = (".gz", ".bz2")
 TABLE_OPTIONS = {"set_id": "--set-id", "points": "--points", "sort": "--sort", "text": "--text"}
 ARRAY_OPTIONS = {"values": "--values", "offsets": "--offsets"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import dkdist
 from dkdist.cli.options import add_embedding, add_learning, add_running
 
 DESCRIPTION = """\
@@ -59,27 +60,29 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "dkdist", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--version", action=_Version)
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"dkdist {dkdist.__version__}",
+        help="show the version and exit",
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_demo, _import, _info, _verify, _compact, _embed, _fit, _predict, _score):
         add(commands)
     return parser
 
 
-class _Version(argparse.Action):
-    def __init__(self, option_strings: Any, dest: str, **_: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from dkdist import __version__
-
-        print(f"dkdist {__version__}")
-        parser.exit()
-
-
 def _command(
-    commands: Any, name: str, run: str, summary: str, example: str, text: str = ""
+    commands: Any,
+    name: str,
+    run: str,
+    summary: str,
+    example: str,
+    text: str = "",
+    *,
+    store: str | None = "a store of sets",
 ) -> argparse.ArgumentParser:
+    """A command; ``store`` is what its first argument is, if it is a store."""
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -89,13 +92,15 @@ def _command(
     )
     command.set_defaults(run=f"dkdist.cli.{run}")
     command.add_argument("--debug", action="store_true", help="on an error, show where it came from")
+    if store is not None:
+        command.add_argument("store", metavar="STORE", help=store)
     return command
 
 
 def _demo(commands: Any) -> None:
     command = _command(
         commands, "demo", "demo:run", "train two classifiers of handwritten digits, from ink to accuracy",
-        "dkdist demo --output digits",
+        "dkdist demo --output digits", store=None,
     )  # fmt: skip
     command.add_argument(
         "--output", default="demo-output", metavar="DIR", help="where its files go (default: demo-output)"
@@ -105,7 +110,7 @@ def _demo(commands: Any) -> None:
 def _import(commands: Any) -> None:
     command = _command(
         commands, "import", "importing:run", "turn tables or arrays into a store of sample sets",
-        "dkdist import cells.csv cells.zarr --set-id patient --points cd4,cd8 --target diagnosis", IMPORT,
+        "dkdist import cells.csv cells.zarr --set-id patient --points cd4,cd8 --target diagnosis", IMPORT, store=None,
     )  # fmt: skip
     command.add_argument(
         "source", nargs="+", metavar="SOURCE", help="files to read, directories of them, or patterns"
@@ -137,25 +142,25 @@ def _import(commands: Any) -> None:
 
 
 def _info(commands: Any) -> None:
-    command = _command(commands, "info", "inspect:info", "say what is in a store", "dkdist info cells.zarr")
-    command.add_argument("store", metavar="STORE", help="a store of sets or of features")
+    _command(
+        commands, "info", "stores:info", "say what is in a store", "dkdist info cells.zarr",
+        store="a store of sets or of features",
+    )  # fmt: skip
 
 
 def _verify(commands: Any) -> None:
     command = _command(
-        commands, "verify", "inspect:verify", "read a whole store and check every part of it",
+        commands, "verify", "stores:verify", "read a whole store and check every part of it",
         "dkdist verify cells.zarr",
     )  # fmt: skip
-    command.add_argument("store", metavar="STORE", help="a store of sets")
     add_running(command)
 
 
 def _compact(commands: Any) -> None:
     command = _command(
-        commands, "compact", "compacting:run", "write a store again with full chunks", "dkdist compact cells.zarr",
+        commands, "compact", "stores:compact", "write a store again with full chunks", "dkdist compact cells.zarr",
         COMPACT,
     )  # fmt: skip
-    command.add_argument("store", metavar="STORE", help="a store of sets")
     command.add_argument("--to", metavar="OTHER", help="write another store and leave this one as it is")
     command.add_argument("--overwrite", action="store_true", help="replace OTHER if it is there")
     command.add_argument(
@@ -178,7 +183,6 @@ def _embed(commands: Any) -> None:
         commands, "embed", "embed:run", "write the features of every set to a store",
         "dkdist embed cells.zarr features.zarr --divergence jensen-shannon --features 5000", EMBED,
     )  # fmt: skip
-    command.add_argument("store", metavar="STORE", help="a store of sets")
     command.add_argument("output", metavar="OUTPUT", help="the store of features to write")
     command.add_argument("--overwrite", action="store_true", help="replace features that are there")
     add_embedding(command)
@@ -190,7 +194,6 @@ def _fit(commands: Any) -> None:
         commands, "fit", "fit:run", "train a model on a store and save it",
         "dkdist fit cells.zarr --target diagnosis --model diagnosis.npz --train-fraction 0.8", FIT,
     )  # fmt: skip
-    command.add_argument("store", metavar="STORE", help="a store of sets")
     command.add_argument(
         "--target", required=True, metavar="NAME", help="what to predict ('dkdist info' lists it)"
     )
@@ -207,7 +210,6 @@ def _predict(commands: Any) -> None:
         commands, "predict", "predict:predict", "predict the target of every set with a saved model",
         "dkdist predict new.zarr --model diagnosis.npz --output diagnosis.csv",
     )  # fmt: skip
-    command.add_argument("store", metavar="STORE", help="a store of sets")
     command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
     command.add_argument(
         "--output", required=True, metavar="FILE",
@@ -221,7 +223,6 @@ def _score(commands: Any) -> None:
         commands, "score", "predict:score", "compare a saved model's predictions with a target",
         "dkdist score test.zarr --model diagnosis.npz --target diagnosis",
     )  # fmt: skip
-    command.add_argument("store", metavar="STORE", help="a store of sets")
     command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
     command.add_argument("--target", required=True, metavar="NAME", help="the true values")
     add_running(command)

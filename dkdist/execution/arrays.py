@@ -19,12 +19,12 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 from numpy.typing import NDArray
 
-from dkdist.execution.blas import one_blas_thread
-from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS
-from dkdist.execution.processors import alike
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, row_blocks
+from dkdist.execution.passes import collect
+from dkdist.execution.processes.process import drawn
+from dkdist.execution.processes.processors import alike
 from dkdist.execution.run import run
-
-I64 = NDArray[np.int64]
+from dkdist.loops.array_types import I64
 
 
 def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
@@ -114,12 +114,6 @@ def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) 
     return da.Array(graph, name, chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
 
 
-def drawn(spec: Any) -> Any:
-    """``spec.draw()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
-    with one_blas_thread():
-        return spec.draw()
-
-
 def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
     """Call ``function(rows)`` for each block of rows on this machine's threads; it fills arrays of the caller's."""
     graph: dict[Key, GraphNode] = {}
@@ -130,9 +124,6 @@ def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
 
 def take_rows(X: da.Array, rows: I64) -> NDArray[Any]:
     """The listed rows of a lazy array, as numpy; only blocks that hold one of them are made."""
-    from dkdist.execution.blocks import row_blocks
-    from dkdist.execution.mapping import collect
-
     blocks = row_blocks(X)
     block_of = np.searchsorted(blocks.bounds, rows, side="right") - 1
     which = np.unique(block_of)

@@ -1,23 +1,29 @@
-"""Blocks: the rows of a collection cut into pieces that can each be made inside one task.
+"""Blocks: the rows of a collection cut into pieces that can each be made inside one task; and jobs, the tasks that do.
 
 A block's *recipe* is the part of a graph that only this block needs (read, embed, features). It is carried
 whole into the task that uses the block, so nothing between the store and the user of the block is ever held
-by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph.
+by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph; and so does what
+a job runs, so that a large function (a model that predicts, say) travels once to each worker and not with each task.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import GraphNode, Task, convert_legacy_graph
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.base import tokenize
 from dask.typing import Key
 from numpy.typing import NDArray
+
+from dkdist.execution.processes.processors import alike
+from dkdist.execution.run import active_client
+from dkdist.loops.array_types import I64
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
@@ -53,7 +59,7 @@ class Blocks:
     """
 
     name: str
-    bounds: NDArray[np.int64]
+    bounds: I64
     recipes: Sequence[Recipe]
     shared: Mapping[Key, GraphNode] = field(default_factory=dict)
     row_bytes: int = 0
@@ -97,17 +103,12 @@ def local_blocks(X: Any, rows: int) -> Blocks:
     """Blocks of so many rows of what this process holds: an array, or sets in memory."""
     bounds = np.append(np.arange(0, len(X), rows), len(X)).astype(np.int64)
     views = [X[a:b] for a, b in itertools.pairwise(bounds.tolist())]
-    recipes = [call_recipe(("rows", i), _view, view) for i, view in enumerate(views)]
-    return Blocks("rows", bounds, recipes, local=True)
+    return Blocks("rows", bounds, as_they_are("rows", views), local=True)
 
 
-def _view(rows: Any) -> Any:
-    return rows
-
-
-def call_recipe(key: Key, function: Callable[..., Any], *args: Any) -> Recipe:
-    """A block that one call makes from nothing shared."""
-    return Recipe(key, (Task(key, function, *args),), ())
+def as_they_are(name: str, blocks: Sequence[Any]) -> list[Recipe]:
+    """Recipes of blocks that are there already."""
+    return [Recipe((name, i), (DataNode((name, i), block),), ()) for i, block in enumerate(blocks)]
 
 
 def _dask_blocks(X: da.Array) -> Blocks:
@@ -186,15 +187,15 @@ def _collect(
             stack.extend((dep, False) for dep in graph[k].dependencies)
 
 
-def source_blocks(views: Sequence[Any], bounds: NDArray[np.int64], read_bytes: int) -> Blocks:
-    """Blocks of whole sets: each view of a store is loaded inside the task that uses it."""
+def source_blocks(views: Sequence[Any], bounds: I64, read_bytes: int, *, unread: bool = False) -> Blocks:
+    """Blocks of whole sets: each view of a store is loaded inside the task that uses it.
+
+    ``unread`` blocks are the views: who uses one reads it, and can tell which of its sets cannot be read.
+    """
     name = "sets_" + tokenize([view.__dask_tokenize__() for view in views])
-    recipes = [call_recipe((name, i), _load, view) for i, view in enumerate(views)]
-    return Blocks(name, bounds, recipes, read_bytes=read_bytes)
-
-
-def _load(view: Any) -> Any:
-    return view.load()
+    load = methodcaller("load")
+    recipes = [Recipe((name, i), (Task((name, i), load, view),), ()) for i, view in enumerate(views)]
+    return Blocks(name, bounds, as_they_are(name, views) if unread else recipes, read_bytes=read_bytes)
 
 
 def point_blocks(points: Any, weights: Any) -> Blocks:
@@ -203,3 +204,54 @@ def point_blocks(points: Any, weights: Any) -> Blocks:
         column = da.asarray(weights).rechunk((points.chunks[0],))
         points = da.concatenate([points.rechunk({1: -1}), column[:, None]], axis=1)
     return _dask_blocks(points)
+
+
+Work = Callable[[Iterator[Any], Any], Any]
+"""Given an iterator over a job's blocks (each made when it is asked for) and the job's extra."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Which blocks a task is made from, and what else its work needs to know of them.
+
+    Work of a ``single`` block is given that block itself, and all ``extra`` one after another.
+    """
+
+    blocks: tuple[int, ...]
+    extra: Any = None
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """The recipes of one job, opaque to the scheduler: they run inside the job's own task."""
+
+    recipes: tuple[Recipe, ...]
+    rows: tuple[tuple[int, int], ...]
+    unit: str
+
+    @property
+    def where(self) -> str:
+        """The rows that are made, for messages."""
+        return f"{self.unit}s " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
+
+
+def job_task(key: Key, work: TaskRef, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()) -> Task:
+    """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
+    rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
+    together = Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit)
+    needs = tuple(dict.fromkeys(key for recipe in together.recipes for key in recipe.needs))
+    call = _call if blocks.local or active_client() is None else alike(_call)
+    return Task(key, call, work, together, job.extra, job.single, needs, *map(TaskRef, needs), *after)
+
+
+def _call(
+    work: Callable[..., Any], recipes: Recipes, extra: Any, single: bool, needs: tuple[Key, ...], *values: Any
+) -> Any:
+    shared = dict(zip(needs, values, strict=False))  # what follows the needs are credits
+    try:
+        made = (recipe.run(shared) for recipe in recipes.recipes)
+        return work(next(made), *extra) if single else work(made, extra)
+    except Exception as error:
+        error.add_note(f"This was raised while {recipes.where} were made.")
+        raise

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist._archive import opened_archive
-from dkdist._files import replacing
-from dkdist._json import read_json
+from dkdist.plain.archives import opened_archive
+from dkdist.plain.files import replacing
+from dkdist.plain.json_text import read_json
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -6,26 +6,21 @@ made, and each gives what lies below it too. Tiles come to this process a segmen
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from dask.system import CPU_COUNT
 from dask.utils import format_bytes, format_time
-from numpy.typing import NDArray
 
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import BLOCK_BYTES
-from dkdist.execution.pieces import map_pieces
+from dkdist.execution.passes import map_pieces
 from dkdist.execution.progress import Progress
-from dkdist.execution.resources import resources
-from dkdist.execution.run import active_client
+from dkdist.execution.run import Cost, active_client, resources
+from dkdist.loops.array_types import F64, I64
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 Tile = tuple[F64, F64 | None]
 """(rows, columns) of the matrix, and (columns, rows) of what lies opposite to it, if that is wanted."""
 
@@ -66,6 +61,12 @@ class Pairs:
         return once if self.columns is None else once + m * (len(self.rows) - 1)
 
     @property
+    def n_tiles(self) -> int:
+        """How many tiles there are; a plan counts them before anybody lists them."""
+        n = len(self.rows) - 1
+        return n * (n + 1) // 2 if self.columns is None else n * (len(self.columns) - 1)
+
+    @property
     def tiles(self) -> list[tuple[slice, slice]]:
         """(rows, columns) of every tile, in order."""
         across = self.rows if self.columns is None else self.columns
@@ -77,20 +78,13 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class PairPlan:
-    """What a matrix of all pairs will cost; ``announced`` refuses one that does not fit, and shows progress."""
+class PairPlan(Cost):
+    """What a matrix of all pairs will cost, 8 N M bytes in this process."""
 
-    what: str
     pairs: Pairs
-    read_bytes: int
     seconds: float | None
-    limit_bytes: int
 
-    @property
-    def matrix_bytes(self) -> int:
-        """8 N M."""
-        n, m = self.pairs.shape
-        return 8 * n * m
+    to_fix = "learn from DivergenceEmbedding, in linear time; or take fewer sets"
 
     def __str__(self) -> str:
         n, m = self.pairs.shape
@@ -98,28 +92,8 @@ class PairPlan:
         time = "" if self.seconds is None else f"; about {format_time(self.seconds)}, from a sample of pairs"
         return (
             f"{self.what}: {self.pairs.n_pairs:,} pairs of sets, a matrix of {n:,} x {m:,} float64 "
-            f"({format_bytes(self.matrix_bytes)}; limit {format_bytes(self.limit_bytes)}){read}{time}"
+            f"({format_bytes(self.peak_bytes)}; limit {format_bytes(self.limit_bytes)}){read}{time}"
         )
-
-    def check(self) -> None:
-        """Raise MemoryError if the matrix does not fit in this process."""
-        if self.matrix_bytes > self.limit_bytes:
-            raise MemoryError(
-                f"{self}. This does not fit. To fix: learn from DivergenceEmbedding, in linear time; or take fewer "
-                "sets, or raise dask.config 'dkdist.memory-limit' if you know better"
-            )
-
-    @contextmanager
-    def announced(self, verbose: bool | int) -> Iterator[Progress]:
-        """Check the plan, print it if asked to, and give the progress of its tiles."""
-        self.check()
-        if verbose:
-            print(self, file=sys.stderr)
-        progress = Progress(len(self.pairs.tiles), self.what, show=bool(verbose))
-        try:
-            yield progress
-        finally:
-            progress.close()
 
 
 def plan_pairs(
@@ -130,7 +104,8 @@ def plan_pairs(
     seconds = None
     if sample is not None:
         seconds = (sample[0] * pairs.n_prepared + sample[1] * pairs.n_pairs) / cores
-    return PairPlan(what, pairs, read_bytes, seconds, resources(local=True).memory)
+    (n, m), limit = pairs.shape, resources(local=True).memory
+    return PairPlan(what, pairs.n_tiles, 1, read_bytes, 8 * n * m, limit, pairs, seconds)
 
 
 def fill_pairs(

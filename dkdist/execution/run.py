@@ -1,25 +1,44 @@
-"""Where graphs run: an active client's cluster, or the cores of this machine.
+"""Where graphs run, what is there, and the plan of a run: on an active client's cluster, or the cores of this machine.
 
 One thread for every BLAS call, set once around a run: Dask already uses every core, and a matrix product
 that is split among threads would not always give the same bits. (Nor would processors of several kinds: `processors`.)
+
+A plan is made before a run starts: blocks, bytes, passes and peak memory; a run that cannot fit is refused.
+
+    peak of a process ~ (threads + items waiting) x one block + state
+
+Blocks are counted at their finished size; what is read for one is counted beside it. Items that wait are spread
+over the processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dask.threaded
+import numpy as np
+import psutil
 from dask._task_spec import GraphNode
 from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
 from dask.typing import Key
+from dask.utils import format_bytes, parse_bytes
 
-from dkdist.execution.blas import one_blas_thread
-from dkdist.execution.forked import require_own, require_whole_process
-from dkdist.execution.process import keep_freed_memory
+from dkdist.execution.processes.process import (
+    keep_freed_memory,
+    one_blas_thread,
+    require_own,
+    require_whole_process,
+)
 from dkdist.execution.progress import Progress
+
+if TYPE_CHECKING:
+    from dkdist.execution.blocks import Blocks
 
 SPARE_THREADS = 2
 
@@ -40,7 +59,7 @@ def run(
     watch = watch if progress is not None and watch is not None else {}
     client = None if local else active_client()
     if client is not None:
-        from dkdist.execution.on_cluster import get  # imports that this machine alone does not need
+        from dkdist.execution.cluster.on_cluster import get  # imports that this machine alone does not need
 
         return get(client, graph, keys, watch, progress)
     told = _Advance(watch, progress)
@@ -93,6 +112,36 @@ def active_client() -> Any | None:
     return client
 
 
+@dataclass(frozen=True)
+class Resources:
+    """``threads`` are those of the largest process, ``memory`` the limit of the smallest in bytes."""
+
+    processes: int
+    threads: int
+    all_threads: int
+    memory: int
+
+
+def resources(local: bool = False) -> Resources:
+    """Ask the active client's cluster, or this machine (``local``: this machine in any case).
+
+    The memory limit is the configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what the
+    cluster's workers were given, else the memory that is free here.
+    """
+    configured = dask.config.get("dkdist.memory-limit", None)
+    limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
+    client = None if local else active_client()
+    if client is None:
+        threads = dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
+        return Resources(1, threads, threads, int(limit))
+    workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+    counts = [w["nthreads"] for w in workers] or [1]
+    limits = [w["memory_limit"] for w in workers if w["memory_limit"]]
+    if configured is None and limits:
+        limit = min(limits)
+    return Resources(len(counts), max(counts), sum(counts), int(limit))
+
+
 class _Advance:
     """Told of every finished task by Dask's local schedulers."""
 
@@ -102,3 +151,75 @@ class _Advance:
     def __call__(self, key: Key, *_: Any) -> None:
         if self.progress is not None and key in self.watch:
             self.progress.advance(self.watch[key])
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run will do and take; ``check`` refuses one that does not fit, ``announced`` prints it, shows progress."""
+
+    what: str
+    n_blocks: int
+    passes: int
+    read_bytes: int
+    peak_bytes: int
+    limit_bytes: int
+
+    to_fix: ClassVar[str]
+
+    def check(self) -> None:
+        """Raise MemoryError if the peak does not fit."""
+        if self.peak_bytes > self.limit_bytes:
+            raise MemoryError(
+                f"{self}. This does not fit. To fix: {self.to_fix}, or raise dask.config 'dkdist.memory-limit' if you "
+                "know better"
+            )
+
+    @contextmanager
+    def announced(self, verbose: bool | int) -> Iterator[Progress]:
+        """Check the plan, print it if asked to, and give the progress of its blocks."""
+        self.check()
+        if verbose:
+            print(self, file=sys.stderr)
+        with closing(Progress(self.n_blocks * self.passes, self.what, show=bool(verbose))) as progress:
+            yield progress
+
+
+@dataclass(frozen=True)
+class Plan(Cost):
+    """The plan of a run over blocks of rows."""
+
+    n_rows: int
+    block_bytes: int
+
+    to_fix = "use fewer features, smaller blocks (open_sets(..., block_sets=))"
+
+    def __str__(self) -> str:
+        read = f", reads {format_bytes(self.read_bytes)} a pass" if self.read_bytes else ""
+        return (
+            f"{self.what}: {self.n_rows:,} rows in {self.n_blocks:,} blocks of up to {format_bytes(self.block_bytes)}"
+            f"{read}, {self.passes} pass{'es' if self.passes > 1 else ''}; "
+            f"peak memory about {format_bytes(self.peak_bytes)} a process (limit {format_bytes(self.limit_bytes)})"
+        )
+
+
+def plan_blocks(
+    blocks: Blocks,
+    *,
+    what: str,
+    n_blocks: int | None = None,
+    passes: int = 1,
+    waiting: int = 0,
+    state_bytes: int = 0,
+) -> Plan:
+    """The plan of a run over ``n_blocks`` blocks, or all: each lives as long as the task that makes it.
+
+    In a fold ``waiting`` blocks may wait for their step, beside a state of some size.
+    """
+    rows = np.diff(blocks.bounds).max(initial=0)
+    block_bytes = int(rows) * blocks.row_bytes
+    read_block = -(-blocks.read_bytes // max(1, len(blocks)))
+    there = resources(blocks.local)
+    waiting_here = -(-waiting // there.processes)
+    peak = (there.threads + waiting_here) * block_bytes + there.threads * read_block + state_bytes
+    n = len(blocks) if n_blocks is None else n_blocks
+    return Plan(what, n, passes, blocks.read_bytes, peak, there.memory, blocks.n_rows, block_bytes)

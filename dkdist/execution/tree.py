@@ -18,9 +18,8 @@ from typing import Any
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks
-from dkdist.execution.jobs import Job, Work, job_task
-from dkdist.execution.processors import alike
+from dkdist.execution.blocks import Blocks, Job, Work, job_task
+from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import active_client, run
 

@@ -1,4 +1,4 @@
-"""Rows of a batch: what a task knows of the rows it makes, and how they are checked, left out and chosen.
+"""Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, chosen, and given values.
 
 Held-out rows are chosen by row index, so that no block boundary, worker or order of passes can change them.
 """
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.numerics.finite import not_finite
+from dkdist.loops.array_types import I64
+from dkdist.loops.points import not_finite
 
 F = NDArray[Any]
 """float32 or float64 features, C order."""
@@ -48,7 +49,7 @@ class Rows:
             here, stop = stop, stop + size
             yield start, slice(here, stop)
 
-    def order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def order(self) -> tuple[I64, I64]:
         """The training rows, shuffled as the seed says, and the held-out ones."""
         order = np.random.default_rng(self.seed).permutation(self.n_rows)
         return order[~self.held_out[order]], np.flatnonzero(self.held_out)
@@ -56,7 +57,7 @@ class Rows:
 
 def checked(
     block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
-) -> tuple[F, NDArray[np.int64]]:
+) -> tuple[F, I64]:
     """A block, from row ``start`` on, as features of the agreed dtype and shape, and which rows are not finite.
 
     ValueError for another shape and, without ``skip``, for a row that is not finite.
@@ -78,17 +79,17 @@ def checked(
     return X, bad
 
 
-def no_rows() -> NDArray[np.int64]:
+def no_rows() -> I64:
     """The places of no row at all."""
     return np.zeros(0, np.int64)
 
 
-def without(places: NDArray[np.int64], bad: NDArray[np.int64]) -> NDArray[np.int64]:
+def without(places: I64, bad: I64) -> I64:
     """The places that are not bad, in their order."""
     return places[~np.isin(places, bad)] if len(bad) else places
 
 
-Usable = tuple[F, NDArray[Any], NDArray[np.bool_], NDArray[np.int64]]
+Usable = tuple[F, NDArray[Any], NDArray[np.bool_], I64]
 
 
 def usable(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[Usable]:
@@ -103,7 +104,7 @@ def usable(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[
 
 
 def choose_held_out(
-    n_rows: int, fraction: float, seed: tuple[int, ...], groups: NDArray[np.int64] | None = None
+    n_rows: int, fraction: float, seed: tuple[int, ...], groups: I64 | None = None
 ) -> NDArray[np.bool_]:
     """A mask of fraction n rows, rounded up, but never a whole group; each group gives its share.
 
@@ -119,9 +120,7 @@ def choose_held_out(
     edges = np.append(0, np.cumsum(np.bincount(groups)))
     total = 0
     for a, b in pairwise(edges.tolist()):
-        owed = (
-            _share(fraction, b) - total
-        )  # what rounding and groups of one row have left over is made up for
+        owed = _share(fraction, b) - total  # with what rounding and groups of one row have left over
         take = max(0, min(owed, _share(fraction, b - a), b - a - 1))
         held[order[a : a + take]] = True
         total += take
@@ -137,7 +136,7 @@ def _share(fraction: float, n: int) -> int:
     return int(np.ceil(fraction * n - 1e-9))
 
 
-def blocks_to_mix(targets: NDArray[Any], bounds: NDArray[np.int64], n_classes: int) -> int:
+def blocks_to_mix(targets: NDArray[Any], bounds: I64, n_classes: int) -> int:
     """How many blocks to shuffle together so that a batch looks like the whole: 1 (no order) to 8 (sorted).
 
     Eight times the share of the targets' variance that lies between blocks (of real targets, or of the class
@@ -156,3 +155,13 @@ def blocks_to_mix(targets: NDArray[Any], bounds: NDArray[np.int64], n_classes: i
     between = sizes @ (means - whole) ** 2 / len(targets)
     share = float(np.max(between / np.where(variance > 0.0, variance, np.inf)))
     return int(np.clip(np.ceil(8.0 * share - 0.25), 1, 8))
+
+
+def decision_values(X: NDArray[Any], W: NDArray[Any], b: Any) -> NDArray[Any]:
+    """X W' + b: (n, k) values of rows X (n, D) for W (k, D) and b (k,), or (n,) for W (D,).
+
+    A row has the same bits whatever its neighbours, on any BLAS: NumPy's own sums of products run along each row
+    alone; a BLAS adds in an order that changes with the place in a tile.
+    """
+    products = np.einsum("ij,kj->ik", np.ascontiguousarray(X), np.ascontiguousarray(np.atleast_2d(W)))
+    return np.asarray(products.reshape(len(X), *W.shape[:-1]) + b)

@@ -4,23 +4,12 @@
 wrong with a store.
 """
 
-from dkdist.store.array_files import ArrayReader
-from dkdist.store.errors import StoreFormatError
-from dkdist.store.ingest import write_sets
-from dkdist.store.sources import SourceError
-from dkdist.store.table_files import TableReader
-from dkdist.store.verify import VerifyReport
-from dkdist.store.view import SetStore, open_sets
-from dkdist.store.writer import SetWriter
-
-__all__ = [
-    "ArrayReader",
-    "SetStore",
-    "SetWriter",
-    "SourceError",
-    "StoreFormatError",
-    "TableReader",
-    "VerifyReport",
-    "open_sets",
-    "write_sets",
-]
+from dkdist.store.importing.array_files import ArrayReader as ArrayReader
+from dkdist.store.importing.sources import SourceError as SourceError
+from dkdist.store.importing.table_files import TableReader as TableReader
+from dkdist.store.reading.verify import VerifyReport as VerifyReport
+from dkdist.store.refusals import StoreFormatError as StoreFormatError
+from dkdist.store.set_store import SetStore as SetStore
+from dkdist.store.set_store import open_sets as open_sets
+from dkdist.store.write_sets import write_sets as write_sets
+from dkdist.store.writing.set_writer import SetWriter as SetWriter

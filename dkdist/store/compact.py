@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.store.address import Address, as_address
-from dkdist.store.columns import Columns, Form, dtype_name
-from dkdist.store.sources import Batch
-from dkdist.store.view import SetStore
-
-I64 = NDArray[np.int64]
+from dkdist.loops.array_types import I64
+from dkdist.store.format.batches import Batch
+from dkdist.store.format.store_arrays import Columns, Form, form_of_arrays
+from dkdist.store.places.address import Address, as_address
+from dkdist.store.set_store import SetStore
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,7 @@ class Copy:
     @property
     def form(self) -> Form:
         """The dtype and trailing shape of every array."""
-        arrays = self.view._committed.arrays
-        return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in arrays.items() if name != "offsets"}
+        return form_of_arrays(self.view._committed.arrays)
 
     @property
     def alphabet(self) -> str | None:

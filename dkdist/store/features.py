@@ -24,20 +24,38 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dkdist.store.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
-from dkdist.store.bound_arrays import CheckedArray, RecordedArray, WrongChunkError
-from dkdist.store.chunk_sums import Coding
-from dkdist.store.chunk_table import Bound, TableRecord, encoded, new_key, parse_record, read_table, recorded
-from dkdist.store.disk import PARTIAL, DiskStore, flush_store
-from dkdist.store.errors import RESTORE, StoreFormatError, decoding
-from dkdist.store.exchange import committing
-from dkdist.store.hidden import HiddenFolder
-from dkdist.store.layout import DOCUMENT, array_of, dump_json, group_document, new_metadata, parse_array
-from dkdist.store.limits import MAX_BLOCKS, MAX_BYTES, MAX_CHUNK_BYTES, check_array, parsed
+from dkdist.loops.array_types import F32
+from dkdist.store.chunks.bound_arrays import CheckedArray, RecordedArray
+from dkdist.store.chunks.chunk_sums import (
+    Bound,
+    Coding,
+    TableRecord,
+    encoded,
+    new_key,
+    parse_record,
+    read_table,
+    recorded,
+)
+from dkdist.store.format.layout import array_of, dump_json, group_document, new_metadata, parse_array
+from dkdist.store.places.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
+from dkdist.store.places.disk import PARTIAL, DiskStore, flush_store
+from dkdist.store.places.exchange import committing
+from dkdist.store.places.hidden import HiddenFolder
+from dkdist.store.refusals import (
+    DOCUMENT,
+    MAX_BLOCKS,
+    MAX_BYTES,
+    MAX_CHUNK_BYTES,
+    RESTORE,
+    StoreFormatError,
+    WrongChunkError,
+    check_array,
+    decoding,
+    parsed,
+)
 
 FORMAT = "dkdist.features"
 VERSION = 1
@@ -47,8 +65,6 @@ CODING = Coding(inner=None, ends_with_crc=True)
 TABLES_KEPT = 64
 
 _tables: dict[tuple[str, TableRecord | None], Bound | None] = {}  # keys of tables are never used twice
-
-F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -71,8 +87,8 @@ class FeatureStore:
 
     def require_ends(self) -> None:
         """Refuse a store that says it is complete and lacks its first or last block: it may claim any size."""
-        keys = [f"features/c/{i}/0" for i in (0, self.n_blocks - 1)]
-        lost = missing_keys(self.address.open(read_only=True), keys)
+        ends = [_chunk(i) for i in (0, self.n_blocks - 1)]
+        lost = missing_keys(self.address.open(read_only=True), ends)
         if lost:
             raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE}")
 
@@ -86,7 +102,7 @@ class FeatureStore:
         """Whether block i of an unfinished store can be read and is the one that its receipt was written for."""
         try:
             store = self.address.open(read_only=True)
-            self._rows(store, i, self._bound_by(self._receipts(store, [i])[0], i))
+            self._rows(store, i, Bound(i, np.array([self._receipts(store, [i])], np.uint32)))
         except (StoreFormatError, WrongChunkError):
             return False
         return True
@@ -142,11 +158,7 @@ class FeatureStore:
     def _rows(self, store: Store, i: int, bound: Bound | None) -> F32:
         with decoding(f"block {i} of {self.address.label}"):
             array = self._array(store, CheckedArray(store, "features", CODING, lambda: bound))
-            try:
-                return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
-            except WrongChunkError as error:
-                wrong = error
-        raise wrong
+            return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
     def _receipt_of(self, i: int, checksum: int) -> bytes:
         """What a receipt says: the checksum of a chunk, and for which block of which features it was written."""
@@ -163,10 +175,6 @@ class FeatureStore:
                     raise ValueError("it was written for another block, or for other features")
             sums.append(int(found))
         return sums
-
-    @staticmethod
-    def _bound_by(checksum: int, i: int) -> Bound:
-        return Bound(i, np.array([[checksum]], np.uint32))
 
     def _array(self, store: Store, chunks: Store) -> zarr.Array[Any]:
         """The array of features, if it is what the root document says; its chunks go through ``chunks``."""
@@ -192,9 +200,8 @@ class FeatureStore:
             )
 
     def _write_attrs(self, store: Store) -> None:
-        numbers = {name: getattr(self, name) for name in FIELDS}
-        record = {"format": FORMAT, "version": VERSION, **numbers}
-        record |= {"fingerprint": self.fingerprint, "complete": self.complete}
+        fields = {name: getattr(self, name) for name in (*FIELDS, "fingerprint", "complete")}
+        record = {"format": FORMAT, "version": VERSION, **fields}
         record |= {} if self.table is None else {"table": self.table.attrs()}
         put_bytes(store, DOCUMENT, group_document({"dkdist": record}))
 

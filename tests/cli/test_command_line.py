@@ -13,7 +13,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main, options, parser
-from dkdist.numerics.divergences import divergence
+from dkdist.densities.measures.divergences import divergence
 
 COMMANDS = ("demo", "import", "info", "verify", "compact", "embed", "fit", "predict", "score")
 HEAVY = (

@@ -11,7 +11,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.store import table_pieces
+from dkdist.store.importing import table_pieces
 
 pytestmark = pytest.mark.filterwarnings("default:left out")
 RNG = np.random.default_rng(0)
@@ -187,7 +187,7 @@ def test_a_value_of_another_type_later_in_the_file_is_an_error(tmp_path, capsys,
 
 
 def test_a_missing_pyarrow_is_said(tmp_path, capsys, monkeypatch):
-    from dkdist.store import table_files
+    from dkdist.store.importing import table_files
 
     monkeypatch.setattr(table_files, "find_spec", lambda name: None)
     assert "pip install 'dkdist[frames]'" in refused(capsys, write_table(tmp_path / "t.csv"), *USUAL)
@@ -206,7 +206,7 @@ def arrays(**changes):
 
 @pytest.mark.parametrize("batch", [5, 2**20])
 def test_ragged_arrays(batch, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("dkdist.store.array_files.BATCH_POINTS", batch)
+    monkeypatch.setattr("dkdist.store.importing.array_files.BATCH_POINTS", batch)
     np.savez(tmp_path / "a.npz", **arrays(extra=np.zeros(3)))
     check(imported(tmp_path / "a.npz", "--weight", "w"))
     assert "left out (no entry for each of the 40 sets): extra" in capsys.readouterr().err
@@ -228,7 +228,7 @@ def test_codes_stay_codes(tmp_path):
 
 @pytest.mark.parametrize("save", [np.save, lambda path, cube: np.savez(path, images=cube, y=np.arange(6))])
 def test_a_cube_is_sets_of_equal_size(save, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.store.array_files.BATCH_POINTS", 9)
+    monkeypatch.setattr("dkdist.store.importing.array_files.BATCH_POINTS", 9)
     cube = RNG.normal(size=(6, 4, 3)).astype(np.float32)
     path = tmp_path / ("c.npy" if save is np.save else "c.npz")
     save(path, cube)
@@ -256,7 +256,7 @@ def test_wrong_arrays_are_named(changes, options, message, tmp_path, capsys):
 
 
 def test_a_bad_set_of_a_later_batch_is_counted_from_its_first(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dkdist.store.array_files.BATCH_POINTS", 8)
+    monkeypatch.setattr("dkdist.store.importing.array_files.BATCH_POINTS", 8)
     cube = np.zeros((6, 4, 3))
     cube[5, 2, 1] = np.nan
     np.save(tmp_path / "c.npy", cube)

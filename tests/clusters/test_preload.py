@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution import process
+from dkdist.execution.processes import process
 
 from .programs import Programs
 from .recipes import TEXT
@@ -20,11 +20,11 @@ ASK = """
 import sys
 from threadpoolctl import threadpool_info
 
-def compiled(room):
-    return any(getattr(thing, "signatures", ()) for thing in vars(sys.modules[f"dkdist.numerics.{room}"]).values())
+def compiled(module):
+    return any(getattr(thing, "signatures", ()) for thing in vars(sys.modules[f"dkdist.{module}"]).values())
 
 threads = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-found = threads, compiled("density"), compiled("descent")
+found = threads, compiled("densities.density_loops"), compiled("learners.descent")
 """
 READY = ({1}, True, True)
 

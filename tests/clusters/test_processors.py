@@ -17,19 +17,19 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dkdist as dk
-from dkdist.execution import processors
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.fold import fold
-from dkdist.execution.jobs import Job
-from dkdist.execution.mapping import collect
-from dkdist.execution.processors import Alike, MixedProcessorsError, kernels, kind, require_alike
+from dkdist.execution.blocks import Job, row_blocks
+from dkdist.execution.cluster.versions import checked_workers
+from dkdist.execution.passes import collect, fold
+from dkdist.execution.processes import processors
+from dkdist.execution.processes.processors import Alike, MixedProcessorsError, kernels, kind, require_alike
 from dkdist.execution.tree import tree_sum
-from dkdist.execution.versions import checked_workers
 
 from .programs import Programs
 
 BLOCKS = row_blocks(da.from_array(np.ones((40, 2)), chunks=(10, 2)))
-REPORT = "import json; from dkdist.execution.processors import kernels; print(json.dumps(kernels()))"
+REPORT = (
+    "import json; from dkdist.execution.processes.processors import kernels; print(json.dumps(kernels()))"
+)
 HERE = {
     "system": ("Linux", "x86_64"),
     "BLAS": ("openblas-1-Haswell",),

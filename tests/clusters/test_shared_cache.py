@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from numba.core.caching import IndexDataCacheFile
+from numba import config, njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-import dkdist.numerics  # noqa: F401  gives the files of compiled code names of their own
+from dkdist.loops.compile import CodeFiles
+from dkdist.loops.points import count_outside
 
 
-def cache_file(folder: Path, stamp: str = "today") -> IndexDataCacheFile:
+def cache_file(folder: Path, stamp: str = "today") -> CodeFiles:
     """What a process has of the compiled variants of one function."""
-    return IndexDataCacheFile(str(folder), "loop-1.py311", stamp)
+    return CodeFiles(str(folder), "loop-1.py311", stamp)
 
 
 def test_two_processes_that_compile_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +49,7 @@ def test_killed_between_index_and_code(tmp_path: Path, monkeypatch: pytest.Monke
 
 OUTSIDE = """
 import numpy as np
-from dkdist.numerics.domain import count_outside
+from dkdist.loops.points import count_outside
 print(count_outside(np.array([[0.5], [2.0]], "f4"), np.array([0, 2]), np.zeros(1, "f4"), np.ones(1, "f4"))[0])
 """
 
@@ -62,3 +64,20 @@ def test_processes_that_start_at_once_on_a_new_folder(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.rglob("*.nbc")}
     assert names
     assert all(name.count(".nbi.") == 1 for name in names)
+
+
+def test_functions_that_are_not_ours_keep_numbas_own_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert type(count_outside._cache._cache_file) is CodeFiles
+    assert os.environ.get("NUMBA_CACHE_DIR", "") == config.CACHE_DIR
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @njit(cache=True)
+    def twice(x: float) -> float:
+        return x + x
+
+    assert twice(2.0) == 4.0
+    assert type(twice._cache) is FunctionCache
+    assert type(twice._cache._cache_file) is IndexDataCacheFile
+    assert [path.name.split(".")[-2] for path in tmp_path.rglob("*.nbc")] == ["1"]

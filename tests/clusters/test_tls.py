@@ -21,8 +21,8 @@ from distributed.security import Security
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.execution import cluster as cluster_module
-from dkdist.execution.cluster import connect
+from dkdist.execution.cluster import connecting as cluster_module
+from dkdist.execution.cluster.connecting import connect
 
 from .programs import Programs
 
@@ -196,7 +196,7 @@ def test_what_is_no_scheduler(files: Files, monkeypatch: pytest.MonkeyPatch) -> 
     assert "unknown address scheme" in refusal(ConnectionError, "bag://127.0.0.1:8786")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        monkeypatch.setattr("dkdist.execution.tls.PATIENCE", 0.2)
+        monkeypatch.setattr("dkdist.execution.cluster.tls.PATIENCE", 0.2)
         assert "is no Dask scheduler" in refusal(ConnectionError, f"tcp://127.0.0.1:{port}")
         said = refusal(ConnectionError, f"tls://127.0.0.1:{port}", files.security())
         assert "nothing answers there" in said

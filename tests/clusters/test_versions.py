@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution import versions
 from dkdist.execution.blocks import row_blocks
-from dkdist.execution.mapping import collect
-from dkdist.execution.process import prepare_worker
-from dkdist.execution.versions import checked_workers
+from dkdist.execution.cluster import versions
+from dkdist.execution.cluster.versions import checked_workers
+from dkdist.execution.passes import collect
+from dkdist.execution.processes.process import prepare_worker
 
 from .programs import Programs, until
 

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
-from dkdist.execution import curves
-from dkdist.execution.curves import (
+from dkdist.execution import progress
+from dkdist.execution.dashboard.curves import (
     HISTORY,
     MOST_POINTS,
     MOST_RUNS,
-    TOPIC,
     Curves,
     LossCurve,
     Rate,
-    report_loss,
 )
-from dkdist.execution.curves_page import CurvesPage
+from dkdist.execution.dashboard.curves_page import CurvesPage
+from dkdist.execution.progress import TOPIC, report_loss
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def losses(client):
 
 @pytest.mark.parametrize("n_lanes", [1, 2])
 def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, sets, monkeypatch, n_lanes):
-    monkeypatch.setattr(curves, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     model = sgd(n_epochs=3, n_lanes=n_lanes, validation_fraction=0.2).fit(sets, sets.targets["y"])[-1]
     ends = {event["epochs"]: event for event in losses(client) if event["epochs"] == int(event["epochs"])}
     assert sorted(ends) == [1, 2, 3]
@@ -45,8 +44,8 @@ def test_reported_losses_end_every_epoch_at_the_curve_of_the_estimator(client, s
 
 
 def test_reports_are_few_and_hold_names_and_numbers_only(client, sets, monkeypatch):
-    monkeypatch.setattr(curves, "INTERVAL", 1000.0)
-    monkeypatch.setattr(curves, "_last_report", float("-inf"))
+    monkeypatch.setattr(progress, "INTERVAL", 1000.0)
+    monkeypatch.setattr(progress, "_last_report", float("-inf"))
     sgd(n_epochs=3).fit(sets, sets.targets["y"])
     (event,) = losses(client)
     assert event.pop("what") == "fit IncrementalSGDClassifier"
@@ -60,8 +59,8 @@ def test_reports_are_few_and_hold_names_and_numbers_only(client, sets, monkeypat
 def test_the_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
     sent = []
     worker = SimpleNamespace(log_event=lambda topic, event: sent.append((event["loss"], event["held_out"])))
-    monkeypatch.setattr(curves, "_own_worker", lambda: worker)
-    monkeypatch.setattr(curves, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress, "_own_worker", lambda: worker)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     report_loss(0.5, 100, (0.5, 0.8), ())
     report_loss(1.25, 100, (0.1, 0.4), (0.5, 0.8))
     report_loss(2.0, 100, (0.2, 0.3), (0.5, 0.8))
@@ -69,9 +68,9 @@ def test_the_curve_is_a_mean_over_one_epoch_of_blocks(monkeypatch):
 
 
 def test_without_a_cluster_nothing_is_reported(sets, monkeypatch):
-    monkeypatch.setattr(curves, "_last_report", float("-inf"))
+    monkeypatch.setattr(progress, "_last_report", float("-inf"))
     sgd(n_epochs=1).fit(sets, sets.targets["y"])
-    assert curves._last_report == float("-inf")
+    assert progress._last_report == float("-inf")
 
 
 def test_blocks_are_counted_exactly(client, sets):

@@ -14,8 +14,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
-from dkdist.execution.curves import TOPIC, Curves
-from dkdist.execution.curves_page import CurvesPage
+from dkdist.execution.dashboard.curves import Curves
+from dkdist.execution.dashboard.curves_page import CurvesPage
+from dkdist.execution.progress import TOPIC
 
 bokeh = pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
 pytestmark = pytest.mark.network
@@ -82,7 +83,7 @@ def test_a_scheduler_elsewhere_has_the_page_once_it_is_registered(tmp_path):
 
 
 def test_a_scheduler_can_be_started_with_the_page(tmp_path):
-    options = ("--preload", "dkdist.execution.curves_page", "--dashboard-prefix", "behind/proxy")
+    options = ("--preload", "dkdist.execution.dashboard.curves_page", "--dashboard-prefix", "behind/proxy")
     with scheduler(tmp_path, *options) as (client, base):
         assert get(f"{base}/behind/proxy/dkdist")[0] == 200
         client.log_event(TOPIC, REPORT)
@@ -101,7 +102,7 @@ def test_what_others_send_is_shown_as_text():
     from bokeh.document import Document
     from bokeh.models.widgets import Div
 
-    from dkdist.execution.curves_figure import curves_doc
+    from dkdist.execution.dashboard.curves_figure import curves_doc
 
     curves, doc = Curves(), Document()
     curves.reported({**REPORT, "what": "<script>alert(1)</script>"})

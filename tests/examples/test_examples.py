@@ -27,7 +27,10 @@ def run(name, **environment):
 def output_of(name):
     done = run(name)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    told = [
+        line for line in done.stderr.splitlines() if "Worker process still alive" not in line
+    ]  # a busy machine
+    assert told == []
     return done.stdout
 
 

@@ -107,5 +107,14 @@ def test_what_makes_a_run_resumable(bags):
 
 
 def test_every_page_with_examples_is_tried():
-    tried = {"clusters", "dashboard", "distances", "failures", "guarantees", "kernel", "storage"}
+    tried = {
+        "adding_an_embedding",
+        "clusters",
+        "dashboard",
+        "distances",
+        "failures",
+        "guarantees",
+        "kernel",
+        "storage",
+    }
     assert {page.stem for page in (ROOT / "docs").glob("*.md") if examples(page)} == tried

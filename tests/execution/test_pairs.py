@@ -17,6 +17,7 @@ def bounds(n, step):
 def test_a_collection_with_itself(step):
     pairs = Pairs(bounds(10, step), None)
     seen = np.zeros((10, 10), int)
+    assert pairs.n_tiles == len(pairs.tiles)
     for rows, columns in pairs.tiles:
         seen[rows, columns] += 1
         if rows != columns:

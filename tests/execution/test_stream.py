@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.fold import fold
-from dkdist.execution.jobs import Job
-from dkdist.execution.mapping import collect
+from dkdist.execution.blocks import Job, row_blocks
+from dkdist.execution.cluster.stream import LINK
+from dkdist.execution.passes import collect, fold
 from dkdist.execution.progress import Progress
-from dkdist.execution.stream import LINK
 
 from .counted import Item, LoggedItem, most_alive
 

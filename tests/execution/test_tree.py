@@ -11,8 +11,7 @@ from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.tree import tree_sum
 
 from .counted import Item

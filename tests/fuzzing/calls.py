@@ -212,6 +212,18 @@ CALLS: dict[str, Call] = {
         lambda **a: dk.divergence_matrix(**a),
         {"sets": SETS[:4], "divergence": "hellinger", "estimator": "knn", "k": 2},
     ),
+    **{
+        make.__name__: Call(
+            lambda make=make, name=name, **a: dk.divergence_matrix(SETS[:4], name, estimator=make(**a)),
+            options,
+        )
+        for make, name, options in (
+            (dk.EntropyDivergence, "jensen-shannon", {"k": 2, "mixture": "all"}),
+            (dk.KNNDivergence, "hellinger", {"k": 2, "duplicates": "raise"}),
+            (dk.PluginDivergence, "chi2", {"n_basis": 4, "bandwidth": 0.2, "domain": "data"}),
+            (dk.HeldOutDivergence, "jensen-shannon", {"bandwidth": 0.2, "random_state": 0}),
+        )
+    },
     "project_psd": Call(lambda **a: dk.project_psd(**a), {"gram": SQUARE, "method": "clip"}),
     "two_sample_test": Call(
         lambda **a: dk.two_sample_test(**a),
@@ -268,6 +280,7 @@ CALLS: dict[str, Call] = {
     "L2Embedding": _of_estimator(dk.L2Embedding, SETS),
     "HistogramEmbedding": _of_estimator(dk.HistogramEmbedding, SETS),
     "MomentEmbedding": _of_estimator(dk.MomentEmbedding, SETS),
+    "SlicedWassersteinEmbedding": _of_estimator(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _of_estimator(dk.MeanEmbedding, SETS, n_components=16),
     "DistanceEmbedding": _of_estimator(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),
     "InvariantFeatures": _of_estimator(

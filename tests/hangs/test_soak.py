@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info
 
-from dkdist.execution import spans
+from dkdist.execution.cluster import spans
 
 from . import problem
 
@@ -78,7 +78,7 @@ def test_five_hundred_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_runs_of_several_threads_give_blas_its_threads_back() -> None:
-    from dkdist.execution.blas import one_blas_thread
+    from dkdist.execution.processes.process import one_blas_thread
 
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.learners.ridge import (
+from dkdist.learners.ridge_statistics import (
     LeaveOneOut,
     Statistics,
     about,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.learners.losses import LOSSES, probabilities
+from dkdist.learners.descent import LOSSES, probabilities
 from dkdist.learners.rows import Rows
-from dkdist.learners.sgd import Batch, Objective, State, fit_lane, meet, prepare, step, step_size
+from dkdist.learners.sgd_steps import Batch, Objective, State, fit_lane, meet, prepare, step, step_size
 
 
 def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> Batch:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.sets import SampleSetError, SampleSets, as_sample_sets, require_nonnegative_weights
+from dkdist.base.bad_sets import require_nonnegative_weights
+from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 
 
 def bags(sizes=(3, 1, 4, 2), d=2, seed=0):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist._strings import translation
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
+from dkdist.sets.strings import translation
 
 TEXTS = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6)
 

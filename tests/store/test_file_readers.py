@@ -8,8 +8,9 @@ import pytest
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store import array_files, table_pieces
-from dkdist.store.sources import batches_of, outline_of
+from dkdist.plain.archives import Archive
+from dkdist.store.importing import array_files, table_pieces
+from dkdist.store.importing.sources import batches_of, outline_of
 
 from .samples import assert_same_sets, random_sets
 
@@ -86,10 +87,8 @@ def test_arrays_need_no_reader(tmp_path):
 
 
 def test_an_outline_of_arrays_reads_no_values(tmp_path, monkeypatch):
-    loaded, load = [], array_files._loaded
-    monkeypatch.setattr(
-        array_files, "_loaded", lambda path, content, name: loaded.append(name) or load(path, content, name)
-    )
+    loaded, read = [], Archive.read
+    monkeypatch.setattr(Archive, "read", lambda self, name: loaded.append(name) or read(self, name))
     READERS[".npz"].outline(next(write_arrays(tmp_path)))
     assert loaded == ["offsets", "ids"]
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.estimators import _parts, store_care
+from dkdist.files import store_care, store_writing
 from dkdist.store import open_sets, write_sets
-from dkdist.store.committed import Committed
-from dkdist.store.verify import spans_of
+from dkdist.store.reading.committed import Committed
+from dkdist.store.reading.verify import spans_of
 
 from .samples import assert_same_sets, random_sets
 
@@ -63,7 +63,7 @@ def test_a_copy_has_the_same_values(sizes, weights, layout, chosen):
         with pytest.raises(ValueError, match="holds no sets"):
             dk.compact(old, new, **layout)
         return
-    with patch.object(_parts, "PART_BYTES", (16, 16)), dask.config.set(scheduler="sync"):
+    with patch.object(store_writing, "PART_BYTES", (16, 16)), dask.config.set(scheduler="sync"):
         copy = dk.compact(old, new, **layout)
     assert_same_store(copy, old)
     chunk = copy._committed.arrays["points"]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.estimators import _parts
-from dkdist.store.catalogue import Catalogue
-from dkdist.store.sources import Outline
+from dkdist.files import store_writing
+from dkdist.store.importing.catalogue import Catalogue
+from dkdist.store.importing.sources import Outline
 
 from .samples import assert_same_sets, counted_batch, random_sets
 
@@ -69,7 +69,7 @@ class InBatches(Sources):
 
 def imported(reader, part_bytes=64, **layout):
     memory = MemoryStore()
-    with patch.object(_parts, "PART_BYTES", (part_bytes, part_bytes)):
+    with patch.object(store_writing, "PART_BYTES", (part_bytes, part_bytes)):
         dk.import_sets(memory, range(len(reader.made)), reader, **layout)
     return memory
 
@@ -120,7 +120,7 @@ def test_codes_and_sources_of_any_kind():
 
 
 def test_many_segments_of_parts(monkeypatch):
-    monkeypatch.setattr(_parts, "SEGMENT", 2)
+    monkeypatch.setattr(store_writing, "SEGMENT", 2)
     reader = Sized([[5, 6]] * 9)
     assert content(imported(reader, 1, chunk_rows=4)) == content(reader.one_after_another(chunk_rows=4))
 
@@ -152,8 +152,8 @@ def test_a_killed_import_leaves_the_old_store(tmp_path):
         "class Reader:\n"
         "    sizes = staticmethod(lambda i: counted_batch(100 * i, 100).sizes)\n"
         "    read = staticmethod(read)\n"
-        "from dkdist.estimators import _parts\n"
-        "_parts.PART_BYTES = (64, 64)\n"
+        "from dkdist.files import store_writing\n"
+        "store_writing.PART_BYTES = (64, 64)\n"
         "dk.import_sets(sys.argv[1], range(10), Reader(), overwrite=True, chunk_rows=64)\n"
     )
     here = Path(__file__).parent
@@ -179,7 +179,7 @@ def test_on_a_cluster_of_processes(tmp_path):
     reader = Sized([[50, 60, 70]] * 30)
     expected = reader.one_after_another(chunk_rows=64)
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
-        with patch.object(_parts, "PART_BYTES", (4096, 4096)):
+        with patch.object(store_writing, "PART_BYTES", (4096, 4096)):
             sets = dk.import_sets(tmp_path / "s", range(30), reader, chunk_rows=64, verbose=True)
             with pytest.raises(dk.StoreFormatError, match="the workers write to another place"):
                 dk.import_sets(MemoryStore(), range(30), reader, chunk_rows=64)

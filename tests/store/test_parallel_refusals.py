@@ -8,7 +8,7 @@ import pytest
 from zarr.storage import MemoryStore, WrapperStore
 
 import dkdist as dk
-from dkdist.estimators import _parts
+from dkdist.files import store_writing
 
 from .samples import assert_same_sets, random_sets
 
@@ -17,7 +17,7 @@ def refused(tmp_path, sources, read, message, error=dk.SourceError):
     """An import that fails names the reason, and leaves the store that was there as it was."""
     place = tmp_path / "s"
     old = dk.write_sets(place, random_sets([3]), overwrite=True)
-    with patch.object(_parts, "PART_BYTES", (64, 64)), pytest.raises(error, match=message):
+    with patch.object(store_writing, "PART_BYTES", (64, 64)), pytest.raises(error, match=message):
         dk.import_sets(place, sources, read, overwrite=True, chunk_rows=4)
     assert_same_sets(dk.open_sets(place).load(), old.load())
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith((".", "s"))] == ["s"]

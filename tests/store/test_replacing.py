@@ -14,7 +14,8 @@ import pytest
 
 import dkdist
 import dkdist as dk
-from dkdist.store import SetWriter, StoreFormatError, exchange, hidden, open_sets, write_sets
+from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.store.places import exchange, hidden
 
 from .samples import assert_same_sets, random_sets
 
@@ -86,7 +87,8 @@ def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic,
 
 ENDED_BETWEEN = """
 import os, sys
-from dkdist.store import exchange, write_sets
+from dkdist.store.places import exchange
+from dkdist.store import write_sets
 exchange.exchanged = lambda one, other: False
 rename, n = os.rename, 0
 def ended(one, other):
@@ -218,7 +220,7 @@ def test_another_machines_folder_stays(tmp_path, monkeypatch):
     writer = SetWriter(tmp_path / "s", 2)
     writer.append(SETS)
     monkeypatch.undo()
-    os.close(writer._place._hidden._owner)  # on some network disks a lock is not seen elsewhere
+    os.close(writer._claim._hidden._owner)  # on some network disks a lock is not seen elsewhere
     write_sets(tmp_path / "s", OTHER)
     assert len(names(tmp_path)) == 2
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dkdist.estimators.store_care import compact
+from dkdist.files.store_care import compact
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
 

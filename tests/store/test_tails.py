@@ -8,7 +8,7 @@ import pytest
 from zarr.storage import MemoryStore, WrapperStore
 
 from dkdist.store import SetWriter, open_sets, write_sets
-from dkdist.store import writer as writer_module
+from dkdist.store.writing import set_writer as writer_module
 
 from .samples import assert_same_sets, random_sets
 

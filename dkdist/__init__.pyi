@@ -1,0 +1,119 @@
+"""What `dkdist` offers: every public name once, with its home; imported when it is first used."""
+
+from .densities.divergence import DivergenceEmbedding as DivergenceEmbedding
+from .densities.histogram import HistogramEmbedding as HistogramEmbedding
+from .densities.l2 import L2Embedding as L2Embedding
+from .distances.distance_embedding import DistanceEmbedding as DistanceEmbedding
+from .distances.distance_embedding import pairwise as pairwise
+from .distances.dtw import DynamicTimeWarping as DynamicTimeWarping
+from .distances.energy import Energy as Energy
+from .distances.hausdorff import (
+    Chamfer as Chamfer,
+)
+from .distances.hausdorff import (
+    DirectedModifiedHausdorff as DirectedModifiedHausdorff,
+)
+from .distances.hausdorff import (
+    Hausdorff as Hausdorff,
+)
+from .distances.hausdorff import (
+    ModifiedHausdorff as ModifiedHausdorff,
+)
+from .distances.levenshtein import Levenshtein as Levenshtein
+from .distances.sliced.sliced_wasserstein import SlicedWasserstein as SlicedWasserstein
+from .distances.sliced.sliced_wasserstein_embedding import (
+    SlicedWassersteinEmbedding as SlicedWassersteinEmbedding,
+)
+from .distances.wasserstein import Wasserstein as Wasserstein
+from .files.feature_store import open_features as open_features
+from .files.feature_store import write_features as write_features
+from .files.import_sets import import_sets as import_sets
+from .files.model_file import load_model as load_model
+from .files.model_file import save_model as save_model
+from .files.store_care import compact as compact
+from .files.store_care import verify_sets as verify_sets
+from .kernel.alignment.align import Alignment as Alignment
+from .kernel.alignment.align import align as align
+from .kernel.coresets.coreset import Coreset as Coreset
+from .kernel.coresets.coreset import coreset as coreset
+from .kernel.coresets.coreset import coreset_size as coreset_size
+from .kernel.coresets.coreset_thinning import CoresetThinning as CoresetThinning
+from .kernel.distance.kernel_distance import kernel_distance as kernel_distance
+from .kernel.distance.shape_points import (
+    ShapePoints as ShapePoints,
+)
+from .kernel.distance.shape_points import (
+    gridded_shape as gridded_shape,
+)
+from .kernel.distance.shape_points import (
+    refine_shapes as refine_shapes,
+)
+from .kernel.distance.shape_points import (
+    sampled_shape as sampled_shape,
+)
+from .kernel.distance.shape_points import (
+    shape_error_bound as shape_error_bound,
+)
+from .kernel.distance.shapes import Curve as Curve
+from .kernel.distance.shapes import Surface as Surface
+from .kernel.distance.two_sample import two_sample_test as two_sample_test
+from .kernel.distance.two_sample import witness as witness
+from .kernel.features.mean_embedding import MeanEmbedding as MeanEmbedding
+from .kernel.features.random_fourier_features import RandomFourierFeatures as RandomFourierFeatures
+from .linear.ridge import (
+    IncrementalRidge as IncrementalRidge,
+)
+from .linear.ridge import (
+    IncrementalRidgeClassifier as IncrementalRidgeClassifier,
+)
+from .linear.search.one_pass_search import OnePassSearch as OnePassSearch
+from .linear.sgd import (
+    IncrementalSGDClassifier as IncrementalSGDClassifier,
+)
+from .linear.sgd import (
+    IncrementalSGDRegressor as IncrementalSGDRegressor,
+)
+from .moments.invariant_features import InvariantFeatures as InvariantFeatures
+from .moments.moments import MomentEmbedding as MomentEmbedding
+from .pairs.distance_matrix import distance_matrix as distance_matrix
+from .pairs.divergences.divergence_matrix import divergence_matrix as divergence_matrix
+from .pairs.divergences.pair_estimators import EntropyDivergence as EntropyDivergence
+from .pairs.divergences.pair_estimators import HeldOutDivergence as HeldOutDivergence
+from .pairs.divergences.pair_estimators import KNNDivergence as KNNDivergence
+from .pairs.divergences.pair_estimators import PluginDivergence as PluginDivergence
+from .pairs.nearest import NearestSets as NearestSets
+from .pairs.psd import project_psd as project_psd
+from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
+from .sets import SampleSetError as SampleSetError
+from .sets import SampleSets as SampleSets
+from .store import (
+    ArrayReader as ArrayReader,
+)
+from .store import (
+    SetStore as SetStore,
+)
+from .store import (
+    SetWriter as SetWriter,
+)
+from .store import (
+    SourceError as SourceError,
+)
+from .store import (
+    StoreFormatError as StoreFormatError,
+)
+from .store import (
+    TableReader as TableReader,
+)
+from .store import (
+    open_sets as open_sets,
+)
+from .store import (
+    write_sets as write_sets,
+)
+from .theory.hdd_error_bound import HddErrorBound as HddErrorBound
+from .theory.hdd_error_bound import hdd_error_bound as hdd_error_bound
+from .theory.kernel_error import KernelError as KernelError
+from .theory.kernel_error import kernel_error as kernel_error
+from .theory.n_features_for import n_features_for as n_features_for
+
+__version__: str

@@ -1,0 +1,224 @@
+"""Bad sets: what cannot be read or used is found by division, and named by its position or left out.
+
+Work on a block of sets fails as a whole. Its eighths are then worked on by themselves, and theirs, until the bad
+sets stand alone; where nothing fails nothing is done twice. Pairs of objects whose distance is of no use are named by
+their places in the user's collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from dkdist.base.parameter_checks import one_of
+from dkdist.execution.processes.warn import warn
+from dkdist.loops.array_types import I64
+from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets.point_checks import locate
+from dkdist.store import SetStore, StoreFormatError
+from dkdist.store.reading.committed import Committed
+from dkdist.store.set_pieces import in_pieces
+
+T = TypeVar("T")
+Positions = Sequence[int] | I64
+
+PARTS = 8  # eighths: where most sets are bad, fewer failures than halves; where one is, less is read again
+LISTED = 10  # positions that a message names
+
+
+@dataclass
+class Attempt(Generic[T]):
+    """What work gave for the parts of some sets, in order; and the positions of bad ones, with the first reason."""
+
+    results: list[T] = field(default_factory=list)
+    bad: list[int] = field(default_factory=list)
+    reason: str = ""
+
+
+def attempt(
+    work: Callable[[SampleSets, int], T],
+    sets: SampleSets | SetStore,
+    positions: Positions,
+    lost: T,
+    *,
+    skip: bool,
+    pieces: Callable[[SetStore, int], T] | None = None,
+) -> Attempt[T]:
+    """``work(sets, position of the first)`` on all sets at once, or on the parts of them that hold no bad set.
+
+    ``pieces`` does the same for one set that is too large to be read at once, where that is possible.
+
+    ``positions`` are the sets' places in the collection that the user gave. With ``skip`` the result for a bad
+    set is ``lost``; without, the first one raises. What is wrong with a store as a whole raises in any case.
+    """
+    made: Attempt[T] = Attempt()
+    _work_on_parts(made, partial(_read_and_work, work, pieces), sets, positions, lost, skip)
+    if made.bad and isinstance(sets, SetStore):
+        _require_current(sets)  # of a store that was replaced, no set is bad
+    return made
+
+
+def _work_on_parts(
+    made: Attempt[T],
+    work: Callable[[SampleSets | SetStore, int], T],
+    sets: SampleSets | SetStore,
+    positions: Positions,
+    lost: T,
+    skip: bool,
+) -> None:
+    first = int(positions[0])
+    try:
+        made.results.append(work(sets, first))
+        return
+    except (SampleSetError, StoreFormatError) as error:
+        if len(sets) == 1:
+            if not skip:
+                _raise_named(error, sets, first)
+            made.results.append(lost)
+            made.bad.append(first)
+            made.reason = made.reason or str(error)
+            return
+    size = -(-len(sets) // PARTS)
+    for a in range(0, len(sets), size):
+        _work_on_parts(made, work, sets[a : a + size], positions[a : a + size], lost, skip)
+
+
+def _read_and_work(
+    work: Callable[[SampleSets, int], T],
+    pieces: Callable[[SetStore, int], T] | None,
+    sets: SampleSets | SetStore,
+    first: int,
+) -> T:
+    if not isinstance(sets, SetStore):
+        return work(sets, first)
+    if pieces is not None and len(sets) == 1 and in_pieces(sets):
+        return pieces(sets, first)
+    return work(sets.load(), first)
+
+
+def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:
+    """Raise the error with the set's position in it: a store's own message counts from the store's beginning."""
+    if isinstance(sets, SetStore) and isinstance(error, StoreFormatError):
+        _require_current(sets)
+        raise StoreFormatError(f"set {position} cannot be read: {error}") from error
+    raise error
+
+
+def _require_current(sets: SetStore) -> None:
+    """Raise unless the store is still there, whole at its root, and the one that this view was made from."""
+    Committed(sets._address, sets._commit)
+
+
+def skips(estimator: Any) -> bool:
+    """Whether the estimator leaves out what is bad: its parameter ``on_error``, checked."""
+    return bool(one_of("on_error", estimator.on_error, ("raise", "skip")) == "skip")
+
+
+def listed(positions: Positions) -> str:
+    """Positions for a message: the first ten."""
+    more = ", ..." if len(positions) > LISTED else ""
+    return ", ".join(str(int(i)) for i in positions[:LISTED]) + more
+
+
+def tell_skipped(bad: Positions, reason: str, fate: str) -> None:
+    """Warn about bad sets, if there are any: how many, what becomes of them, which they are, and why."""
+    if len(bad):
+        warn(f"{len(bad)} bad set(s) {fate}: {listed(bad)}. The first because: {reason}")
+
+
+def tell_skipped_rows(bad: I64, n_rows: int, fate: str) -> None:
+    """Warn about rows of features that are not finite, if there are any."""
+    if len(bad):
+        warn(f"{len(bad)} of {n_rows} rows of X are not finite and were {fate}: {listed(bad)}")
+
+
+def require_rows(n: int) -> None:
+    """Refuse to learn, or to measure, from no rows."""
+    if n == 0:
+        raise no_rows_left()
+
+
+def no_rows_left() -> ValueError:
+    """The error for features of which no row is finite."""
+    return ValueError(
+        "no row to learn from, or none to measure on, is left: the features of all of them are not finite, and "
+        "on_error='skip' leaves them out. Repair what makes them"
+    )
+
+
+class PairError(SampleSetError):
+    """A pair of objects, by their places in two blocks, whose distance is of no use; `naming` tells where they are."""
+
+    def __init__(self, row: int, column: int, found: str) -> None:
+        super().__init__(f"the distance of object {row} of a block to random object {column} {found}")
+        self.row, self.column, self.found = row, column, found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PairError, (self.row, self.column, self.found)
+
+
+@contextmanager
+def naming(name: Callable[[int, int], str]) -> Iterator[None]:
+    """Turn a `PairError` into one that says ``name(row, column)``: which objects of the user's these are."""
+    try:
+        yield
+    except PairError as error:
+        raise SampleSetError(
+            f"the distance of {name(error.row, error.column)} {error.found}"
+        ) from error.__cause__
+
+
+def naming_random(positions: Sequence[int] | I64) -> AbstractContextManager[None]:
+    """`naming` of objects that stand at these positions of the user's collection, and random ones."""
+    return naming(lambda i, j: f"set {positions[i]} to random object {j}")
+
+
+def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:
+    """Refuse weights that are not a measure: negative ones, a set that weighs nothing, or several channels.
+
+    Embeddings of distributions call this; the kernel distance, which knows signed weights, does not. Without
+    weights there is nothing to check. One pass over the weights. ``first_set`` is the position of set 0, for
+    messages about a part of a collection.
+
+    Raises
+    ------
+    SampleSetError
+        Naming the first offending set.
+    """
+    w = sets.weights
+    if w is None or len(sets) == 0:
+        return
+    if w.ndim == 2 and w.shape[1] > 1:
+        raise SampleSetError(
+            f"weights have {w.shape[1]} channels a point; an embedding of distributions takes one. "
+            "Keep one column"
+        )
+    w = w.reshape(-1)
+    if w.min() < 0:
+        row = int(np.argmax(w < 0))
+        i, r = locate(sets.offsets, row)
+        raise negative_weight(r, first_set + i, w[row])
+    totals = np.add.reduceat(w, sets.offsets[:-1], dtype=np.float64)
+    if totals.min() <= 0:
+        raise weightless(first_set + int(np.argmin(totals)))
+
+
+def negative_weight(point: int, i: int, weight: float) -> SampleSetError:
+    """The error for a point of set i whose weight is no part of a measure."""
+    return SampleSetError(
+        f"weight of point {point} of set {i} is {weight}: weights of a distribution must be >= 0. "
+        "Clip them, or drop the points"
+    )
+
+
+def weightless(i: int) -> SampleSetError:
+    """The error for set i, which weighs nothing."""
+    return SampleSetError(
+        f"the weights of set {i} sum to 0: a set needs at least one point of positive weight. "
+        "Drop the set, or give it weights"
+    )

@@ -1,0 +1,189 @@
+"""What all embeddings of sets share: one look at the data in `fit`, and rows in `transform`.
+
+Sets in, rows out: lazily for a store, at once for a collection in memory; bad sets refused, or rows of NaN.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.base.bad_sets import (
+    Attempt,
+    attempt,
+    naming_random,
+    require_nonnegative_weights,
+    skips,
+    tell_skipped,
+)
+from dkdist.base.embedding_spec import Additive, Domain, EmbeddingParameters, EmbeddingSpec, Selective
+from dkdist.base.huge_sets import embed_in_pieces
+from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, survey
+from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_views
+from dkdist.execution.processes.process import drawn
+from dkdist.execution.processes.warn import warn
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
+
+FEW_STEPS = 64  # of float32 between the bounds of a column
+FATE = "cannot be embedded and have rows of NaN"
+
+
+class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of embeddings: ``fit`` sets ``spec_`` after one `_look` at the data, ``transform`` is what it says.
+
+    What is embedded is counted from ``origin_``, that of the sets of ``fit``: so does ``spec_`` say where points lie.
+
+    A subclass names its tasks by ``_label`` and has a parameter ``on_error``.
+    """
+
+    _label: str
+    _takes_text = False
+    spec_: EmbeddingSpec
+
+    def transform(self, X: Any) -> Any:
+        """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
+        check_is_fitted(self)
+        sets = check_sets(X, self.n_features_in_, text=self._takes_text, origin=origin_of(self))
+        return transform_sets(self.spec_, sets, self._label, skip=skips(self))
+
+    def _look(self, sets: Sets, given: Domain | None) -> Survey:
+        """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad."""
+        found = survey(sets, given, skip=skips(self))
+        tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
+        if sets.points_dtype == np.float32:
+            warn_if_coarse(found, sets.origin)
+        self.n_features_in_ = sets.n_dims
+        self.origin_ = sets.origin
+        self.skipped_ = found.bad
+        return found
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.spec_.n_features
+
+
+def origin_of(estimator: Any) -> F64:
+    """Where a fitted estimator counts from: 0 for one that was saved before there were origins."""
+    return np.zeros(estimator.n_features_in_) if not hasattr(estimator, "origin_") else estimator.origin_
+
+
+def warn_if_coarse(found: Survey, origin: F64) -> None:
+    """Tell of columns whose values float32, in which sets are kept, hardly tells apart."""
+    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+    steps = (high - low) / np.spacing(np.maximum(np.abs(found.low), np.abs(found.high)))
+    coarse = (steps > 0) & (steps < FEW_STEPS)
+    if coarse.any():
+        j = int(np.argmax(coarse))
+        where = f"between {low[j] + origin[j]:.10g} and {high[j] + origin[j]:.10g}"
+        warnings.warn(
+            f"column {j} of the points lies {where}, where float32, in which sets are kept, has {steps[j] + 1:.0f} "
+            "values: make the sets of float64, which are counted from an origin near them, or subtract its middle "
+            "before",
+            stacklevel=4,
+        )
+
+
+def transform_sets(spec: EmbeddingSpec, sets: Sets, label: str, *, skip: bool) -> Any:
+    """(n_sets, m) float32 rows: a dask array for a store, an ndarray for sets in memory."""
+    if isinstance(sets, SampleSets):
+        return _in_memory(spec, sets, skip)
+    views, bounds, read_bytes = block_views(sets, 4 * spec.n_features)
+    label += "_skip" * skip  # not the same array: not the same name
+    return lazy_from_views(partial(_embed_view, skip), spec, views, bounds, label, read_bytes)
+
+
+def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
+    parameters = drawn(spec)
+    one = np.zeros(1, np.int64)
+    checked = attempt(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
+    tell_skipped(checked.bad, checked.reason, FATE)
+    tell_outside(np.concatenate(checked.results), 0)
+    good, places = sets, np.arange(len(sets))
+    if checked.bad:
+        places = np.setdiff1d(places, checked.bad)
+        good = sets[places]
+    out = np.empty((len(sets), spec.n_features), np.float32)
+    out[checked.bad] = np.nan
+
+    lost = np.full((1, spec.n_features), np.nan, np.float32)
+    late = dict[int, Attempt[F32]]()  # sets that a user's own function refuses
+
+    def fill(rows: slice) -> None:
+        made = attempt(partial(_named_rows, parameters), good[rows], places[rows], lost, skip=skip)
+        out[places[rows] if checked.bad else rows] = (
+            made.results[0] if len(made.results) == 1 else np.concatenate(made.results)
+        )
+        if made.bad:
+            late[rows.start] = made
+
+    fill_in_memory(fill, cut(good.sizes, 4 * sets.n_dims, 4 * spec.n_features))
+    if late:
+        parts = [late[start] for start in sorted(late)]
+        tell_skipped([i for part in parts for i in part.bad], parts[0].reason, FATE)
+    return out
+
+
+def _named_rows(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> F32:
+    """The rows of sets, the first of which stands at position ``first``."""
+    with naming_random(range(first, first + len(sets))):
+        return parameters.embed(sets)
+
+
+def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
+    lost = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
+    positions = range(first, first + len(view))
+    pieces = partial(_embed_pieces, parameters) if isinstance(parameters, Additive) else None
+    made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
+    tell_skipped(made.bad, made.reason, FATE)
+    rows, outside = zip(*made.results, strict=True)
+    tell_outside(np.concatenate(outside), first)
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+
+def _embed(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> tuple[F32, I64]:
+    outside = _check(parameters.spec, sets, first)
+    return _named_rows(parameters, sets, first), outside
+
+
+def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32, I64]:
+    outside = np.zeros(1, np.int64)
+
+    def count(points: F32) -> None:
+        piece = SampleSets._trusted(points, np.array([0, len(points)]), None, None, view.origin)
+        outside[:] += count_outside(parameters.spec.domain, piece, first)
+
+    return embed_in_pieces(parameters, view, first, count), outside
+
+
+def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
+    if isinstance(spec, Selective):
+        spec.require(sets, first)
+    return count_outside(spec.domain, sets, first)
+
+
+def count_outside(domain: Domain | None, sets: SampleSets, first: int) -> I64:
+    """Points of each set outside the bounds seen in fit; `SampleSetError` for sets that cannot be embedded."""
+    require_nonnegative_weights(sets, first)
+    if domain is None:
+        return np.zeros(len(sets), np.int64)
+    outside = domain.outside(sets)
+    if domain.fixed and outside.any():
+        raise outside_error(sets, domain, first)
+    return outside
+
+
+def tell_outside(outside: I64, first: int) -> None:
+    """Warn once of points outside the box of the data, with their number."""
+    if outside.any():
+        warn(
+            f"{outside.sum()} points of {(outside > 0).sum()} sets (the first is set {first + outside.argmax()}) "
+            "lie outside the bounds seen in fit and count at the wall: fit on data that spans the range, or give a "
+            "domain to an embedding that takes one"
+        )

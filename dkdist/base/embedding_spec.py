@@ -1,0 +1,138 @@
+"""What every embedding of sample sets is made of: a record of plain numbers, the tables drawn from it, and its domain.
+
+A specification can be compared, hashed, stored as JSON and sent in a graph; ``draw`` makes the tables it stands
+for, the same in every process. A set's row depends on that set alone, bit for bit on processors of one kind. A domain
+is the box that densities live on, scaled to the unit cube.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from dkdist.loops.array_types import F32, I64
+from dkdist.loops.points import count_outside
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+
+LEAST_WIDTH, MOST_WIDTH = 1e-37, 1e37  # of a dimension: 1 / width is a float32, unless it is flat
+
+
+@kept
+@dataclass(frozen=True)
+class Domain:
+    """A box; ``fixed`` ones refuse points outside, others (the bounds seen in fit) clip them to the wall."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    fixed: bool
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the box."""
+        return len(self.low)
+
+    @property
+    def arrays(self) -> tuple[F32, F32]:
+        """(low, high), each (d,) float32."""
+        return np.array(self.low, np.float32), np.array(self.high, np.float32)
+
+    @property
+    def low_and_scale(self) -> tuple[F32, F32]:
+        """low and 1 / (high - low), each (d,) float32; a flat dimension has scale 0 and sits at the lower wall."""
+        low, _ = self.arrays
+        width = np.array(self.high) - np.array(self.low)
+        wide = width > LEAST_WIDTH
+        return low, np.divide(1, width, out=np.zeros_like(width), where=wide).astype(np.float32)
+
+    def outside(self, sets: SampleSets) -> I64:
+        """Number of points of each set that lie outside the box: (n_sets,)."""
+        low, high = self.arrays
+        return count_outside(sets.relative, sets.offsets, low, high)  # type: ignore[no-any-return]
+
+
+Piece = tuple[F32, F32 | None]
+"""Points (m, d) and their weights (m,), if they have any."""
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Any)
+
+
+class Specification(Generic[T]):
+    """Base of specifications, frozen dataclasses of plain numbers: a subclass says by ``_tables`` what they define."""
+
+    _kept = 16  # tables of a class, those drawn last; 0 for what is costly to compare
+
+    def draw(self) -> T:
+        """The tables it stands for; drawn once in a process."""
+        kind: Any = type(self)
+        made: T = _cached(kind)(self)
+        return made
+
+    def _tables(self) -> T:
+        raise NotImplementedError
+
+
+@cache
+def _cached(kind: Any) -> Any:
+    return lru_cache(kind._kept)(kind._tables)
+
+
+class Tables(Generic[S]):
+    """Base of what is drawn from a specification; immutable, shared by all blocks."""
+
+    spec: S
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # plain numbers travel; whoever needs the tables makes them again
+        return Specification.draw, (self.spec,)
+
+
+class EmbeddingParameters(Protocol):
+    """Drawn tables of a specification; immutable, shared by all blocks."""
+
+    @property
+    def spec(self) -> EmbeddingSpec:
+        """What these tables were drawn from."""
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, m) float32."""
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """A specification that refuses some sets for reasons of its own, beside their weights and its domain."""
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
+
+
+@runtime_checkable
+class Additive(EmbeddingParameters, Protocol):
+    """Tables whose rows are sums over points, so that a set may come in pieces of points and their weights."""
+
+    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
+        """The row (m,) of one set of known size and total weight: the same bits as of all its points at once."""
+
+
+class EmbeddingSpec(Protocol):
+    """What defines an embedding, in plain numbers (a frozen dataclass)."""
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+
+    @property
+    def domain(self) -> Domain | None:
+        """The box that the points must lie in; None if they may lie anywhere."""
+
+    def draw(self) -> EmbeddingParameters:
+        """The tables of this embedding; drawn once in a process."""

@@ -1,0 +1,323 @@
+"""What embeddings accept: collections in memory, lists of arrays, and stores; and how they are cut into blocks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.bad_sets import attempt, require_nonnegative_weights
+from dkdist.base.bandwidth import moments, some, some_runs
+from dkdist.base.embedding_spec import LEAST_WIDTH, MOST_WIDTH, Domain
+from dkdist.base.huge_sets import bounds_in_pieces, drawn_in_pieces
+from dkdist.base.parameter_checks import one_of
+from dkdist.execution.arrays import cut
+from dkdist.execution.blocks import Blocks, source_blocks
+from dkdist.execution.passes import collect
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
+from dkdist.sets.origins import common_origin
+from dkdist.store import SetStore
+
+SAMPLE_SETS = 256  # sets that data-driven choices look at
+SAMPLE_RUNS = 8
+SAMPLE_POINTS = 2**22
+SAMPLE_PAIRED = 1024  # points whose distances are looked at
+
+Sets = SampleSets | SetStore
+
+
+def check_sets(X: Any, n_dims: int | None = None, *, text: bool = False, origin: F64 | None = None) -> Sets:
+    """X as `SampleSets`, or the store it is; with points of ``n_dims`` dimensions, at least one set.
+
+    Points are counted from the ``origin``, if one is given (that of what was fitted), else from their own. Strings of
+    characters are refused unless ``text`` is expected.
+    """
+    sets = X if isinstance(X, SetStore) else as_sample_sets(X, origin)
+    if sets.alphabet is not None and not text:
+        raise SampleSetError(
+            "the sets (set 0 and all others) are strings of characters, whose codes are no coordinates: embed them "
+            "with DistanceEmbedding('levenshtein')"
+        )
+    if len(sets) == 0:
+        raise SampleSetError("expected at least one sample set, found a collection of 0 sets")
+    if n_dims is not None and sets.n_dims != n_dims:
+        raise SampleSetError(
+            f"the sets (set 0 and all others) have {sets.n_dims} dimension(s), but this embedding was fitted on "
+            f"sets of {n_dims}: embed sets of the same kind, or fit again"
+        )
+    _require_one_channel(sets)
+    return sets if origin is None else sets.rebased(origin)
+
+
+def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple[Sets, Sets | None]:
+    """Two collections that are compared, of one dimension and counted from one origin; ``other`` may be None.
+
+    A name where sets are expected is refused, that of a distance in the place of its neighbour: ``call`` is what to
+    write instead.
+    """
+    for argument, value in (("sets", sets), ("other", other)):
+        if isinstance(value, str):
+            raise SampleSetError(
+                f"{argument} must be a collection of sets, found {value!r}: write {call}, and open_sets(path) for a "
+                "store; one string alone is [string]"
+            )
+    rows = check_sets(sets, text=text)
+    if other is None:
+        return rows, None
+    with about_other():
+        columns = check_sets(other, text=text)
+    if columns.n_dims != rows.n_dims:
+        raise SampleSetError(
+            f"the sets of other (set 0 and all others) have {columns.n_dims} dimension(s), but those of sets have "
+            f"{rows.n_dims}: compare sets of the same kind"
+        )
+    origin = common_origin(rows.origin, columns.origin)
+    return rows.rebased(origin), columns.rebased(origin)
+
+
+@contextmanager
+def about_other() -> Iterator[None]:
+    """Say of an error which names a set that it is one of ``other``."""
+    try:
+        yield
+    except SampleSetError as error:
+        error.add_note("The set is one of other.")
+        raise
+
+
+def _require_one_channel(sets: Sets) -> None:
+    """Refuse weights of several channels here: it is the collection that does not fit, not one of its sets."""
+    if isinstance(sets, SetStore):
+        shape = sets.weights_shape or ()
+    else:
+        shape = () if sets.weights is None else sets.weights.shape[1:]
+    if int(np.prod(shape)) > 1:
+        raise SampleSetError(
+            f"the weights (of set 0 and all others) have {shape[0]} channels a point; an embedding of distributions "
+            "takes one. Keep one column"
+        )
+
+
+def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], I64, int]:
+    """(views, bounds, bytes that one pass reads) of a store cut into blocks of whole sets."""
+    point_bytes = 4 * sets.n_dims
+    bounds = cut(sets.sizes, point_bytes, row_bytes, sets.block_sets)
+    views = [sets[a:b] for a, b in itertools.pairwise(bounds.tolist())]
+    return views, bounds, sets.n_points * point_bytes
+
+
+def unread_blocks(sets: SetStore, row_bytes: int = 0) -> Blocks:
+    """The blocks of a store, which whoever uses them reads: bad sets are found there."""
+    views, bounds, read_bytes = block_views(sets, row_bytes)
+    return source_blocks(views, bounds, read_bytes, unread=True)
+
+
+def of_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[Any]:
+    """``work(sets, position of the first)`` on sets in memory, or on each block of a store: a view that it reads."""
+    if isinstance(sets, SampleSets):
+        return [work(sets, 0)]
+    blocks = unread_blocks(sets)
+    return collect(blocks, work, blocks.bounds[:-1].tolist(), label=label)
+
+
+def given_domain(given: Any, origin: F64) -> Domain | None:
+    """The domain that was asked for, counted from the origin (d,); None where it is the bounds of the data."""
+    d = len(origin)
+    if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
+        return None
+    try:
+        sides = (0.0, 1.0) if isinstance(given, str) else given
+        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"
+        ) from error
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
+    _require_widths(low, high)
+    return Domain(tuple(map(float, low - origin)), tuple(map(float, high - origin)), fixed=True)
+
+
+def data_domain(found: Survey) -> Domain:
+    """The bounds of the data as a domain: points outside count at its wall."""
+    _require_widths(found.low.astype(np.float64), found.high.astype(np.float64))
+    return Domain(tuple(map(float, found.low)), tuple(map(float, found.high)), fixed=False)
+
+
+def _require_widths(low: F64, high: F64) -> None:
+    """Refuse a box that float32 cannot scale to the unit cube; flat dimensions may be."""
+    width = high - low
+    bad = (width > MOST_WIDTH) | ((width > 0) & (width < LEAST_WIDTH))
+    if bad.any():
+        j = int(np.argmax(bad))
+        raise SampleSetError(
+            f"the domain, or the points (of set 0 and all others), are {width[j]:.3g} wide in column {j}: float32 "
+            f"scales widths of 0 or {LEAST_WIDTH:g} to {MOST_WIDTH:g}. Give the points in other units"
+        )
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over some sets has found: the bounds (low, high) of all points, from the sets' origin, and the bad
+    sets.
+    """
+
+    low: F32
+    high: F32
+    bad: I64
+    reason: str
+
+
+_REMEMBERED: ContextVar[dict[Any, Survey] | None] = ContextVar("surveys", default=None)
+
+
+@contextmanager
+def remembered_surveys() -> Iterator[None]:
+    """Within it, several embeddings of the same sets share one look at them."""
+    token = _REMEMBERED.set({})
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
+
+
+def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
+    """`_survey`, or what it found before where that is remembered."""
+    memory = _REMEMBERED.get()
+    if memory is None:
+        return _survey(sets, domain, skip=skip)
+    key = id(sets), domain, skip
+    if key not in memory:
+        memory[key] = _survey(sets, domain, skip=skip)
+    return memory[key]
+
+
+def _survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
+    """Read and check every set: one pass over the data, in blocks.
+
+    Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
+    with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`.
+    """
+    found: list[Survey] = of_blocks(partial(_survey_block, skip, domain), sets, "survey")
+    bad = np.concatenate([part.bad for part in found])
+    reason = next((part.reason for part in found if part.reason), "")
+    if len(bad) == len(sets):
+        raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
+    low, high = (np.min([part.low for part in found], axis=0), np.max([part.high for part in found], axis=0))
+    return Survey(low, high, bad, reason)
+
+
+def _survey_block(skip: bool, domain: Domain | None, sets: Sets, first: int) -> Survey:
+    nothing = np.full(sets.n_dims, np.inf, np.float32)
+    positions = range(first, first + len(sets))
+    pieces = bounds_in_pieces if domain is None else None
+    made = attempt(partial(_bounds, domain), sets, positions, (nothing, -nothing), skip=skip, pieces=pieces)
+    lows, highs = zip(*made.results, strict=True)
+    bad = np.array(made.bad, np.int64)
+    return Survey(np.min(lows, axis=0), np.max(highs, axis=0), bad, made.reason)
+
+
+def _bounds(domain: Domain | None, sets: SampleSets, first: int) -> tuple[Any, Any]:
+    require_nonnegative_weights(sets, first)
+    low, high = sets.relative_bounds
+    if domain is not None and ((low < domain.arrays[0]).any() or (high > domain.arrays[1]).any()):
+        raise outside_error(sets, domain, first)
+    return low, high
+
+
+def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetError:
+    """The error that names the first point outside a fixed domain; ``first`` is the position of set 0."""
+    low, high = domain.arrays
+    bad = (sets.relative < low) | (sets.relative > high)
+    row = int(np.argmax(bad.any(axis=1)))
+    j = int(np.argmax(bad[row]))
+    i = int(np.searchsorted(sets.offsets, row, side="right")) - 1
+    value, least, most = (
+        x if sets.origin[j] == 0 else x + sets.origin[j] for x in (sets.relative[row, j], low[j], high[j])
+    )
+    return SampleSetError(
+        f"point {row - sets.offsets[i]} of set {first + i} is {value} in column {j}, outside the given "
+        f"domain [{least}, {most}]: give a larger domain, clip the points, or use domain='data'"
+    )
+
+
+def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64, F64]:
+    """Means, counted from the origin, and variances (n, d) of sampled sets, and their effective sizes (n,)."""
+    mean, variance, size = zip(*_of_sample(_moments, sets, _sampled(sets, bad)), strict=True)
+    return np.concatenate(mean), np.concatenate(variance), np.concatenate(size)
+
+
+def sample_points(sets: Sets, bad: I64, seed: int) -> F32:
+    """About 1,024 points of the sampled sets, drawn at random from each, counted from the origin; none of weight 0."""
+    each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
+    positions = _sampled(sets, bad, seed)
+    draw = partial(_drawn, each, seed, positions)
+    return np.concatenate(_of_sample(draw, sets, positions, partial(drawn_in_pieces, each, seed)))
+
+
+def _sampled(sets: Sets, bad: I64, seed: int = 0) -> I64:
+    """Positions of the sets that data-driven choices look at: up to 256, not bad ones, in 8 runs drawn at random.
+
+    They hold about 4 million points at most.
+    """
+    good = np.setdiff1d(np.arange(len(sets)), bad)
+    n_points = sets.n_points if len(bad) == 0 else sets[good].n_points
+    count = int(np.clip(SAMPLE_POINTS // max(1, n_points // len(good)), 1, min(SAMPLE_SETS, len(good))))
+    return good[some_runs(len(good), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS), seed)]
+
+
+def _of_sample(
+    work: Callable[[SampleSets, int], Any],
+    sets: Sets,
+    positions: I64,
+    pieces: Callable[[SetStore, int], Any] | None = None,
+) -> list[Any]:
+    """``work`` on the sets of these positions."""
+    kept = sets if len(positions) == len(sets) else sets[positions]
+    return attempt(work, kept, positions, None, skip=False, pieces=pieces).results
+
+
+def _moments(sets: SampleSets, first: int) -> tuple[F64, F64, F64]:
+    return moments(sets.relative, sets.offsets, sets.weights)
+
+
+def _drawn(each: int, seed: int, positions: I64, sets: SampleSets, first: int) -> F32:
+    parts, begin = [], int(np.searchsorted(positions, first))
+    for i, (start, stop) in enumerate(itertools.pairwise(sets.offsets.tolist())):
+        points, weights = sets.relative[start:stop], sets.weights_of(i)
+        x = points if weights is None else points[weights.reshape(-1) > 0]
+        parts.append(x[some(len(x), each, seed, int(positions[begin + i]))])
+    return np.concatenate(parts).astype(np.float32)
+
+
+def require_rows_of_features(estimator: Any, X: Any) -> None:
+    """Refuse sets, and paths of them, where rows of features are wanted."""
+    if isinstance(X, (SampleSets, SetStore)):
+        raise ValueError(
+            f"{type(estimator).__name__} takes rows of features, found sample sets ({type(X).__name__}): put an "
+            "embedding before it, such as DivergenceEmbedding, in a pipeline"
+        )
+    if np.ma.is_masked(X):
+        raise ValueError("X is masked in part: fill the masked values, or drop their rows")
+    if isinstance(X, (str, bytes, PathLike)):
+        raise ValueError(
+            f"{type(estimator).__name__} takes rows of features, found {type(X).__name__}: if it is the path of a "
+            "store, give open_sets of it to an embedding, or open_features of it"
+        )
+
+
+@contextmanager
+def within_floats() -> Iterator[None]:
+    """Whole numbers that no float reaches are refused by name."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"X or y holds a whole number that no float reaches ({error}): scale it") from error

@@ -1,0 +1,33 @@
+"""What random numbers are for: a seed and a role give a stream, so that one seed serves many purposes independently.
+
+The numbers are part of what a seed means: changing one changes results. They spell their purpose in ASCII. None is 0:
+NumPy leaves zeros at the end of a key out, and a user's own generator of the same seed would draw the same numbers.
+"""
+
+from enum import IntEnum
+
+
+class Role(IntEnum):
+    """Stands in the key of a generator, after the seed: ``np.random.default_rng([seed, Role.FREQUENCIES])``."""
+
+    # linear: the order of learning
+    HELD_OUT = 0x48454C44  # "HELD": the rows that early stopping, searches and penalties are judged by
+    BLOCK_ORDER = 0x424C4F43  # "BLOC": the order of blocks in an epoch
+    ROW_ORDER = 0x524F5753  # "ROWS": the order of rows in a batch, and the block that the first step is estimated from
+    # base
+    MEDIANS = 0x4D454449  # "MEDI": the sets, points and rows that medians are taken of
+    # densities
+    FREQUENCIES = 0x44495645  # "DIVE": of the spectral measure of a divergence
+    NODES = 0x4E4F4445  # "NODE": uniform nodes of densities
+    # distances
+    OBJECTS = 0x4F4D4547  # "OMEG": the random objects that distances are measured to
+    DIRECTIONS = 0x44324B45  # "D2KE": of a sliced distance
+    SLICED_EMBEDDING = 0x534C4943  # "SLIC": directions of a sliced Wasserstein embedding
+    # kernel
+    FOURIER = 0x52464620  # "RFF ": random Fourier features of rows
+    MEAN_FREQUENCIES = 0x4D45414E  # "MEAN": of mean embeddings
+    ENERGY_FREQUENCIES = 0x4B444953  # "KDIS": of an estimated kernel distance
+    SHAPE_POINTS = 0x53484150  # "SHAP": points sampled on a shape
+    PERMUTATIONS = 0x54574F53  # "TWOS": of a two-sample test
+    CORESET = 0x434F5245  # "CORE": which points stand for others
+    MOTION_CELLS = 0x43455254  # "CERT": paths that the cost of a certified alignment is estimated by

@@ -1,0 +1,1 @@
+"""Embeddings by densities: divergences (P1), L2, histograms."""

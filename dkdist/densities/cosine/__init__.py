@@ -1,0 +1,1 @@
+"""Densities as cosine series: coefficients of points, smoothing, and values at the nodes of a rule."""

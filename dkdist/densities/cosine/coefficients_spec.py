@@ -1,0 +1,225 @@
+"""Cosine coefficients of sample sets, as a specification: all that embeddings by densities need of the points.
+
+    sets --one pass over the points--> C of the largest degrees --cut--> C of each embedding --> its rows
+
+Coefficients know no bandwidth and no divergence. So those of the `widest` of several specifications, computed once,
+serve every embedding on the same domain whose degrees they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.embedding_spec import Domain, S, Specification, Tables
+from dkdist.densities.cosine.binning_loops import WORTHWHILE, binned_coefficients
+from dkdist.densities.density_loops import ball_terms, tensor_coefficients, term_coefficients
+from dkdist.loops.array_types import F32, I64
+from dkdist.sets import SampleSets
+
+SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
+LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
+MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
+
+
+@dataclass(frozen=True)
+class CoefficientSpec(Specification["Coefficients"]):
+    """Which coefficients C_a of sets on a domain; ``draw()`` makes what computes them.
+
+    ``structure`` says what ``degrees`` are: "tensor" (d <= 3) and "marginal" (each dimension alone) have all
+    a_j < degrees[j]; "ball" has all a with sum_j (a_j / degrees[j])^order <= 1, and any d. ``order`` is that of a
+    ball, from 1 (simplex) to infinity (box).
+    """
+
+    domain: Domain
+    structure: str
+    degrees: tuple[float, ...]
+    order: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.structure != "ball" and min(self.degrees) < LEAST_DEGREES:
+            raise ValueError(
+                f"{' x '.join(map(str, self.degrees))} cosines of the dimensions: compiled loops fill tables of at "
+                f"least {LEAST_DEGREES}"
+            )
+        if self.structure == "tensor" and np.prod(self.degrees, dtype=float) > MOST_COEFFICIENTS:
+            raise ValueError(
+                f"{' x '.join(map(str, self.degrees))} cosine coefficients a set are more than {MOST_COEFFICIENTS}: "
+                "raise the bandwidth or lower n_basis, whichever sets their number, or use structure='marginal'"
+            )
+
+    @property
+    def exponents(self) -> I64:
+        """The degrees a of each coefficient: (n_coefficients, d)."""
+        return _EXPONENTS[self.structure](self.degrees, self.order)
+
+    def _tables(self) -> Coefficients:
+        return Coefficients(self)
+
+    def cut(self, C: F32, wider: CoefficientSpec) -> F32:
+        """These coefficients, (n_sets, n_coefficients), out of the ones of a specification that holds them."""
+        return C if self is wider or self == wider else np.take(C, _positions(self, wider), axis=1)
+
+
+def widest(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
+    """The specification whose coefficients hold those of all; `ValueError` if their domains or structures differ."""
+    first = specs[0]
+    if len(specs) == 1:
+        return first
+    for spec in specs:
+        _require_same_place(spec, first)
+    degrees = tuple(max(of_dimension) for of_dimension in zip(*(s.degrees for s in specs), strict=True))
+    return CoefficientSpec(first.domain, first.structure, degrees, max(s.order for s in specs))
+
+
+def tiles(sets: SampleSets) -> Iterator[tuple[slice, I64]]:
+    """Runs of 64 sets with their spans (first row, row after the last): what is worked on at once."""
+    spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+    for start in range(0, len(sets), SETS_AT_ONCE):
+        tile = slice(start, min(start + SETS_AT_ONCE, len(sets)))
+        yield tile, spans[tile]
+
+
+class Coefficients(Tables[CoefficientSpec]):
+    """Computes the coefficients of a `CoefficientSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: CoefficientSpec) -> None:
+        self.spec = spec
+        self._compute = _COMPUTE[spec.structure](spec)
+
+    def of(self, sets: SampleSets, spans: I64) -> F32:
+        """(n_spans, n_coefficients) float32 of the sets at ``spans``; points outside the domain count at its wall.
+
+        A set's coefficients depend on that set alone, bit for bit, and on no degrees beyond their own; but of
+        sets large enough for a grid (see `dkdist.densities.cosine.binning_loops`), larger degrees take a finer grid.
+        """
+        return self._compute(sets, spans)
+
+
+class OfCoefficients(Tables[S]):
+    """Base of tables that make rows of coefficients, ``_coefficients``; a row depends on its own set, bit for bit."""
+
+    _coefficients: Coefficients
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
+        out = np.empty((len(sets), self.spec.n_features), np.float32)
+        for tile, spans in tiles(sets):
+            self._fill(self._coefficients.of(sets, spans), self._coefficients.spec, out[tile])
+        return out
+
+    def rows(self, C: F32, of: CoefficientSpec) -> F32:
+        """The same rows from coefficients C (n_sets, n_coefficients) of ``of``, which holds those needed.
+
+        They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid.
+        """
+        out = np.empty((len(C), self.spec.n_features), np.float32)
+        for start in range(0, len(C), SETS_AT_ONCE):
+            tile = slice(start, start + SETS_AT_ONCE)
+            self._fill(C[tile], of, out[tile])
+        return out
+
+    def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
+        raise NotImplementedError
+
+
+Compute = Callable[[SampleSets, I64], F32]
+
+
+def _tensor(spec: CoefficientSpec) -> Compute:
+    low, scale = spec.domain.low_and_scale
+    degrees = tuple(map(int, spec.degrees))
+    worthwhile = WORTHWHILE.get(spec.domain.n_dims)
+
+    def compute(sets: SampleSets, spans: I64) -> F32:
+        large = spans[:, 1] - spans[:, 0] >= (worthwhile or np.inf)
+        C = np.empty((len(spans), int(np.prod(degrees))), np.float32)
+        for chosen, coefficients in ((~large, tensor_coefficients), (large, binned_coefficients)):
+            if chosen.any():
+                C[chosen] = coefficients(sets.relative, spans[chosen], sets.weights, low, scale, degrees)
+        return C
+
+    return compute
+
+
+def _marginal(spec: CoefficientSpec) -> Compute:
+    low, scale = spec.domain.low_and_scale
+    degrees = tuple(map(int, spec.degrees))
+    ends = np.cumsum(degrees)
+
+    def compute(sets: SampleSets, spans: I64) -> F32:
+        C = np.empty((len(spans), int(ends[-1])), np.float32)
+        for j, (K, end) in enumerate(zip(degrees, ends, strict=True)):
+            C[:, end - K : end] = tensor_coefficients(
+                sets.relative, spans, sets.weights, low, scale, (K,), column=j
+            )
+        return C
+
+    return compute
+
+
+def _ball(spec: CoefficientSpec) -> Compute:
+    low, scale = spec.domain.low_and_scale
+    _, terms = ball(spec.degrees, spec.order)
+
+    def compute(sets: SampleSets, spans: I64) -> F32:
+        return term_coefficients(sets.relative, spans, sets.weights, low, scale, terms)
+
+    return compute
+
+
+_COMPUTE: dict[str, Callable[[CoefficientSpec], Compute]] = {
+    "tensor": _tensor,
+    "marginal": _marginal,
+    "ball": _ball,
+}
+
+
+@lru_cache(maxsize=16)
+def ball(axes: tuple[float, ...], order: float) -> tuple[I64, I64]:
+    """`ball_terms`, remembered."""
+    return ball_terms(axes, order)
+
+
+def _marginal_exponents(degrees: tuple[float, ...], order: float) -> I64:
+    rows = [np.outer(np.arange(int(K)), axis) for K, axis in zip(degrees, np.eye(len(degrees)), strict=True)]
+    return np.concatenate(rows).astype(np.int64)
+
+
+_EXPONENTS: dict[str, Callable[[tuple[float, ...], float], I64]] = {
+    "tensor": lambda degrees, _: np.indices(tuple(map(int, degrees))).reshape(len(degrees), -1).T,
+    "marginal": _marginal_exponents,
+    "ball": lambda axes, order: ball(axes, order)[0],
+}
+
+
+@lru_cache(maxsize=64)
+def _positions(spec: CoefficientSpec, wider: CoefficientSpec) -> I64:
+    """Where the coefficients of ``spec`` are among those of ``wider``."""
+    _require_same_place(spec, wider)
+    if spec.structure == "marginal":
+        before = np.cumsum((0, *wider.degrees[:-1]), dtype=np.int64)
+        own = [start + np.arange(K) for start, K in zip(before, spec.degrees, strict=True)]
+        held = all(K <= W for K, W in zip(spec.degrees, wider.degrees, strict=True))
+        return np.concatenate(own) if held else _refuse(spec, wider)
+    place = {tuple(a): i for i, a in enumerate(wider.exponents.tolist())}
+    found = [place.get(tuple(a), -1) for a in spec.exponents.tolist()]
+    return np.array(found, np.int64) if min(found) >= 0 else _refuse(spec, wider)
+
+
+def _refuse(spec: CoefficientSpec, wider: CoefficientSpec) -> Any:
+    raise ValueError(
+        f"coefficients of degrees {wider.degrees} do not hold those of degrees {spec.degrees}: compute the widest"
+    )
+
+
+def _require_same_place(spec: CoefficientSpec, other: CoefficientSpec) -> None:
+    if (spec.domain, spec.structure) != (other.domain, other.structure):
+        raise ValueError(
+            f"coefficients are shared on one domain and structure alone; found {spec.structure!r} on {spec.domain} "
+            f"and {other.structure!r} on {other.domain}: fit on a given domain, the same for all"
+        )

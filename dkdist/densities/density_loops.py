@@ -1,0 +1,254 @@
+"""The compiled road from points to a row: cosine coefficients, the density at nodes, its homogeneous features.
+
+Cosine coefficients of sample sets: everything a reflected kernel density estimate needs of the points.
+
+    C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1,   a_j = 0 .. K_j - 1
+
+The Gaussian estimate reflected at the walls of the unit cube has the coefficients C_a exp(-(pi a h)^2 / 2):
+the bandwidth h only damps them, so one pass over the points serves every bandwidth. Columns of cosines come
+from the Chebyshev recurrence T_{a+1} = 2 cos(pi x) T_a - T_{a-1}; the weights enter through its two
+starting values.
+
+Points are taken 256 at a time in float32. The recurrence amplifies the rounding of a cosine close to +-1: a
+lone point near a wall is off by up to 4e-5 at 16 degrees and 1e-2 at 256, the mean of 200 points by some 100
+times less. Cost per point: the recurrences (sum of K_j steps), then one multiply-add for each coefficient. A
+set's coefficients depend on that set alone, so on no block, thread or neighbour.
+
+Reflected Gaussian density estimates at the nodes of a quadrature rule, from cosine coefficients.
+
+    p(x) = sum_a C_a prod_j g_j(a_j) cos(pi a_j x_j),   g_j(0) = 1,  g_j(a) = 2 exp(-(pi a h_j)^2 / 2)
+
+This is the kernel density estimate on [0,1]^d whose Gaussian of standard deviation h_j is reflected at the
+walls, so it integrates to one; h is damping alone. Truncated series dip a little below zero: the user of p
+floors it.
+
+Features whose squared distances are homogeneous divergences of densities.
+
+    d^2(p, q) = int kappa(p(x), q(x)) dx ~ sum_k v_k sum_j w_j |p(x_k)^(1/2 + i l_j) - q(x_k)^(1/2 + i l_j)|^2
+
+so a set is represented by sqrt(v_k w_j) p(x_k)^(1/2) (cos, sin)(l_j log p(x_k)): columns run over the nodes k
+fastest, then cosine and sine, then the frequencies j. A frequency of zero has a cosine part only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
+from dkdist.loops.elementary import cospi, f32, log, sincos
+from dkdist.loops.points import TILE, add_products, fill_shares, total_weight, weight_array
+from dkdist.loops.products import separable, three_axes
+
+
+def tensor_coefficients(
+    points: F32,
+    spans: I64,
+    weights: F32 | None,
+    low: F32,
+    scale: F32,
+    degrees: tuple[int, ...],
+    column: int = 0,
+) -> F32:
+    """Coefficients of all degrees a_j < degrees[j], for d = 1, 2 or 3: (n_sets, K_1 * .. * K_d) float32.
+
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last; ``scale`` is 1 / (high -
+    low) for each dimension. Points outside the box count at its wall. The dimensions are the columns from
+    ``column`` on.
+    """
+    out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
+    d = len(degrees)
+    _tensor(points, spans, *weight_array(weights), low, scale, column, d, (1,) * (3 - d) + degrees, out)
+    return out
+
+
+def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64) -> F32:
+    """Coefficients of the listed terms, for any d: (n_sets, n_terms) float32.
+
+    ``terms`` is what `ball_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
+    """
+    out = np.zeros((len(spans), len(terms)), np.float32)
+    _terms(points, spans, *weight_array(weights), low, scale, terms, max(2, int(terms[:, 2].max()) + 1), out)
+    return out
+
+
+def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
+    """All exponents with (a_1 / axes_1)^order + .. + (a_d / axes_d)^order <= 1: (n, d), and terms (n, 3).
+
+    An order of 1 makes a simplex, infinity a box. Each term is an earlier one times one cosine: its parent lacks
+    the last non-zero exponent.
+    """
+    exponents: list[tuple[int, ...]] = [(0,) * len(axes)]
+    rest = [1.0]  # what a term leaves of the 1
+    terms = [(0, 0, 0)]
+    for j, axis in enumerate(axes):
+        for parent in range(len(exponents)):
+            for a in range(1, int(axis * rest[parent] ** (1 / order)) + 1):
+                child = (*exponents[parent][:j], a, *exponents[parent][j + 1 :])
+                exponents.append(child)
+                rest.append(max(0.0, rest[parent] - (a / axis) ** order))
+                terms.append((parent, j, a))
+    return np.array(exponents, np.int64), np.array(terms, np.int64)
+
+
+@inlined(ELEMENTWISE)
+def _columns(points, first, m, j, low, scale, start, cosine, T):  # type: ignore[no-untyped-def]
+    """T[a, i] = start[i] cos(pi a x_ij) for the m points from ``first`` on."""
+    for i in range(m):
+        u = (points[first + i, j] - low[j]) * scale[j]
+        cosine[i] = min(max(u, f32(0.0)), f32(1.0))
+    for i in range(m, TILE):
+        cosine[i] = f32(0.5)
+    for i in range(TILE):
+        cosine[i] = cospi(cosine[i])
+    for i in range(TILE):
+        T[0, i] = start[i]
+        T[1, i] = start[i] * cosine[i]
+    for a in range(2, T.shape[0]):
+        for i in range(TILE):
+            T[a, i] = f32(2.0) * cosine[i] * T[a - 1, i] - T[a - 2, i]
+
+
+@loop()
+def _tensor(points, spans, weights, weighted, low, scale, j, d, degrees, out):  # type: ignore[no-untyped-def]
+    """Three columns of cosines; of d < 3 dimensions the first 3 - d are constant, one degree long."""
+    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
+    K1, K2, K3 = degrees
+    T, U, V = np.ones((K1, TILE), f32), np.ones((K2, TILE), f32), np.empty((K3, TILE), f32)
+    TU = np.empty(TILE, f32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = total_weight(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            fill_shares(weights, weighted, first, m, total, share)
+            T[0] = share
+            if d == 3:
+                _columns(points, first, m, j, low, scale, share, cosine, T)
+            if d >= 2:
+                _columns(points, first, m, j + d - 2, low, scale, one, cosine, U)
+            _columns(points, first, m, j + d - 1, low, scale, one, cosine, V)
+            for a in range(K1):
+                for b in range(K2):
+                    for i in range(TILE):
+                        TU[i] = T[a, i] * U[b, i]
+                    c = (a * K2 + b) * K3
+                    add_products(TU, V, out[s, c : c + K3])
+
+
+@loop(SUM)
+def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
+    d = points.shape[1]
+    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
+    T = np.empty((d, K, TILE), f32)
+    products = np.empty((len(terms), TILE), f32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = total_weight(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            fill_shares(weights, weighted, first, m, total, share)
+            for j in range(d):
+                _columns(points, first, m, j, low, scale, one, cosine, T[j])
+            out[s, 0] += np.sum(share)
+            products[0] = share
+            for t in range(1, len(terms)):
+                parent, column, row = products[terms[t, 0]], T[terms[t, 1], terms[t, 2]], products[t]
+                c = f32(0.0)
+                for i in range(TILE):
+                    row[i] = parent[i] * column[i]
+                    c += row[i]
+                out[s, t] += c
+
+
+TAIL = 3e-4  # damping of the first degree that is left out
+
+
+def degree_for(bandwidth: float) -> int:
+    """Number of degrees K so that the Gaussian of this bandwidth damps degree K below 3e-4; a multiple of 4."""
+    K = np.sqrt(2 * np.log(1 / TAIL)) / (np.pi * bandwidth)
+    return max(4, 4 * int(np.ceil(K / 4)))
+
+
+def basis_table(nodes: F64, K: int, bandwidth: float) -> F32:
+    """g(a) cos(pi a x) for every node x and degree a < K: (n_nodes, K)."""
+    a = np.arange(K)
+    damping = np.exp(-((np.pi * a * bandwidth) ** 2) / 2) * np.where(a == 0, 1, 2)
+    return (damping * np.cos(np.pi * np.outer(nodes, a))).astype(np.float32)
+
+
+def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
+    """prod_j g_j(a_j) cos(pi a_j x_j) for every listed term and node: (n_terms, n_nodes)."""
+    table = np.ones((len(exponents), len(nodes)), np.float32)
+    for j in range(nodes.shape[1]):
+        columns = basis_table(nodes[:, j], int(exponents[:, j].max()) + 1, float(bandwidth[j]))
+        table *= columns.T[exponents[:, j]]
+    return table
+
+
+def tensor_density(C: F32, tables: list[F32]) -> F32:
+    """Densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), the last dimension running fastest."""
+    out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
+    G1, G2, G3 = three_axes(tables)
+    _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
+    return out
+
+
+@loop()
+def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
+    for s in range(len(C)):
+        X = C[s].reshape(G1.shape[1], G2.shape[1], G3t.shape[0])
+        separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
+
+
+FLOOR = 1e-6  # of densities on the unit cube, where the uniform density is 1
+LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
+
+
+def n_parts(frequencies: F64) -> int:
+    """Real features per node: one for a frequency of zero, two for any other."""
+    return int(np.sum(np.where(frequencies == 0, 1, 2)))
+
+
+def homogeneous_features(
+    p: F32, node_weights: F64, frequencies: F64, masses: F64, out: F32, first: int = 0, floor: float = FLOOR
+) -> None:
+    """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes).
+
+    Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
+    """
+    order = np.argsort(frequencies != 0, kind="stable")  # zero frequencies first
+    _features(
+        p,
+        np.sqrt(node_weights).astype(np.float32),
+        frequencies[order].astype(np.float32),
+        np.sqrt(masses[order]).astype(np.float32),
+        float(floor),
+        first,
+        out,
+    )
+
+
+@loop(ELEMENTWISE)
+def _features(p, root_weight, frequency, amplitude, floor, first, out):  # type: ignore[no-untyped-def]
+    n = p.shape[1]
+    root, logarithm = np.empty(n, f32), np.empty(n, f32)
+    for s in range(len(p)):
+        for k in range(n):
+            value = max(p[s, k], f32(floor))
+            root[k] = np.sqrt(value) * root_weight[k]
+            logarithm[k] = log(max(value, f32(LEAST)))
+        column = first
+        for j in range(len(frequency)):
+            cosine = out[s, column : column + n]
+            if frequency[j] == f32(0.0):
+                for k in range(n):
+                    cosine[k] = amplitude[j] * root[k]
+                column += n
+                continue
+            sine = out[s, column + n : column + 2 * n]
+            for k in range(n):
+                si, co = sincos(frequency[j] * logarithm[k])
+                cosine[k] = amplitude[j] * root[k] * co
+                sine[k] = amplitude[j] * root[k] * si
+            column += 2 * n

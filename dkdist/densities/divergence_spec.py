@@ -1,0 +1,253 @@
+"""Parameters of divergence embeddings: sample sets -> rows whose squared distances are divergences (P1).
+
+    points --cosine coefficients--> C --damping, nodes--> density p(x_k) --p^(1/2 + i l_j)--> row of features
+
+A `DivergenceSpec` is a record of plain numbers: it can be compared, hashed, stored as JSON and sent in a
+graph. `draw` makes the tables it stands for; every process that needs them draws its own and gets the same.
+With k bandwidths, the rows of each stand side by side over sqrt(k): squared distances are the mean over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gamma
+
+import numpy as np
+
+from dkdist.base.embedding_spec import Domain, Specification
+from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, OfCoefficients, tiles, widest
+from dkdist.densities.cosine.index_set import projection
+from dkdist.densities.cosine.nodes import folded_lattice, midpoints, tensor_weights
+from dkdist.densities.density_loops import (
+    FLOOR,
+    TAIL,
+    ball_terms,
+    basis_table,
+    degree_for,
+    homogeneous_features,
+    n_parts,
+    tensor_density,
+    term_table,
+)
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.products import steady_factor
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+
+MOST_TERMS = 4096  # of a ball of degrees, d >= 4
+
+
+@kept
+@dataclass(frozen=True)
+class DivergenceSpec(Specification["DivergenceParameters"]):
+    """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
+
+    ``structure`` is "tensor" (d <= 3), "ball" (d >= 4) or "marginal" (each dimension alone). ``bandwidth`` holds
+    one number for each dimension, or k times as many: of one scale after the other. A row holds values at the nodes,
+    or with an ``order`` > 0 their projections on the cosines of that index set (see
+    `dkdist.densities.cosine.index_set`).
+    """
+
+    domain: Domain
+    bandwidth: tuple[float, ...]
+    structure: str
+    n_basis: int
+    frequencies: tuple[float, ...]
+    masses: tuple[float, ...]
+    order: float = 0.0
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return self.domain.n_dims
+
+    @property
+    def parts(self) -> int:
+        """Real features per node: one for a zero frequency, two for any other."""
+        return n_parts(np.array(self.frequencies))
+
+    @property
+    def n_densities(self) -> int:
+        """Densities of a set: one, or those of its dimensions."""
+        return self.n_dims if self.structure == "marginal" else 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes at which densities are evaluated, over all dimensions if they are taken alone."""
+        if self.structure == "marginal":
+            return self.n_dims * self.n_basis
+        return lattice_size(self.n_basis) if self.structure == "ball" else self.n_basis**self.n_dims
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+        return self.parts * len(self.scales) * (len(self.projection[1]) if self.projects else self.n_nodes)
+
+    @property
+    def projects(self) -> bool:
+        """Whether rows are shorter than the values at the nodes: in one dimension V holds as many functions."""
+        return self.order > 0 and self.structure == "tensor"
+
+    @property
+    def projection(self) -> tuple[F32, I64]:
+        """What projects values at a tensor grid of nodes (of one dimension, if taken alone) on V."""
+        d = 1 if self.structure == "marginal" else self.n_dims
+        return projection(d, self.n_basis, self.order)
+
+    @property
+    def scales(self) -> tuple[tuple[float, ...], ...]:
+        """The bandwidths of each scale: k times d numbers."""
+        d = self.n_dims
+        return tuple(self.bandwidth[i : i + d] for i in range(0, len(self.bandwidth), d))
+
+    @property
+    def coefficients(self) -> CoefficientSpec:
+        """The cosine coefficients that all scales need of the points."""
+        return widest([coefficients_of(self, bandwidth) for bandwidth in self.scales])
+
+    def _tables(self) -> DivergenceParameters:
+        return DivergenceParameters(self)
+
+
+def lattice_size(n_basis: int) -> int:
+    """Nodes from four dimensions on: the power of two nearest to n_basis^3."""
+    return int(2 ** round(3 * np.log2(n_basis)))
+
+
+class DivergenceParameters(OfCoefficients[DivergenceSpec]):
+    """Drawn tables of a `DivergenceSpec`. ``embed`` takes about 6 us a set for d = 2, n = 200 at the defaults."""
+
+    def __init__(self, spec: DivergenceSpec) -> None:
+        self._prepare(spec, _DENSITIES[spec.structure])
+        self._projection = spec.projection if spec.order else None
+
+    def _prepare(self, spec: DivergenceSpec, at_nodes: AtNodes) -> None:
+        self.spec = spec
+        self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
+        self._coefficients = spec.coefficients.draw()
+        self._scales = [
+            (coefficients_of(spec, bandwidth), at_nodes(spec, bandwidth)) for bandwidth in spec.scales
+        ]
+
+    def densities(self, sets: SampleSets) -> F32:
+        """Densities at the nodes, floored at 1e-6: (n_sets, 1, n_nodes), or (n_sets, d, n_basis) marginal ones.
+
+        They are those of the first bandwidth, on the unit cube; `node_weights` integrates one. A set's row depends
+        on that set alone.
+        """
+        n = self.spec.n_densities
+        out = np.empty((len(sets), n, self.spec.n_nodes // n), np.float32)
+        needed, made = self._scales[0]
+        for tile, spans in tiles(sets):
+            C = needed.cut(self._coefficients.of(sets, spans), self._coefficients.spec)
+            for j, (density, _) in enumerate(made(C)):
+                out[tile, j] = np.maximum(density, np.float32(FLOOR))
+        return out
+
+    @property
+    def node_weights(self) -> F64:
+        """The quadrature weights of the nodes of one density; they sum to one."""
+        n = self.spec.n_basis if self.spec.structure == "marginal" else self.spec.n_nodes
+        return np.full(n, 1 / n)  # every rule here has equal weights
+
+    def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
+        column = 0
+        for needed, densities in self._scales:
+            for density, weights in densities(needed.cut(C, of)):
+                column += self._write(density, weights, rows, column)
+
+    def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
+        """Fill columns of ``rows`` from ``column`` on; returns how many."""
+        if self._projection is None:
+            homogeneous_features(density, weights, self._frequencies, self._masses, rows, column)
+            return self.spec.parts * len(weights)
+        table, index = self._projection
+        n, dims = len(table), 1 if self.spec.structure == "marginal" else self.spec.n_dims
+        values = np.empty((len(rows), self.spec.parts * n**dims), np.float32)
+        homogeneous_features(density, weights, self._frequencies, self._masses, values)
+        products = tensor_density(values.reshape(-1, n**dims), [table] * dims)
+        made = np.take(products, index, axis=1).reshape(len(rows), -1)
+        rows[:, column : column + made.shape[1]] = made
+        return int(made.shape[1])
+
+
+def coefficients_of(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:
+    """The coefficients of one scale: what its Gaussian damps least."""
+    if spec.structure == "ball":
+        axes = ball_of_degrees(bandwidth)[2] / (np.pi * np.array(bandwidth))
+        return CoefficientSpec(spec.domain, "ball", tuple(axes.tolist()))
+    return CoefficientSpec(spec.domain, spec.structure, tuple(map(degree_for, bandwidth)))
+
+
+# densities at the nodes, with the nodes' weights over the number of scales
+Densities = Callable[[F32], Iterator[tuple[F32, F64]]]
+AtNodes = Callable[[DivergenceSpec, tuple[float, ...]], Densities]
+
+
+def _tensor(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
+    """Joint densities on the tensor grid of midpoints."""
+    rule = midpoints(spec.n_basis)
+    tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
+    weights = tensor_weights([rule] * spec.n_dims) / len(spec.scales)
+
+    def densities(C: F32) -> Iterator[tuple[F32, F64]]:
+        yield tensor_density(C, tables), weights
+
+    return densities
+
+
+def _marginal(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
+    """The density of each dimension alone."""
+    rule = midpoints(spec.n_basis)
+    tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
+    weights = rule[1] / len(spec.scales)
+
+    def densities(C: F32) -> Iterator[tuple[F32, F64]]:
+        first = 0
+        for table in tables:
+            own = np.ascontiguousarray(C[:, first : first + table.shape[1]])
+            first += table.shape[1]
+            yield tensor_density(own, [table]), weights
+
+    return densities
+
+
+def _ball(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
+    """Joint densities in four and more dimensions: a ball of degrees, evaluated on a folded lattice."""
+    exponents = ball_of_degrees(bandwidth)[0]
+    nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
+    factor = steady_factor(term_table(nodes, exponents, np.array(bandwidth)))
+    weights = np.full(len(nodes), 1 / len(nodes)) / len(spec.scales)
+
+    def densities(C: F32) -> Iterator[tuple[F32, F64]]:
+        p = np.empty((len(C), len(nodes)), np.float32)
+        factor.product(C, p)
+        yield p, weights
+
+    return densities
+
+
+@lru_cache(maxsize=16)
+def ball_of_degrees(bandwidth: tuple[float, ...]) -> tuple[I64, I64, float]:
+    """The degrees a with |pi a h| <= r, as exponents, terms and r: what a Gaussian damps least.
+
+    r is where its damping exp(-r^2 / 2) is 3e-4, or the largest one with at most 4,096 terms.
+    """
+    d, h = len(bandwidth), np.array(bandwidth)
+    # fewer terms than volume / 2^d there are not
+    volume = np.pi ** (d / 2) / gamma(d / 2 + 1) / 2**d / np.prod(np.pi * h)
+    r = min(np.sqrt(2 * np.log(1 / TAIL)), (MOST_TERMS / volume) ** (1 / d))
+    while len((found := ball_terms(tuple((r / (np.pi * h)).tolist())))[0]) > MOST_TERMS:
+        r *= 0.99
+    return *found, float(r)
+
+
+def finest_bandwidth(d: int) -> float:
+    """The least bandwidth in d >= 4 dimensions whose ball of degrees reaches a damping of 1 %."""
+    r = ball_of_degrees((1e-2,) * d)[2]
+    return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
+
+
+_DENSITIES: dict[str, AtNodes] = {"tensor": _tensor, "marginal": _marginal, "ball": _ball}

@@ -1,0 +1,85 @@
+"""Parameters of histogram embeddings: sample sets -> histograms -> rows whose squared distances are divergences.
+
+points --counting--> shares p_c of equal cells --p^(1/2 + i l_j)--> row,    |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables
+from dkdist.densities.density_loops import homogeneous_features, n_parts
+from dkdist.densities.histogram_loops import histograms
+from dkdist.loops.array_types import F32
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+
+CELLS_AT_ONCE = 2**18  # of several sets: they stay in the second-level cache
+
+
+@kept
+@dataclass(frozen=True)
+class HistogramSpec(Specification["HistogramParameters"]):
+    """What defines a histogram embedding, in plain numbers; ``draw()`` makes the tables.
+
+    ``structure`` is "joint" (cells of all dimensions) or "marginal" (bins of each dimension alone).
+    """
+
+    domain: Domain
+    structure: str
+    n_bins: int
+    frequencies: tuple[float, ...]
+    masses: tuple[float, ...]
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return self.domain.n_dims
+
+    @property
+    def groups(self) -> list[tuple[int, int]]:
+        """(first column, number of columns) of the dimensions that are counted together."""
+        return [(0, self.n_dims)] if self.structure == "joint" else [(j, 1) for j in range(self.n_dims)]
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+        cells = [int(self.n_bins**dims) for _, dims in self.groups]
+        return n_parts(np.array(self.frequencies)) * sum(cells)
+
+    def _tables(self) -> HistogramParameters:
+        return HistogramParameters(self)
+
+
+class HistogramParameters(Tables[HistogramSpec]):
+    """Drawn tables of a `HistogramSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: HistogramSpec) -> None:
+        self.spec = spec
+        self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
+        self._low = np.array(spec.domain.low)
+        width = np.array(spec.domain.high) - self._low
+        self._width = np.where(width > LEAST_WIDTH, width, 0.0)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
+        spec = self.spec
+        parts, n_bins = n_parts(self._frequencies), spec.n_bins
+        out = np.empty((len(sets), spec.n_features), np.float32)
+        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        step = max(1, CELLS_AT_ONCE // n_bins ** spec.groups[0][1])
+        for start in range(0, len(sets), step):
+            tile, column = slice(start, start + step), 0
+            for first, dims in spec.groups:
+                density = histograms(
+                    sets.relative, spans[tile], sets.weights, self._low, self._width, n_bins, dims, first
+                )
+                cells = density.shape[1]
+                shares = np.full(cells, 1 / cells)
+                homogeneous_features(
+                    density, shares, self._frequencies, self._masses, out[tile], column, floor=0
+                )
+                column += parts * cells
+        return out

@@ -1,0 +1,181 @@
+"""Columns of the edit distance table as bits of 64-bit words: Myers 1999, in the form of Hyyro 2003.
+
+A column of D differs from cell to cell by -1, 0 or 1, which two bits a row hold: VP (+1) and VN (-1). A symbol of the
+object makes the next column of all rows at once, where Eq has the bits of the rows with that symbol:
+
+    D0 = (((Eq & VP) + VP) ^ VP) | Eq | VN,   HP = VN | ~(D0 | VP),   HN = D0 & VP,
+    VP' = (HN << 1) | ~(D0 | (HP << 1)),      VN' = (HP << 1) & D0
+
+and at the end D_mn = n + |VP| - |VN|. Strings stand side by side in a word, each above a guard bit that stands for row
+0 of its table: kept at VP = VN = Eq = D0 = 0 it stops the carry of the sum and hands HP = 1 to row 1. A string of more
+than 63 symbols takes a chain of words, where the guard bit stands for the last row of the word below: its VP is that
+row's HN, its Eq the complement of that row's HP.
+
+Words are lanes. Integers throughout, so all is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.loops.compile import inlined, loop
+
+SHORT = 128  # words at a time, each with one or more strings
+LONG = 32  # chains of words at a time
+
+u64 = np.uint64
+ZERO, ONE, TWO, THREE, TOP = u64(0), u64(1), u64(2), u64(3), u64(63)
+
+
+@inlined()
+def _next(eq, vp, vn, rows):  # type: ignore[no-untyped-def]
+    """The next column of words whose guard bits are those that are not in ``rows``."""
+    d0 = (((((eq & vp) + vp) ^ vp) | eq) | vn) & rows
+    hp, hn = (vn | ~(d0 | vp)) << ONE, (d0 & vp) << ONE
+    return (hn | ~(d0 | hp)) & rows, hp & d0
+
+
+@loop()
+def _short(table, bases, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * SHORT,) of VP, VN and the rows."""
+    for base in bases:
+        for r in range(SHORT):
+            eq = table[base + u64(r)]
+            vp, vn = _next(eq, state[r], state[r + SHORT], state[r + 2 * SHORT])
+            state[r], state[r + SHORT] = vp, vn
+
+
+@inlined()
+def _next_in_chain(eq, vp, vn, hp_in, hn_in, hp_out, hn_out, k):  # type: ignore[no-untyped-def]
+    """The next column of a word in a chain; bit k of ``hp_in``, ``hn_in`` comes from below, of the others goes up."""
+    eq = eq | (((hp_in >> k) & ONE) ^ ONE)
+    vp = vp | ((hn_in >> k) & ONE)
+    d0 = ((((eq & vp) + vp) ^ vp) | eq) | vn
+    hp, hn = vn | ~(d0 | vp), d0 & vp
+    hp_out, hn_out = hp_out | ((hp >> TOP) << k), hn_out | ((hn >> TOP) << k)
+    hp, hn = hp << ONE, hn << ONE
+    return (hn | ~(d0 | hp)) & ~ONE, hp & d0, hp_out, hn_out
+
+
+@loop()
+def _long_one(table, base, state):  # type: ignore[no-untyped-def]
+    """One symbol: state (6 * LONG,) of HP and HN from below, VP, VN, HP and HN from here."""
+    for r in range(LONG):
+        hp, hn, vp, vn = state[r], state[r + LONG], state[r + 2 * LONG], state[r + 3 * LONG]
+        vp, vn, up, un = _next_in_chain(table[base + u64(r)], vp, vn, hp, hn, ZERO, ZERO, ZERO)
+        state[r + 2 * LONG], state[r + 3 * LONG], state[r + 4 * LONG], state[r + 5 * LONG] = vp, vn, up, un
+
+
+@loop()
+def _long_four(table, base0, base1, base2, base3, state):  # type: ignore[no-untyped-def]
+    """Four symbols: their carries are bits 0 to 3."""
+    for r in range(LONG):
+        k = u64(r)
+        hp, hn, vp, vn = state[r], state[r + LONG], state[r + 2 * LONG], state[r + 3 * LONG]
+        vp, vn, up, un = _next_in_chain(table[base0 + k], vp, vn, hp, hn, ZERO, ZERO, ZERO)
+        vp, vn, up, un = _next_in_chain(table[base1 + k], vp, vn, hp, hn, up, un, ONE)
+        vp, vn, up, un = _next_in_chain(table[base2 + k], vp, vn, hp, hn, up, un, TWO)
+        vp, vn, up, un = _next_in_chain(table[base3 + k], vp, vn, hp, hn, up, un, THREE)
+        state[r + 2 * LONG], state[r + 3 * LONG], state[r + 4 * LONG], state[r + 5 * LONG] = vp, vn, up, un
+
+
+@loop()
+def _long(table, bases, words, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string through chains of so many words: state of HP, HN, VP, VN, HP, HN, .. VP, VN, HP, HN."""
+    tail = len(bases) - len(bases) % 4
+    for i in range(0, tail, 4):
+        a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
+        for w in range(words):
+            word, at = state[4 * w * LONG : (4 * w + 6) * LONG], u64(w * LONG)
+            _long_four(table, a + at, b + at, c + at, d + at, word)
+    for base in bases[tail:]:
+        for w in range(words):
+            _long_one(table, base + u64(w * LONG), state[4 * w * LONG : (4 * w + 6) * LONG])
+
+
+@inlined()
+def _ones(x):  # type: ignore[no-untyped-def]
+    """The number of bits that are set; compilers know this form."""
+    x = x - ((x >> ONE) & u64(0x5555555555555555))
+    x = (x & u64(0x3333333333333333)) + ((x >> TWO) & u64(0x3333333333333333))
+    x = (x + (x >> u64(4))) & u64(0x0F0F0F0F0F0F0F0F)
+    return (x * u64(0x0101010101010101)) >> u64(56)
+
+
+@loop()
+def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
+    """heights += |VP| - |VN| of these rows, for each lane."""
+    for r in range(len(heights)):
+        heights[r] += np.float32(np.int64(_ones(vp[r] & rows[r])) - np.int64(_ones(vn[r] & rows[r])))
+
+
+@loop()
+def _write(heights, places, columns, lengths, n, normalize, out):  # type: ignore[no-untyped-def]
+    """Heights to their columns, each over the longer of the two lengths if wanted."""
+    for k in range(len(places)):
+        height = heights[places[k]]
+        out[columns[k]] = height / np.float32(max(n, lengths[k], 1)) if normalize else height
+
+
+@loop()
+def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
+    """Where the rows of a string's symbols start in the table."""
+    last = len(rows_of_symbols) - 1
+    for i in range(len(bases)):
+        bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * width)
+
+
+@loop()
+def _longest(offsets):  # type: ignore[no-untyped-def]
+    longest = 0
+    for s in range(len(offsets) - 1):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    return longest
+
+
+@loop()
+def fill_short(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `levenshtein.Tiles`, in order."""
+    tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
+    state, bases = np.empty(3 * SHORT, u64), np.empty(_longest(offsets), u64)
+    for tile in range(len(symbols)):
+        table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
+        heights = np.empty(tile_rows.shape, np.float32)
+        mine = slice(ends[tile], ends[tile + 1])
+        for field in range(len(tile_rows)):
+            state[2 * SHORT :] = tile_rows[field] if field == 0 else state[2 * SHORT :] | tile_rows[field]
+        for s in range(len(offsets) - 1):
+            start, n = offsets[s], offsets[s + 1] - offsets[s]
+            _bases(codes[start : start + n], symbols[tile], SHORT, bases[:n])
+            state[:SHORT] = state[2 * SHORT :]
+            state[SHORT : 2 * SHORT] = ZERO
+            _short(table, bases[:n], state)
+            heights[:] = np.float32(n)
+            for field in range(len(tile_rows)):
+                _add_heights(state[:SHORT], state[SHORT : 2 * SHORT], tile_rows[field], heights[field])
+            _write(heights.ravel(), places[mine], columns[mine], lengths[mine], n, normalize, out[s])
+
+
+@loop()
+def fill_long(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on."""
+    tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
+    heights, bases = np.empty(LONG, np.float32), np.empty(_longest(offsets), u64)
+    for tile in range(len(symbols)):
+        table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
+        words = len(tile_rows)
+        state = np.zeros((4 * words + 2) * LONG, u64)
+        mine = slice(ends[tile], ends[tile + 1])
+        for s in range(len(offsets) - 1):
+            start, n = offsets[s], offsets[s + 1] - offsets[s]
+            _bases(codes[start : start + n], symbols[tile], words * LONG, bases[:n])
+            state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
+            for w in range(words):
+                state[(4 * w + 2) * LONG : (4 * w + 3) * LONG] = ~ONE
+                state[(4 * w + 3) * LONG : (4 * w + 4) * LONG] = ZERO
+            _long(table, bases[:n], words, state)
+            heights[:] = np.float32(n)
+            for w in range(words):
+                at = (4 * w + 2) * LONG
+                _add_heights(state[at : at + LONG], state[at + LONG : at + 2 * LONG], tile_rows[w], heights)
+            _write(heights, places[mine], columns[mine], lengths[mine], n, normalize, out[s])

@@ -1,0 +1,118 @@
+"""What distances and samplers may be asked for: names and objects checked against the kind of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.inputs import Sets, Survey
+from dkdist.base.parameter_checks import whole
+from dkdist.distances import Distance, traits
+from dkdist.distances.distance_embedding_spec import FARTHEST, NAMED, NEAREST
+from dkdist.distances.random_objects import FROM_DATA, OF_POINTS, OF_STRINGS, SAMPLERS, WITHOUT_LENGTHS
+from dkdist.sets import SampleSetError, SampleSets
+from dkdist.store import SetStore
+
+CONTRACT = ("ordered", "codes", "takes_weights", "n_parts", "prepare", "fill")
+LONGEST = {"codes": 64, "ordered": 32, "sets": 16}  # of omegas, unless asked for otherwise
+
+
+def as_distance(given: Any, n_dims: int, seed: int) -> Distance:
+    """The distance of that name, or the object itself."""
+    if isinstance(given, str):
+        if given not in NAMED:
+            raise ValueError(
+                f"distance must be one of {', '.join(map(repr, NAMED))}, or an object such as pairwise(function); "
+                f"found {given!r}"
+            )
+        return NAMED[given](n_dims, seed)
+    missing = [name for name in CONTRACT if not hasattr(given, name)]
+    if missing or isinstance(given, type):
+        hint = (
+            "give pairwise(function) for a function of two objects"
+            if callable(given)
+            else f"it lacks {missing}"
+        )
+        raise ValueError(
+            f"distance must be a name ({', '.join(map(repr, NAMED))}) or an object with {', '.join(CONTRACT)}; found "
+            f"{given!r}: {hint}"
+        )
+    distance: Distance = given
+    return distance
+
+
+def require_kind(distance: Distance, sets: Sets) -> None:
+    """Refuse objects that a distance cannot compare: points for strings, strings for points, weights."""
+    name, codes = type(distance).__name__, sets.points_dtype != np.float32
+    if distance.codes and not codes:
+        raise SampleSetError(
+            f"{name} compares strings, but the sets (set 0 and all others) are real-valued points of {sets.n_dims} "
+            "dimension(s): give a list of str, of bytes, or of integer sequences"
+        )
+    if sets.alphabet is not None and not distance.codes and not traits(distance).by_function:
+        raise SampleSetError(
+            f"{name} compares points, but the sets (set 0 and all others) are strings of characters: give "
+            "'levenshtein', or pairwise(function)"
+        )
+    weighted = sets.weights_shape is not None if isinstance(sets, SetStore) else sets.weights is not None
+    if weighted and not distance.takes_weights:
+        raise SampleSetError(
+            f"{name} has no use for weights, but the sets (set 0 and all others) have some: leave them out, or take a "
+            "distance of measures, such as 'energy'"
+        )
+
+
+def require_units(distance: Distance, found: Survey) -> None:
+    """Refuse collections in units in which squared distances are no float32."""
+    if not traits(distance).squares:
+        return
+    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
+    width, size = float((high - low).max()), float(np.maximum(-low, high).max())
+    if size > FARTHEST or 0 < width < NEAREST:
+        raise SampleSetError(
+            f"the sets (set 0 and all others) are {width:.3g} wide, with coordinates up to {size:.3g}: "
+            f"{type(distance).__name__} squares distances in float32, for widths of at least {NEAREST:g} and "
+            f"coordinates up to {FARTHEST:g}. Give the points in other units"
+        )
+
+
+def as_sampler(given: Any, distance: Distance, sets: Sets) -> str:
+    """The sampler of that name, or the one that fits the distance."""
+    text = sets.points_dtype != np.float32
+    known = FROM_DATA | (OF_STRINGS if text else OF_POINTS)
+    if given == "auto":
+        return "segment" if distance.codes else traits(distance).sampler
+    if given not in known:
+        other = f", which is for {'points' if text else 'strings'}" if given in SAMPLERS else ""
+        raise ValueError(
+            f"sampler must be one of 'auto', {', '.join(map(repr, known))}; found {given!r}{other}"
+        )
+    return str(given)
+
+
+def omega_lengths(given: Any, sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
+    """The range that the lengths of omegas are drawn from; refuses pieces longer than every object."""
+    if sampler in WITHOUT_LENGTHS:
+        if given != "auto":
+            raise ValueError(f"lengths={given!r} would change nothing for sampler={sampler!r}: leave it out")
+        return 1, 1
+    longest = int(sample.sizes.max())
+    if isinstance(given, str):
+        if given != "auto":
+            raise ValueError(f"lengths must be 'auto' or (least, most); found {given!r}")
+        kind = "codes" if distance.codes else "ordered" if distance.ordered else "sets"
+        return 1, max(1, min(LONGEST[kind], int(np.median(sample.sizes))))
+    try:
+        low, high = given
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"lengths must be 'auto' or (least, most); found {given!r}") from error
+    low, high = whole("least of lengths", low), whole("most of lengths", high)
+    if low > high:
+        raise ValueError(f"lengths must be (least, most) with least <= most; found {given!r}")
+    if sampler in FROM_DATA and high > longest:
+        raise ValueError(
+            f"lengths={given!r} asks for random objects of up to {high} points, but the longest of the {len(sample)} "
+            f"objects looked at has {longest}: ask for shorter ones, or give a sampler that makes them up"
+        )
+    return low, high

@@ -1,0 +1,251 @@
+"""Parameters of distance embeddings: objects -> distances to random objects -> random features (P2).
+
+    phi_j(x) = exp(-gamma d(x, omega_j)) / sqrt(R),   or d(x, omega_j) itself for gamma = 0
+
+Several gammas have their features side by side, each divided by the root of their number too: the kernel is the mean
+of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.roles import Role
+from dkdist.distances import Distance, traits
+from dkdist.distances.distance_embedding_loops import fill_features, standardise
+from dkdist.distances.dtw import DynamicTimeWarping
+from dkdist.distances.energy import Energy
+from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
+from dkdist.distances.levenshtein import Levenshtein
+from dkdist.distances.pair_function import Pairwise, as_float32
+from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.wasserstein import Wasserstein
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+from dkdist.sets.point_checks import SampleSetError, locate
+from dkdist.sets.strings import translation
+
+N_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # what functions of text see for a symbol that is not in the alphabet
+
+
+def _sliced(n_dims: int, seed: int) -> Distance:
+    normal = np.random.default_rng([seed, Role.DIRECTIONS, 1]).standard_normal((N_DIRECTIONS, n_dims))
+    return SlicedWasserstein(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+
+
+NAMED: dict[str, Callable[[int, int], Distance]] = {
+    "dtw": lambda n_dims, seed: DynamicTimeWarping(),
+    "levenshtein": lambda n_dims, seed: Levenshtein(),
+    "modified-hausdorff": lambda n_dims, seed: ModifiedHausdorff(),
+    "directed-modified-hausdorff": lambda n_dims, seed: DirectedModifiedHausdorff(),
+    "hausdorff": lambda n_dims, seed: Hausdorff(),
+    "chamfer": lambda n_dims, seed: Chamfer(),
+    "energy": lambda n_dims, seed: Energy(),
+    "sliced-wasserstein": _sliced,
+    "wasserstein": lambda n_dims, seed: Wasserstein(),
+}
+"""Distances by name, made for points of ``n_dims`` dimensions and a seed."""
+
+NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and long sums of them, are float32
+
+
+@kept
+@dataclass(frozen=True, eq=False)
+class Omegas:
+    """The random objects, as plain arrays."""
+
+    points: NDArray[Any]
+    offsets: I64
+    weights: F32 | None
+
+    @classmethod
+    def of(cls, sets: SampleSets, distance: Distance) -> Omegas:
+        """The arrays of a collection, as the distance takes its points."""
+        weights = None if sets.weights is None else sets.weights.reshape(-1)
+        return cls(points_for(distance, sets), sets.offsets, weights)
+
+    def sets(self, alphabet: str | None, distance: Distance, origin: F64) -> SampleSets:
+        """The collection that they are."""
+        if traits(distance).knows_differences:
+            return SampleSets._trusted(self.points, self.offsets, self.weights, alphabet, origin)
+        return SampleSets(self.points, self.offsets, self.weights, alphabet, origin)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Omegas) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        weights = None if self.weights is None else self.weights.tobytes()
+        return (
+            self.points.dtype.str,
+            self.points.shape,
+            self.points.tobytes(),
+            self.offsets.tobytes(),
+            weights,
+        )
+
+
+@kept
+@dataclass(frozen=True)
+class DistanceSpec(Specification["DistanceParameters"]):
+    """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
+
+    ``alphabet`` is that of the omegas of text; ``unknown`` says whether other symbols may come ("differ": they are
+    equal to none) or not ("raise"). Features have ``centre`` subtracted and are divided by ``scale``, if there are.
+    """
+
+    _kept = 0  # random objects are made ready by each who draws
+
+    distance: Distance
+    omegas: Omegas
+    gammas: tuple[float, ...]
+    n_dims: int
+    alphabet: str | None = None
+    unknown: str = "raise"
+    centre: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
+    domain: None = field(default=None, repr=False)
+
+    @property
+    def n_distances(self) -> int:
+        """Distances of an object: R, or more where a distance has several parts."""
+        return len(self.omegas) * self.distance.n_parts
+
+    @property
+    def n_features(self) -> int:
+        """Length of an object's row."""
+        return self.n_distances * len(self.gammas)
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Refuse points too far for squares, and symbols that are not in the alphabet, unless these may come."""
+        require_squares(self.distance, sets, first)
+        if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
+            return
+        known = translation(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
+        if not known.all():
+            row = int(np.argmin(known))
+            i, r = locate(sets.offsets, row)
+            symbol = sets.alphabet[int(sets.relative[row, 0])]
+            raise SampleSetError(
+                f"symbol {r} of set {first + i} is {symbol!r}, which no string had in "
+                "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
+            )
+
+    def _tables(self) -> DistanceParameters:
+        return DistanceParameters(self)
+
+
+def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
+    """Refuse points whose squared distances are no float32, where a distance is made of them."""
+    if not traits(distance).squares or np.abs(sets.relative).max(initial=0) <= FARTHEST:
+        return
+    far = (np.abs(sets.relative) > FARTHEST).any(axis=1)
+    i, r = locate(sets.offsets, int(np.argmax(far)))
+    value = float(np.abs(sets.relative[sets.offsets[i] + r]).max())  # from the origin
+    raise SampleSetError(
+        f"point {r} of set {first + i} has a coordinate of {value:.3g}, beyond {FARTHEST:g}: {type(distance).__name__} "
+        "squares distances in float32. Give the points in larger units"
+    )
+
+
+class DistanceParameters(Tables[DistanceSpec]):
+    """Prepared omegas of a `DistanceSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: DistanceSpec) -> None:
+        self.spec = spec
+        self._comparing = Comparing(spec.distance, spec.alphabet)
+        self._moments = (
+            None if spec.centre is None or spec.scale is None else _inverse(spec.centre, spec.scale)
+        )
+        self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
+
+    def distances(self, sets: SampleSets) -> F32:
+        """(n_sets, n_distances) float32; `PairError` for those of a user's function that float32 does not hold."""
+        out = np.empty((len(sets), self.spec.n_distances), self._comparing.dtype)
+        self._comparing.fill(self._packed, sets, out)
+        return out if out.dtype == np.float32 else as_float32(out)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, n_features) float32."""
+        D, spec = self.distances(sets), self.spec
+        if spec.gammas == (0.0,) and self._moments is None:
+            return D
+        out = np.empty((len(sets), spec.n_features), np.float32)
+        share, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
+        for k, gamma in enumerate(spec.gammas):
+            columns = out[:, k * m : (k + 1) * m]
+            if gamma == 0:
+                columns[:] = D
+            else:
+                fill_features(D, np.float32(gamma), share, columns)
+        if self._moments is not None:
+            standardise(out, *self._moments)
+        return out
+
+
+def _inverse(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
+    deviation = np.array(scale)
+    # constant features are zero
+    inverse = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    return np.array(centre, np.float32), inverse.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """A distance, and the alphabet that the prepared strings have their codes in; other symbols differ from all."""
+
+    distance: Distance
+    alphabet: str | None
+
+    def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
+        """Objects made ready to be compared with, their codes in the alphabet."""
+        return self._distance.prepare(_as_kind(self.distance, points), offsets, weights)
+
+    @property
+    def dtype(self) -> Any:
+        """Of distances: float32, as compiled loops make them, or float64 for those of a user's function."""
+        return traits(self.distance).dtype
+
+    def fill(self, packed: Any, sets: SampleSets, out: NDArray[Any]) -> None:
+        """The distances of objects to prepared ones."""
+        weights = None if sets.weights is None else sets.weights.reshape(-1)
+        points = _as_kind(self.distance, self._translated(sets))
+        self._distance.fill(packed, points, sets.offsets, weights, out)
+
+    @property
+    def _distance(self) -> Distance:
+        if isinstance(self.distance, Pairwise) and self.alphabet is not None:
+            return replace(self.distance, alphabet=self.alphabet + UNKNOWN)
+        return self.distance
+
+    def _translated(self, sets: SampleSets) -> NDArray[Any]:
+        if sets.alphabet is None or self.alphabet is None or sets.alphabet == self.alphabet:
+            return points_for(self.distance, sets)
+        table = translation(sets.alphabet, self.alphabet)
+        codes = table[sets.relative]
+        return np.where(codes < 0, len(self.alphabet), codes).astype(np.uint16)
+
+
+def points_for(distance: Distance, sets: SampleSets) -> NDArray[Any]:
+    """The points of sets: as they are kept for distances of this library, true coordinates for a user's own."""
+    return sets.relative if traits(distance).knows_differences else sets.points
+
+
+def _as_kind(distance: Distance, points: NDArray[Any]) -> NDArray[Any]:
+    """Codes where codes or text are compared, else float32."""
+    keeps = distance.codes or traits(distance).by_function or points.dtype.kind == "f"
+    return points if keeps else points.astype(np.float32)

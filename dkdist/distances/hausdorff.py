@@ -1,0 +1,208 @@
+"""Hausdorff and Chamfer distances: how far the points of one set are from their nearest in the other.
+
+    h(X, Y) = mean_x min_y |x - y|,    modified Hausdorff = max(h(X, Y), h(Y, X))    (Dubuisson and Jain 1994)
+
+Weighted sets have weighted means, with weights that sum to one; points of weight zero are left out. The D2KE paper's
+equation 2 swaps its M and N, so that each sum is divided by the size of the other set; here each is a mean. Distances
+are float32, right to some (d + 4) 1e-7 relative however near the points, and sums of them float64. Squares leave the
+range of float32 where points are more than 1e19 or less than 1e-19 apart. Cost: n m d multiply-adds a pair, in
+vectors of 64 omegas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkdist.distances import Distance
+from dkdist.loops.array_types import F32, I64
+from dkdist.loops.compile import FUSED, inlined, loop
+from dkdist.loops.elementary import f32
+from dkdist.loops.lanes import LANES, TILE, Lanes, load_tile, pack, squared_distances, without_zero_weights
+from dkdist.loops.points import total_weight, weight_array
+from dkdist.plain.flags import as_flag
+from dkdist.plain.kept import kept
+
+FAR = f32(np.inf)
+
+
+class _OfMeans(Distance):
+    takes_weights = squares = True
+
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Lanes:
+        """Pack the omegas."""
+        return pack(points, offsets, weights)
+
+
+@kept
+@dataclass(frozen=True)
+class ModifiedHausdorff(_OfMeans):
+    """max(h(X, Y), h(Y, X)), the larger of both mean distances to the nearest point (Dubuisson and Jain 1994)."""
+
+    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """Distances of a block of sets to all omegas: out (n, R)."""
+        back = np.empty_like(out)
+        _fill_means(packed, points, offsets, weights, False, out, back)
+        np.maximum(out, back, out=out)
+
+
+@kept
+@dataclass(frozen=True)
+class DirectedModifiedHausdorff(_OfMeans):
+    """h(X, Y) and h(Y, X) as two features: mean distances from the set to omega, and from omega to the set."""
+
+    n_parts = 2
+
+    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """Both directed distances of a block of sets to all omegas: out (n, 2R)."""
+        R = packed.n_omegas
+        _fill_means(packed, points, offsets, weights, False, out[:, :R], out[:, R:])
+
+
+@kept
+@dataclass(frozen=True)
+class Chamfer(_OfMeans):
+    """The sum of both mean squared distances to the nearest point, or of mean distances with ``squared=False``.
+
+    Squared distances, means and their sum are what the field computes for clouds of points (Fan, Su and Guibas 2017;
+    PyTorch3D's ``chamfer_distance``).
+    """
+
+    squared: bool = True
+
+    def __post_init__(self) -> None:
+        as_flag("squared", self.squared)
+
+    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """Distances of a block of sets to all omegas: out (n, R)."""
+        back = np.empty_like(out)
+        _fill_means(packed, points, offsets, weights, self.squared, out, back)
+        out += back
+
+
+@kept
+@dataclass(frozen=True)
+class Hausdorff(Distance):
+    """max(max_x min_y |x - y|, max_y min_x |x - y|): the farthest that a point is from the other set.
+
+    One point decides, however light, so weights are refused: those of the modified distance weight its means.
+    """
+
+    squares = True
+
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Lanes:
+        """Pack the omegas."""
+        self.refuse_weights(weights)
+        return pack(points, offsets, None)
+
+    def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """Distances of a block of sets to all omegas: out (n, R)."""
+        self.refuse_weights(weights)
+        _fill_largest(points, offsets, packed.Y, packed.starts, packed.columns, out)
+
+
+def _fill_means(
+    packed: Lanes, points: F32, offsets: I64, weights: F32 | None, squared: bool, there: F32, back: F32
+) -> None:
+    """there = h(X, Y), back = h(Y, X), both (n, R)."""
+    points, offsets, weights = without_zero_weights(points, offsets, weights)
+    omegas = (packed.Y, packed.weights, packed.starts, packed.columns, packed.totals)
+    _means(points, offsets, *weight_array(weights), *omegas, squared, there, back)
+
+
+@inlined(FUSED)
+def _nearest(X, n, Y, distances, near, nearest):  # type: ignore[no-untyped-def]
+    """near = squared distances of n points to their nearest in each lane; ``nearest``, the other way, is lowered."""
+    d0, d1, d2, d3 = distances[0], distances[1], distances[2], distances[3]
+    near[:n] = FAR
+    for t in range(len(Y)):
+        least = nearest[t]
+        for i in range(0, n, 4):
+            squared_distances(X, i, Y[t], d0, d1, d2, d3)
+            n0, n1, n2, n3 = near[i], near[i + 1], near[i + 2], near[i + 3]
+            for lane in range(LANES):
+                s0, s1, s2, s3 = d0[lane], d1[lane], d2[lane], d3[lane]
+                n0[lane] = min(n0[lane], s0)
+                n1[lane] = min(n1[lane], s1)
+                n2[lane] = min(n2[lane], s2)
+                n3[lane] = min(n3[lane], s3)
+                least[lane] = min(min(least[lane], min(s0, s1)), min(s2, s3))
+
+
+@inlined(FUSED)
+def _add(share, squares, squared, sums):  # type: ignore[no-untyped-def]
+    """Add distances times one weight to float64 sums."""
+    if squared:
+        for lane in range(LANES):
+            sums[lane] += share * np.float64(squares[lane])
+    else:
+        for lane in range(LANES):
+            sums[lane] += share * np.float64(np.sqrt(squares[lane]))
+
+
+@inlined(FUSED)
+def _add_lanes(shares, squares, squared, sums):  # type: ignore[no-untyped-def]
+    """Add distances times each lane's weight to float64 sums."""
+    if squared:
+        for lane in range(LANES):
+            sums[lane] += shares[lane] * np.float64(squares[lane])
+    else:
+        for lane in range(LANES):
+            sums[lane] += shares[lane] * np.float64(np.sqrt(squares[lane]))
+
+
+@loop(FUSED)
+def _means(  # type: ignore[no-untyped-def]
+    points, offsets, weights, weighted, Y, shares, starts, columns, totals, squared, there, back
+):
+    X, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty((4, LANES), f32)
+    near, nearest = np.empty((TILE, LANES), f32), np.empty((np.max(np.diff(starts)), LANES), f32)
+    ahead, behind = np.empty(LANES), np.empty(LANES)
+    for b in range(len(columns)):
+        y, v = Y[starts[b] : starts[b + 1]], shares[starts[b] : starts[b + 1]]
+        for s in range(len(there)):
+            start, stop = offsets[s], offsets[s + 1]
+            total = total_weight(weights, weighted, start, stop)
+            nearest[:] = FAR
+            ahead[:] = 0.0
+            behind[:] = 0.0
+            for first in range(start, stop, TILE):
+                m = min(TILE, stop - first)
+                n = load_tile(points, first, m, X)
+                _nearest(X, n, y, distances, near, nearest)
+                for i in range(m):
+                    _add(weights[first + i] if weighted else 1.0, near[i], squared, ahead)
+            for t in range(len(y)):
+                _add_lanes(v[t], nearest[t], squared, behind)
+            for lane in range(LANES):
+                j = columns[b, lane]
+                if j >= 0:
+                    there[s, j] = f32(ahead[lane] / total)
+                    back[s, j] = f32(behind[lane] / totals[b, lane])
+
+
+@loop(FUSED)
+def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-untyped-def]
+    X, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty((4, LANES), f32)
+    near, nearest = np.empty((TILE, LANES), f32), np.empty((np.max(np.diff(starts)), LANES), f32)
+    largest = np.empty(LANES, f32)
+    for b in range(len(columns)):
+        y = Y[starts[b] : starts[b + 1]]
+        for s in range(len(out)):
+            start, stop = offsets[s], offsets[s + 1]
+            nearest[:] = FAR
+            largest[:] = f32(0.0)
+            for first in range(start, stop, TILE):
+                m = min(TILE, stop - first)
+                n = load_tile(points, first, m, X)
+                _nearest(X, n, y, distances, near, nearest)
+                for i in range(m):
+                    for lane in range(LANES):
+                        largest[lane] = max(largest[lane], near[i, lane])
+            for t in range(len(y)):
+                for lane in range(LANES):
+                    largest[lane] = max(largest[lane], nearest[t, lane])
+            for lane in range(LANES):
+                if columns[b, lane] >= 0:
+                    out[s, columns[b, lane]] = np.sqrt(largest[lane])

@@ -1,0 +1,163 @@
+"""Random objects ("omegas") of D2KE: pieces of sampled data, or drawn from a law of their own (P2, section 4).
+
+Every sampler takes the lengths of the omegas, drawn uniformly from a range, and gives a collection of as many objects.
+Whole objects are the representative-set method (RSM) of the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import F64, I64
+from dkdist.sets import SampleSets
+
+Sampler = Callable[["Source", I64], SampleSets]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What samplers draw from: some objects of the data, and a generator."""
+
+    sets: SampleSets
+    rng: np.random.Generator
+
+    def pick(self, lengths: I64) -> I64:
+        """For every length an object that is at least as long, any of them with equal probability."""
+        order = np.argsort(self.sets.sizes, kind="stable")
+        shorter = np.searchsorted(self.sets.sizes[order], lengths)
+        chosen = order[self.rng.integers(shorter, len(order))]
+        return np.asarray(chosen, np.int64)
+
+    def rows(self, parts: list[I64]) -> SampleSets:
+        """Omegas made of rows of the points, with their weights."""
+        taken = np.concatenate(parts)
+        weights = None if self.sets.weights is None else self.sets.weights[taken]
+        made = SampleSets(self.sets.relative[taken], edges_of(parts), weights, self.sets.alphabet)
+        return self._there(made)
+
+    def points(self, values: F64, lengths: I64) -> SampleSets:
+        """Omegas of real-valued points, which are counted from the origin of the data."""
+        edges = np.concatenate([[0], np.cumsum(lengths)])
+        return self._there(SampleSets(values, edges, origin=np.zeros(values.shape[1])))
+
+    def _there(self, made: SampleSets) -> SampleSets:
+        """The same points, counted from the origin of the data."""
+        return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
+
+
+def edges_of(parts: list[I64]) -> I64:
+    """Offsets of parts that are put together."""
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+
+def _subsample(source: Source, lengths: I64) -> SampleSets:
+    offsets, parts = source.sets.offsets, []
+    for i, length in zip(source.pick(lengths), lengths, strict=True):
+        n = int(offsets[i + 1] - offsets[i])
+        parts.append(offsets[i] + np.sort(source.rng.choice(n, int(length), replace=False)))
+    return source.rows(parts)
+
+
+def _segment(source: Source, lengths: I64) -> SampleSets:
+    chosen = source.pick(lengths)
+    starts = source.sets.offsets[chosen] + source.rng.integers(0, source.sets.sizes[chosen] - lengths + 1)
+    return source.rows([np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)])
+
+
+def _element(source: Source, lengths: I64) -> SampleSets:
+    return _subsample(source, np.ones_like(lengths))
+
+
+def _object(source: Source, lengths: I64) -> SampleSets:
+    chosen = source.rng.permutation(len(source.sets))[: len(lengths)]
+    chosen_sets: SampleSets = source.sets[chosen]
+    return chosen_sets
+
+
+def _gaussian(source: Source, lengths: I64) -> SampleSets:
+    x = source.sets.relative.astype(np.float64)
+    normal = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
+    return source.points(x.mean(axis=0) + x.std(axis=0) * normal, lengths)
+
+
+def _walk(source: Source, lengths: I64) -> SampleSets:
+    x = source.sets.relative.astype(np.float64)
+    walks = [
+        np.cumsum(source.rng.standard_normal((n, source.sets.n_dims)), axis=0) / np.sqrt(n)
+        for n in lengths.tolist()
+    ]
+    return source.points(x.mean(axis=0) + x.std(axis=0) * np.concatenate(walks), lengths)
+
+
+def _directions(source: Source, lengths: I64) -> F64:
+    normal = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+
+
+def _norms(source: Source) -> F64:
+    return np.asarray(np.linalg.norm(source.sets.points.astype(np.float64), axis=1))
+
+
+def _sphere(source: Source, lengths: I64) -> SampleSets:
+    radius = np.sqrt((_norms(source) ** 2).mean())
+    return source.points(radius * _directions(source, lengths) - source.sets.origin, lengths)
+
+
+def _ball(source: Source, lengths: I64) -> SampleSets:
+    u = source.rng.random((int(lengths.sum()), 1)) ** (1 / source.sets.n_dims)
+    ball = _norms(source).max() * u * _directions(source, lengths)
+    return source.points(ball - source.sets.origin, lengths)
+
+
+def _uniform(source: Source, lengths: I64) -> SampleSets:
+    symbols = np.unique(source.sets.points)
+    return _text(source, source.rng.choice(symbols, int(lengths.sum())), lengths)
+
+
+def _markov(source: Source, lengths: I64) -> SampleSets:
+    symbols, codes = np.unique(source.sets.points, return_inverse=True)
+    codes, k = codes.reshape(-1), len(symbols)
+    follows = np.ones(len(codes), bool)
+    follows[source.sets.offsets[:-1]] = False
+    to = np.flatnonzero(follows)
+    moves = np.bincount(codes[to - 1] * k + codes[to], minlength=k * k).reshape(k, k).astype(np.float64)
+    anywhere = np.bincount(codes, minlength=k) / len(codes)
+    moves = np.where(moves.sum(axis=1, keepdims=True) > 0, moves, anywhere)  # symbols that only end strings
+    steps = np.cumsum(moves / moves.sum(axis=1, keepdims=True), axis=1)
+    text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        text[a] = min(int(np.searchsorted(np.cumsum(anywhere), u[a], side="right")), k - 1)
+        for t in range(a + 1, b):
+            text[t] = min(int(np.searchsorted(steps[text[t - 1]], u[t], side="right")), k - 1)
+    return _text(source, symbols[text], lengths)
+
+
+def _text(source: Source, codes: NDArray[np.integer], lengths: I64) -> SampleSets:
+    edges = np.concatenate([[0], np.cumsum(lengths)])
+    return SampleSets(codes.astype(source.sets.points_dtype)[:, None], edges, None, source.sets.alphabet)
+
+
+FROM_DATA: dict[str, Sampler] = {
+    "subsample": _subsample,
+    "segment": _segment,
+    "element": _element,
+    "object": _object,
+}
+OF_POINTS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
+OF_STRINGS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}
+SAMPLERS = FROM_DATA | OF_POINTS | OF_STRINGS
+WITHOUT_LENGTHS = ("element", "object")
+
+
+def draw_omegas(
+    sampler: str, sets: SampleSets, n_omegas: int, lengths: tuple[int, int], seed: list[int]
+) -> SampleSets:
+    """``n_omegas`` random objects, their lengths uniform from ``lengths``, both ends included."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(lengths[0], lengths[1] + 1, n_omegas)
+    return SAMPLERS[sampler](Source(sets, rng), drawn)

@@ -1,0 +1,89 @@
+"""Exact Wasserstein distance of weighted sets through POT's network simplex: slow, for few and small sets.
+
+    W_p = (min over plans of sum_ij plan_ij |x_i - y_j|^p)^(1/p)
+
+Each pair is a linear programme of its own: some n^3 log n steps, 0.1 ms for 30 points and 0.2 s for 1000. The sliced
+Wasserstein and energy distances are metrics too, at a small part of the cost. In float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from dkdist.distances import Distance
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.lanes import Frozen
+from dkdist.plain.kept import kept
+
+MOST_STEPS = 10_000_000  # of the simplex, before it gives up
+
+
+@dataclass(frozen=True)
+class Measures(Frozen):
+    """Points (T, d) in float64, their shares (T,), which sum to one in each set, and offsets."""
+
+    points: F64
+    shares: F64
+    offsets: I64
+
+    @property
+    def n_omegas(self) -> int:
+        """Number of omegas."""
+        return len(self.offsets) - 1
+
+    def __getitem__(self, s: int) -> tuple[F64, F64]:
+        rows = slice(self.offsets[s], self.offsets[s + 1])
+        return self.points[rows], self.shares[rows]
+
+
+@kept
+@dataclass(frozen=True)
+class Wasserstein(Distance):
+    """Exact Wasserstein distance of order p = 1 or 2 with Euclidean ground distance; slow.
+
+    ImportError where POT is missing, RuntimeError if its simplex does not end.
+    """
+
+    p: int = 1
+    takes_weights = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
+            raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
+
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures:
+        """The omegas in float64, with shares for weights."""
+        _pot()
+        w = np.ones(len(points)) if weights is None else weights.astype(np.float64)
+        totals = np.add.reduceat(w, offsets[:-1])
+        return Measures(points.astype(np.float64), w / np.repeat(totals, np.diff(offsets)), offsets.copy())
+
+    def fill(self, packed: Measures, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """Distances of a block of sets to all omegas: out (n, R)."""
+        ot, own = _pot(), self.prepare(points, offsets, weights)
+        ground = "euclidean" if self.p == 1 else "sqeuclidean"
+        for s in range(len(out)):
+            x, a = own[s]
+            for j in range(packed.n_omegas):
+                y, b = packed[j]
+                cost, log = ot.emd2(a, b, cdist(x, y, ground), numItermax=MOST_STEPS, log=True)
+                if log["warning"] is not None:
+                    raise RuntimeError(
+                        f"POT found no optimal plan for set {s} and omega {j}: {log['warning']}"
+                    )
+                out[s, j] = max(cost, 0.0) ** (1 / self.p)
+
+
+def _pot() -> ModuleType:
+    try:
+        import ot
+    except ImportError as error:
+        raise ImportError(
+            "The exact Wasserstein distance is computed by POT, which is not installed: "
+            "pip install 'dkdist[transport]', or use the sliced Wasserstein distance."
+        ) from error
+    return ot  # type: ignore[no-any-return]

@@ -1,1 +1,0 @@
-"""scikit-learn estimators: conventions, validation, and the wiring between the other rooms."""

@@ -1,0 +1,1 @@
+"""What runs on a Dask cluster alone: connecting, comparing versions, handing out work, naming failures."""

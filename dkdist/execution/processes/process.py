@@ -1,0 +1,173 @@
+"""What a process that computes should be: one thread for BLAS, freed memory kept, and nothing taken over by a fork.
+
+Workers are made so for as long as they live, by `dkdist.preload` when they start, else when a client first gives them
+work.
+
+A fork copies memory and one thread. Pools and connections go on looking alive, and who asks them waits for ever. Dask's
+pools are forgotten, so that new ones are made, and so are locks; what cannot be made anew is refused by name.
+
+BLAS has one thread for the whole process while any run is under way, however many threads have one. Each run for itself
+would put back what it found: the first of two that overlap gives BLAS its threads back while the second still computes,
+and the second leaves one for ever. So runs are counted, and the last puts back what the first found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from threading import Lock, RLock, get_ident
+from typing import Any
+
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+
+class _Runs:
+    """How many are under way in this process, and the limits to take back after the last."""
+
+    def __init__(self) -> None:
+        self.lock, self.under_way, self.for_good = Lock(), 0, False
+        self.limits: list[threadpool_limits] = []
+
+    def begin(self, runs: int = 1) -> int:
+        """Count so many more; the BLAS threads that were found, at least 1."""
+        with self.lock:
+            pools = ThreadpoolController().select(user_api="blas")
+            found = max((pool.num_threads for pool in pools.lib_controllers), default=1)
+            if found > 1:  # the first, or a library that was loaded since
+                self.limits.append(pools.limit(limits=1))
+            self.under_way += runs
+            return found
+
+    def end(self) -> None:
+        """Count one less; BLAS has its threads back after the last."""
+        with self.lock:
+            self.under_way -= 1
+            while self.limits and not self.under_way and not self.for_good:
+                self.limits.pop().restore_original_limits()
+
+
+_runs = _Runs()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread inside the ``with``, in all threads of this process. Costs some milliseconds."""
+    _runs.begin()
+    try:
+        yield
+    finally:
+        _runs.end()
+
+
+def drawn(spec: Any) -> Any:
+    """``spec.draw()`` on one BLAS thread: a factorisation that is split among threads has other bits."""
+    with one_blas_thread():
+        return spec.draw()
+
+
+def one_blas_thread_for_good() -> int:
+    """Hold BLAS to one thread for as long as this process lives; the threads it had before, at least 1."""
+    _runs.for_good = True
+    return _runs.begin(0)
+
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+THIS_PROCESS = uuid.uuid4().hex
+DASK_TRIM = ("MALLOC_TRIM_THRESHOLD_", "65536")  # what Dask's nannies give every worker: nobody's choice
+
+INSTEAD = "start processes with 'spawn' or 'forkserver' (multiprocessing.get_context('spawn')), or with joblib's 'loky'"
+
+LOCKS = (("zarr.core.sync", "_lock", Lock), ("dask.tokenize", "tokenize_lock", RLock))
+"""Locks of other libraries that a thread may have held which is not in the child."""
+
+_born_at_work = False
+_inherited: set[str] = set()  # ids of clients
+_was_at_work = False
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let glibc keep up to 512 MB that blocks have freed for the blocks that follow.
+
+    By default it gives them back to the system, which zeroes every page again: a tenth of a run. Whoever set one
+    of glibc's own variables knows better.
+    """
+    if not any(
+        name.startswith("MALLOC_") for name, value in os.environ.items() if (name, value) != DASK_TRIM
+    ):
+        with suppress(OSError, AttributeError):  # another C library
+            libc = ctypes.CDLL("libc.so.6")
+            libc.mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+            libc.mallopt(M_TRIM_THRESHOLD, 512 * 2**20)
+
+
+def prepare_worker(client: str = "") -> int:
+    """Make this process a worker's, for as long as it lives; the BLAS threads it had before, at least 1.
+
+    Nothing is changed if it is the process of the ``client`` that asks: its threads are limited around each run.
+    """
+    import scipy.linalg  # noqa: F401  its BLAS can only be limited once it is there
+
+    if client == THIS_PROCESS:
+        return 1
+    keep_freed_memory()
+    return one_blas_thread_for_good()
+
+
+def require_whole_process() -> None:
+    """Raise RuntimeError in a process that was forked in the middle of a run: locks may be held by nobody."""
+    if _born_at_work:
+        raise RuntimeError(
+            f"process {os.getpid()} was forked while another thread was at work in dkdist, and has none of that "
+            f"thread's work to end. To fix: fork before or after a run, or {INSTEAD}"
+        )
+
+
+def require_own(client: Any) -> None:
+    """Raise RuntimeError for a client of the process that this one was forked from."""
+    if client.id in _inherited:
+        raise RuntimeError(
+            f"process {os.getpid()} was forked from one with a Dask client, whose connection does not work here. "
+            f"To fix: {INSTEAD}; or make a Client of the same address here; or compute on this process's own threads, "
+            "with dask.config.set(scheduler='threads')"
+        )
+
+
+def _before_fork() -> None:
+    global _was_at_work
+    _was_at_work = _runs.under_way > 0 or any(_is_at_work(thread) for thread in sys._current_frames())
+
+
+def _is_at_work(thread: int) -> bool:
+    """Whether another thread is anywhere within dkdist: before and after its runs it may hold locks, too."""
+    frame = None if thread == get_ident() else sys._current_frames().get(thread)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("dkdist."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _after_fork() -> None:
+    global _born_at_work
+    _born_at_work = _born_at_work or _was_at_work
+    _runs.lock, _runs.under_way = Lock(), 0  # runs of the parent's threads do not go on here
+    threaded: Any = sys.modules.get("dask.threaded")
+    if threaded is not None:
+        threaded.pools.clear()
+        threaded.default_pool, threaded.pools_lock = None, Lock()
+    for module, name, lock in LOCKS:
+        if hasattr(sys.modules.get(module), name):
+            setattr(sys.modules[module], name, lock())
+    distributed: Any = sys.modules.get("distributed.client")
+    if distributed is not None:
+        _inherited.update(client.id for client in list(distributed.Client._instances))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

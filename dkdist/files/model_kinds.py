@@ -1,0 +1,267 @@
+"""What the parts of a loaded model may be: checked before any of them is used, so that a file cannot be half a model.
+
+A record's fields are what its annotations say; a fitted attribute is what its name says, here; and what one part says
+of the size of another must be true. Numbers are finite, but for losses that were never measured.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from dkdist.learners.sgd_steps import Objective, State
+from dkdist.sets import SampleSets
+
+MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees
+WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
+WIDEST = 1e40
+SEEDS = ("seed",)
+PLACES = ("memory", "checkpoint")
+"""Parameters that name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
+
+
+class KindError(ValueError):
+    """A part of a model file is not of the kind that belongs there."""
+
+
+def require_record(record: Any) -> None:
+    """Refuse a record whose fields are not what its class says."""
+    hints = get_type_hints(type(record))
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if not _is(value, hints[field.name]):
+            raise KindError(f"{type(record).__name__}.{field.name} is {_told(value)}, expected {field.type}")
+        if type(value) is int and field.name in SEEDS and value < 0:
+            raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected a number >= 0")
+        least = int(type(record).__name__.endswith("Spec"))
+        if type(value) is int and field.name not in SEEDS and not least <= value <= MOST_SIZE:
+            raise KindError(
+                f"{type(record).__name__}.{field.name} is {value}, expected {least} to {MOST_SIZE}"
+            )
+        divisors: list[Any] = list(np.ravel(value)) if field.name in WIDTHS and value is not None else []
+        if type(record).__name__ == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
+            divisors = [v for v in divisors if v != 0]
+        if not all(1 / WIDEST <= v <= WIDEST for v in divisors):
+            raise KindError(
+                f"{type(record).__name__}.{field.name} is {_told(value)}, expected positive numbers"
+            )
+    _require_lengths(record)
+    if type(record).__name__ == "Omegas":
+        SampleSets(record.points, record.offsets, record.weights)
+
+
+def _require_lengths(record: Any) -> None:
+    """Refuse a record whose sequences do not go together."""
+    name = type(record).__name__
+    for first, second in (("frequencies", "masses"), ("low", "high"), ("centre", "scale")):
+        pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
+        if None not in pair and not 0 < len(pair[0]) == len(pair[1]):
+            raise KindError(
+                f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
+            )
+    domain, widths = getattr(record, "domain", None), getattr(record, "bandwidth", None)
+    if domain is not None and widths is not None and (not widths or len(widths) % len(domain.low)):
+        raise KindError(f"{name} has {len(widths)} bandwidths for a domain of {len(domain.low)} dimensions")
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says, as far as records have annotations."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_is(value, part) for part in parts)
+    if origin is tuple:
+        each = parts[:1] * len(value) if isinstance(value, tuple) and parts[-1] is Ellipsis else parts
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(each)
+            and all(_is(v, p) for v, p in zip(value, each, strict=True))
+        )
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and _finite(value)
+    if hint is float:
+        return type(value) in (int, float) and value == value  # not NaN; an order may be infinite
+    if hint in (int, bool, str, type(None), None):
+        return type(value) is (type(None) if hint is None else hint)
+    if is_dataclass(hint):
+        return type(value) is hint
+    return value is None or is_dataclass(value)  # Any and protocols: a record, or none
+
+
+def _finite(value: NDArray[Any]) -> bool:
+    return value.dtype.kind in "iu" or bool(np.isfinite(value).all())
+
+
+def _told(value: Any) -> str:
+    """A value in a few words."""
+    if isinstance(value, np.ndarray):
+        bad = "" if value.dtype.kind != "f" or _finite(value) else " that is not finite"
+        return f"an array of {value.dtype} {value.shape}{bad}"
+    return f"{value!r:.80}"
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**64
+
+
+def _real(value: Any) -> bool:
+    """A finite number, or finite numbers in an array or a sequence."""
+    if isinstance(value, (tuple, list)):
+        return all(_real(item) for item in value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "iuf" and _finite(np.asarray(value))
+    return type(value) in (int, float) and abs(value) < np.inf
+
+
+def _measured(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim <= 2
+
+
+def _labels(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufUSO"
+
+
+def _rows(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
+
+
+def _origin(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.float64 and _finite(value)
+
+
+def _or_none(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or kind(value)
+
+
+def _stream(value: Any) -> bool:
+    """(seed, objective, state, calls) of SGD, with a state whose arrays have one size."""
+    if not (isinstance(value, tuple) and len(value) == 4 and _count(value[0]) and _count(value[3])):
+        return False
+    _, objective, state, _ = value
+    if type(objective) is not Objective or type(state) is not State or state.coef.ndim != 2:
+        return False
+    K, D = state.coef.shape
+    found = {name: array.shape for name, array in state.arrays().items()}
+    return objective.n_outputs == K and found == {
+        "coef": (K, D), "mean_coef": (K, D), "intercept": (K,), "mean_intercept": (K,), "n_averaged": (), "sums": (4,)
+    }  # fmt: skip
+
+
+FITTED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_symmetries_", "_seed"), _count),
+    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
+    **dict.fromkeys(("coef_", "intercept_", "_fit_X", "n_samples_seen_"), _real),
+    **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_"), _real),
+    **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
+    **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
+    **dict.fromkeys(("classes_", "feature_names_in_"), _labels),
+    "sigma_": lambda value: (
+        _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
+    ),
+    "origin_": _origin,
+    "skipped_": _rows,
+    "spec_": lambda value: type(value).__name__.endswith("Spec"),
+    "_index": lambda value: value is None,
+    "_stream": _stream,
+    "embedding_": lambda value: hasattr(value, "spec_"),
+    "features_": _or_none(lambda value: hasattr(value, "spec_")),
+}
+NEEDED = {
+    "CoresetThinning": ("sigma_", "_seed"),
+    "NearestSets": ("n_features_in_", "_fit_X", "_index", "n_samples_fit_"),
+    "PseudoEuclideanEmbedding": ("n_features_in_", "means_", "eigenvalues_", "components_"),
+    "StandardScaler": ("n_features_in_", "mean_", "scale_"),
+    **dict.fromkeys(("IncrementalRidge", "IncrementalSGDRegressor"), ("coef_", "intercept_")),
+    **dict.fromkeys(("IncrementalRidgeClassifier", "IncrementalSGDClassifier"), ("classes_", "coef_", "intercept_")),
+}  # fmt: skip
+
+
+def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
+    """Refuse fitted attributes of an estimator that are unknown, of another kind, missing, or of sizes that differ."""
+    for key, value in fitted.items():
+        if name == "Pipeline" or key not in FITTED:
+            raise KindError(f"{name} has no attribute {key!r:.80}")
+        if not FITTED[key](value):
+            raise KindError(f"{name}.{key} is {_told(value)}, which does not belong there")
+    needed = NEEDED.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
+    # an estimator that is a parameter need not be fitted
+    missing = [key for key in needed if fitted and key not in fitted]
+    if missing:
+        raise KindError(f"{name} lacks {', '.join(missing)}")
+    n = fitted.get("n_features_in_")
+    domain = getattr(fitted.get("spec_"), "domain", None)
+    if domain is not None and len(domain.low) != n:
+        raise KindError(f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}")
+    for key, shape in _shapes(fitted, n).items():
+        if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
+            raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
+
+
+def _shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
+    """The shapes that attributes may have, seen from the others."""
+    coef = fitted.get("coef_")
+    if "classes_" in fitted:
+        k = len(fitted["classes_"])
+        outputs = 1 if k == 2 else k
+        return {"coef_": [(outputs, n)], "intercept_": [(outputs,)]}
+    if coef is not None:
+        outputs = len(coef) if np.ndim(coef) == 2 else 1
+        return {
+            "coef_": [(n,), (outputs, n)],
+            "intercept_": [(outputs,)] if np.ndim(coef) == 2 else [(), (1,)],
+        }
+    if "_fit_X" in fitted:
+        return {"_fit_X": [(fitted["n_samples_fit_"], n)]}
+    if "means_" in fitted:
+        m, k = np.size(fitted["means_"]), np.size(fitted["eigenvalues_"])
+        return {"means_": [(m,)], "eigenvalues_": [(k,)], "components_": [(m, k)], "signature_": [(k,)]}
+    return {key: [(n,)] for key in ("mean_", "var_", "scale_", "centre_", "origin_")}
+
+
+def require_steps(steps: Any) -> None:
+    """Refuse the steps of a pipeline that are no named estimators, or whose features do not fit the next one."""
+    kinds = isinstance(steps, list) and len(steps) > 0 and all(_is_step(step) for step in steps)
+    if not kinds or len({name for name, _ in steps}) < len(steps):
+        raise KindError(f"the steps of a Pipeline are {steps!r:.80}, expected a list of (name, estimator)")
+    before: int | None = None
+    for i, (name, step) in enumerate(steps):
+        if step is None or step == "passthrough":
+            continue
+        if i < len(steps) - 1 and not hasattr(step, "transform"):
+            raise KindError(f"step {name!r} is a {type(step).__name__}, which transforms nothing")
+        asked = getattr(step, "n_features_in_", None)
+        if before is not None and asked is not None and asked != before:
+            raise KindError(f"step {name!r} takes {asked} features, but the one before it makes {before}")
+        before = _n_out(step, asked)
+
+
+def _n_out(step: Any, asked: int | None) -> int | None:
+    """The number of features that a step makes, where it is known."""
+    if hasattr(step, "spec_"):
+        return int(step.spec_.n_features)
+    return asked if type(step).__name__ == "StandardScaler" else None
+
+
+def _is_step(step: Any) -> bool:
+    return (
+        isinstance(step, tuple)
+        and len(step) == 2
+        and type(step[0]) is str
+        and (isinstance(step[1], BaseEstimator) or step[1] in (None, "passthrough"))
+    )
+
+
+def require_params(name: str, params: dict[str, Any]) -> None:
+    """Refuse parameters that are estimators where none belongs."""
+    for key, value in params.items():
+        where = name == "InvariantFeatures" and key in ("embedding", "features")
+        if isinstance(value, (BaseEstimator, Pipeline)) and not where:
+            raise KindError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")
+    if name == "Pipeline":
+        require_steps(params.get("steps"))

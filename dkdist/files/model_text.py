@@ -1,0 +1,219 @@
+"""Fitted estimators as JSON and arrays, and back: plain numbers, strings and records of them, never code.
+
+Numbers, strings, booleans and None stand for themselves; all else is an object whose first key is its tag:
+
+    {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}
+
+Classes are named, and only public estimators and records that say they are kept are described or made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+import dkdist
+from dkdist.files.model_kinds import (
+    PLACES,
+    KindError,
+    require_fitted_kinds,
+    require_params,
+    require_record,
+)
+from dkdist.files.model_trial import require_working
+from dkdist.plain.kept import KEPT
+
+Arrays = dict[str, NDArray[Any]]
+
+PUBLIC = frozenset(dir(dkdist))
+FOREIGN = {"Pipeline": Pipeline, "StandardScaler": StandardScaler}
+
+
+def require_known(kind: type, where: str) -> None:
+    """Refuse an estimator that model files do not hold: another library's, or one that is no public name."""
+    name = kind.__name__
+    if estimator_named(name) is not kind:
+        known = sorted(name for name in (*PUBLIC, *FOREIGN) if estimator_named(name))
+        raise ValueError(
+            f"{where} is a {kind.__module__}.{name}, which a model file cannot hold: it knows {', '.join(known)}"
+        )
+
+
+def estimator_named(name: str) -> Any:
+    """The estimator of a public name, imported if it was not; None if there is none that a model file may hold.
+
+    Those that hold others, whose fitted state is another estimator, are not kept: what they hold can be.
+    """
+    kind: Any = FOREIGN.get(name) or (getattr(dkdist, name) if name in PUBLIC else None)
+    estimator = isinstance(kind, type) and issubclass(kind, BaseEstimator)
+    return kind if estimator and not issubclass(kind, MetaEstimatorMixin) else None
+
+
+def record_named(name: str) -> Any:
+    """The record of a name: of a module that was imported with its estimator, or a public one; None for others."""
+    if name in PUBLIC:
+        getattr(dkdist, name)  # imports it
+    return KEPT.get(name)
+
+
+def require_fitted(model: Any) -> None:
+    """Raise NotFittedError unless the model, or every step of a pipeline, was fitted."""
+    if isinstance(model, Pipeline):
+        for _, step in model.steps:
+            require_fitted(step)
+    elif isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+
+
+@singledispatch
+def describe(value: Any, where: str, arrays: Arrays) -> Any:
+    """The JSON value that stands for ``value``; its arrays go to ``arrays``, ``where`` goes into messages."""
+    name = type(value).__name__
+    if not dataclasses.is_dataclass(value) or KEPT.get(name) is not type(value):
+        raise ValueError(
+            f"{where} is {value!r}, which a model file cannot hold: it keeps numbers, strings and arrays, "
+            "never code. Give a named or numeric value there and fit again, or pickle the model for those "
+            "who trust you"
+        )
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {"record": name, "fields": _describe_named(fields, where, arrays)}
+
+
+@describe.register(bool)
+@describe.register(int)
+@describe.register(float)
+@describe.register(str)
+@describe.register(type(None))
+def _(value: Any, where: str, arrays: Arrays) -> Any:
+    return value
+
+
+@describe.register
+def _(value: os.PathLike, where: str, arrays: Arrays) -> Any:  # type: ignore[type-arg]
+    return os.fspath(value)
+
+
+@describe.register
+def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
+    name = type(value).__name__
+    require_known(type(value), where)
+    params = value.get_params(deep=False)
+    params |= {key: None for key in PLACES if key in params}
+    fitted = {key: item for key, item in vars(value).items() if key not in params}
+    return {
+        "estimator": name,
+        "params": _describe_named(params, name, arrays),
+        "fitted": _describe_named(fitted, name, arrays),
+    }
+
+
+@describe.register
+def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
+    if value.dtype != object:
+        return {"array": _keep(np.asarray(value, order="C"), arrays)}
+    odd = [item for item in value.flat if type(item) is not str]
+    if odd or value.ndim != 1:
+        raise ValueError(
+            f"{where} is an array of Python objects, {value!r}: a model file keeps numbers and strings"
+        )
+    return {"strings": value.tolist()}
+
+
+@describe.register
+def _(value: np.generic, where: str, arrays: Arrays) -> Any:
+    return {"scalar": _keep(np.asarray(value), arrays)}
+
+
+@describe.register
+def _(value: tuple, where: str, arrays: Arrays) -> Any:  # type: ignore[type-arg]
+    return {"tuple": [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
+
+
+@describe.register
+def _(value: list, where: str, arrays: Arrays) -> Any:  # type: ignore[type-arg]
+    return {"list": [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
+
+
+def _keep(array: NDArray[Any], arrays: Arrays) -> str:
+    name = f"array_{len(arrays)}"
+    arrays[name] = array
+    return name
+
+
+def _describe_named(values: Mapping[str, Any], where: str, arrays: Arrays) -> dict[str, Any]:
+    return {name: describe(value, f"{where}.{name}", arrays) for name, value in values.items()}
+
+
+def make(described: Any, arrays: Arrays) -> Any:
+    """The value that a JSON value stands for."""
+    if not isinstance(described, dict):
+        if isinstance(described, list):
+            raise KindError("a bare list stands for nothing in a model file")
+        return described
+    tag = next(iter(described), "nothing")
+    if tag not in _MAKE:
+        raise KindError(f"{tag!r:.80} stands for nothing in a model file")
+    return _MAKE[tag](described, arrays)
+
+
+def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
+    name = described["estimator"]
+    kind = _class(estimator_named, name)
+    params = _make_named(described["params"], arrays)
+    params |= {key: None for key in PLACES if key in params}
+    fitted = _make_named(described["fitted"], arrays)
+    require_params(name, params)
+    require_fitted_kinds(name, fitted)
+    if "spec_" in fitted:
+        require_working(name, fitted["spec_"])
+    made = kind(**params)
+    vars(made).update(fitted)
+    return made
+
+
+def _make_record(described: dict[str, Any], arrays: Arrays) -> Any:
+    made = _class(record_named, described["record"])(**_make_named(described["fields"], arrays))
+    require_record(made)
+    return made
+
+
+def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
+    strings = described["strings"]
+    if not isinstance(strings, list) or any(type(item) is not str for item in strings):
+        raise KindError(f"an array of strings is {strings!r:.80}")
+    return np.array(strings, dtype=object)
+
+
+def _make_named(described: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    return {name: make(value, arrays) for name, value in described.items()}
+
+
+def _class(find: Callable[[str], Any], name: Any) -> Any:
+    kind = find(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError(
+            f"the file names the class {name!r:.80}, which is not one that model files hold: it was made by another "
+            "version of dkdist, or not by dkdist"
+        )
+    return kind
+
+
+_MAKE: dict[str, Callable[[dict[str, Any], Arrays], Any]] = {
+    "estimator": _make_estimator,
+    "record": _make_record,
+    "array": lambda described, arrays: arrays[described["array"]],
+    "scalar": lambda described, arrays: arrays[described["scalar"]][()],
+    "strings": _make_strings,
+    "tuple": lambda described, arrays: tuple(make(item, arrays) for item in described["tuple"]),
+    "list": lambda described, arrays: [make(item, arrays) for item in described["list"]],
+}

@@ -1,0 +1,153 @@
+"""Care of stores, on all cores or on a cluster: checking every chunk, and writing a store again with full chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist.execution.passes import map_pieces
+from dkdist.execution.progress import Progress
+from dkdist.files.store_writing import part_bytes, write_parts
+from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.store import SetStore, StoreFormatError, VerifyReport, open_sets
+from dkdist.store.compact import Copy, compact_target, view_batches
+from dkdist.store.format.layout import Commit
+from dkdist.store.format.new_arrays import Shards
+from dkdist.store.places.address import Address
+from dkdist.store.reading.committed import Committed
+from dkdist.store.reading.verify import Span, check_spans, report_of, spans_of, total_bytes
+from dkdist.store.writing.planned_store import PlannedStore
+
+SPANS_A_TASK = 8  # of eight chunks each
+SEGMENT = 128  # tasks after which damage ends the run
+
+
+def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
+    """Read and check every chunk of every array of a store, on all cores or on the active Dask cluster.
+
+    Parameters
+    ----------
+    store : path, URL, Zarr store object, or whole SetStore
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Returns
+    -------
+    VerifyReport
+        Sets, points, bytes and chunks that were read and found good; the same as ``SetStore.verify()``, which uses
+        the threads of its own process.
+
+    Raises
+    ------
+    StoreFormatError
+        Naming the first array, chunk and sets that are damaged.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> sets = dk.write_sets(tempfile.mkdtemp() + "/s.zarr", np.zeros((10, 4, 2)))
+    >>> verify_sets(sets).n_points
+    40
+    """
+    as_verbose(verbose)
+    view = store if isinstance(store, SetStore) else open_sets(store)
+    view._require_whole("verify")
+    committed = Committed(view._address, view._commit)
+    spans = spans_of(committed)
+    tasks = [spans[i : i + SPANS_A_TASK] for i in range(0, len(spans), SPANS_A_TASK)]
+    check, n_bytes = partial(_check, view._address, view._commit), 0
+    with closing(Progress(len(tasks), "verify", show=verbose)) as progress:
+        for start in range(0, len(tasks), SEGMENT):
+            segment = tasks[start : start + SEGMENT]
+            n_bytes += total_bytes(map_pieces(check, segment, label="verify", progress=progress))
+    return report_of(committed, n_bytes)
+
+
+def _check(address: Address, commit: Commit, spans: Sequence[Span]) -> int | StoreFormatError:
+    return check_spans(Committed(address, commit), spans)
+
+
+def compact(
+    store: Any,
+    to: Any = None,
+    *,
+    overwrite: bool = False,
+    chunk_rows: int | None = None,
+    shards: Shards = "auto",
+    verbose: bool = False,
+) -> SetStore:
+    """Write a store, or a selection of its sets, again with full chunks, on all cores or on the active Dask cluster.
+
+    For a store that grew by many small appends, has small chunks, or lies without shards on object storage; and for
+    dropping sets: ``compact(sets[good], to=...)``. Points, weights, targets, ids and their order and dtypes stay.
+
+    Parameters
+    ----------
+    store : path, URL, Zarr store object, or SetStore
+    to : path, URL or Zarr store object, optional
+        Where the new store goes; by default it replaces the old one, which must be whole and on a local disk.
+    overwrite : bool, default=False
+        Whether a store at ``to`` may be replaced.
+    chunk_rows, shards : optional
+        As for `write_sets`; by default chunks of about 1 MiB.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Returns
+    -------
+    SetStore
+        The new store, with a new generation.
+
+    Raises
+    ------
+    ValueError
+        If a selection, or a store that is not on a local disk, should replace itself.
+    FileExistsError
+        If ``to`` is taken, see `SetWriter`.
+    StoreFormatError
+        If the old store is damaged, or was appended to meanwhile; then nothing is changed.
+
+    Notes
+    -----
+    The old store can be read until the new one is there. Views that were opened before are then refused when they
+    read ("was replaced"), on every worker: compact when no job runs, or into another place. Reads the points once;
+    memory of a thread: 32 MiB of points and eight chunks (or a shard).
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> path = tempfile.mkdtemp() + "/s.zarr"
+    >>> sets = dk.write_sets(path, np.zeros((10, 4, 2)), targets=np.arange(10))
+    >>> dk.compact(sets[sets.targets["y"] > 6], path + ".chosen").targets["y"]
+    array([7, 8, 9])
+    >>> dk.compact(path).generation > sets.generation
+    True
+    """
+    as_flag("overwrite", overwrite)
+    as_verbose(verbose)
+    view = store if isinstance(store, SetStore) else open_sets(store)
+    target = compact_target(view, to)
+    in_place = target == view._address
+    planned = PlannedStore(
+        target, overwrite=overwrite or in_place, replaces=view.generation if in_place else None
+    )
+    copy = Copy.of(view)
+    sealed = view._commit.sealed
+    with planned.begun(
+        copy.form,
+        copy.edges,
+        chunk_rows=chunk_rows,
+        shards=shards,
+        sealed=sealed,
+        alphabet=copy.alphabet,
+        origin=view.origin,
+    ):
+        grains = np.arange(0, int(copy.edges[-1]), planned.grain)
+        bounds = planned.bounds(part_bytes(planned), grains)
+        write_parts(planned, bounds, copy.part, view_batches, "compact", verbose)
+        planned.add_columns(copy.columns())
+    return open_sets(target, block_sets=view.block_sets)

@@ -1,0 +1,1 @@
+"""Rigid alignment of point sets by the kernel distance."""

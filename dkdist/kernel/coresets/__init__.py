@@ -1,0 +1,1 @@
+"""Coresets: few points that stand for many, by the kernel distance between them."""

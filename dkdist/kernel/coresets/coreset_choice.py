@@ -1,0 +1,231 @@
+"""How the points of a coreset are chosen: from the features of points, for `coreset` and `CoresetThinning`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dkdist.base.bandwidth import median_distance
+from dkdist.base.embedding_spec import Domain
+from dkdist.base.parameter_checks import LEAST, MOST, one_of, positive, settled
+from dkdist.base.roles import Role
+from dkdist.execution.processes.process import drawn
+from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix
+from dkdist.kernel.coresets.coreset_loops import halve, spatial_order, strata, swap
+from dkdist.kernel.coresets.pivotal_loops import certain, halve_unequal, one_of_each, stand_ins
+from dkdist.kernel.distance.kernel_distance import kernel_distance
+from dkdist.kernel.features.mean_embedding_spec import (
+    GridMeanParameters,
+    GridMeanSpec,
+    RandomMeanParameters,
+    RandomMeanSpec,
+)
+from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
+from dkdist.kernel.sums.random_loops import float32_error
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.points import extent
+from dkdist.sets import SampleSets
+
+MeanParameters = GridMeanParameters | RandomMeanParameters
+
+METHODS = ("swap", "halving", "stratified", "random", "every")
+BASE = 2**14  # points that swaps and halving choose from; of more, one of each region
+POOL = 256  # candidates from everywhere, beside those of a point's own region
+PASSES = 2  # rounds of swaps: each point may be replaced once in a round
+MODES = 1024  # features of a point from a Fourier grid, at most
+COMPONENTS = 1024  # random features of a point, where no grid is good enough
+LEFT_OUT = 0.01  # weight of the frequencies that a grid may leave out, times the size of the coreset
+WORST = 1e-2  # error of the kernel by a grid: one with more is not used
+MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
+WIDTH, TOTAL = "width of the points", "total weight"  # what `require_floats` is asked of
+SAMPLE = 1024  # points that the median distance is taken of
+UNSEEN = 4096  # random features that distances are estimated by
+MOST_ROUNDING = 1e-2  # of the kernel of two points by random features
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a coreset shall be: how many points, near by which kernel, chosen by which method from which seed."""
+
+    size: int
+    sigma: float
+    method: str
+    seed: int
+
+
+def require_size(size: int, n: int) -> None:
+    """Refuse to choose more points than there are."""
+    if size > n:
+        raise ValueError(f"size must be at most the number of points, {n}; found {size}")
+
+
+def require_line(method: str, d: int) -> None:
+    """Refuse the method that needs an order of the points, where there is none."""
+    if method == "every" and d != 1:
+        raise ValueError(f"method='every' is for points of one dimension; found {d}")
+
+
+def require_floats(values: dict[str, float]) -> None:
+    """Refuse units in which features, float32, cannot be computed; 0 may be, where all points are equal."""
+    for name, value in values.items():
+        if value != 0 and not LEAST <= value <= MOST:
+            units = "the weights" if "weight" in name else "points and sigma"
+            raise ValueError(
+                f"the {name} is {value:.3g}, beyond {LEAST:g} to {MOST:g} that coresets are found for: change the "
+                f"units of {units}"
+            )
+
+
+def require_resolved(widths: F64, sigma: float) -> None:
+    """Refuse a bandwidth that features in float32 of points in a box cannot tell from a smaller one."""
+    if float32_error(widths, sigma) > MOST_ROUNDING:
+        raise ValueError(
+            f"sigma={sigma:.3g} is too small for points {widths.max():.3g} wide, whose distance is estimated by "
+            "features in float32: give a larger one, or drop outliers"
+        )
+
+
+def given_width(sigma: float | str) -> float | None:
+    """The bandwidth that is given; None for the median distance."""
+    if not isinstance(sigma, str):
+        return positive("sigma", sigma)
+    one_of("sigma", sigma, ("median",))
+    return None
+
+
+def median_width(points: F32 | F64) -> float:
+    """The median distance of points, to seven digits; ValueError if it is zero."""
+    found = settled(median_distance(points))
+    if not found > 0:
+        raise ValueError("sigma='median' is zero, for most points are equal: give a positive number")
+    return found
+
+
+def choose(x: F32, p: F64, choice: Choice) -> tuple[I64, F64]:
+    """(indices, weights) of the points that stand for points x (n, d) with weights p.
+
+    Points that weigh as much as the others do for a place stand for themselves; the others have equal weights.
+    """
+    counted = np.flatnonzero(p > 0)
+    if choice.size >= len(counted):
+        return counted, p[counted]
+    heavy = counted[certain(p[counted], choice.size)]
+    light = np.setdiff1d(counted, heavy, assume_unique=True)
+    n, W = choice.size - len(heavy), float(p.sum() if len(heavy) == 0 else p[light].sum())
+    chosen = _light(x[light], p[light], replace(choice, size=n))
+    return np.concatenate([heavy, light[chosen]]), np.concatenate([p[heavy], np.full(n, W / n)])
+
+
+def _light(y: F32, share: F64, choice: Choice) -> I64:
+    """Positions of points that stand for all with equal weights, each more than any of theirs."""
+    size, method, rng = choice.size, choice.method, np.random.default_rng([choice.seed, Role.CORESET])
+    equal = bool(share.min() == share.max())
+    if method == "random" and equal:
+        return np.sort(rng.choice(len(y), size, replace=False, p=share / share.sum()))
+    if method == "random":
+        order = rng.permutation(len(y))
+        return np.sort(order[one_of_each(share[order], size, rng.random(len(y)))])
+    if method == "every":
+        order = np.argsort(y[:, 0], kind="stable")
+        return np.asarray(order[strata(share[order], size, np.full(size, 0.5))])
+    order = spatial_order(y, max(1, len(y) // max(BASE, size)))
+    if method == "stratified":
+        return np.asarray(order[one_a_region(share[order], equal, size, rng)])
+    base, weight = _base(order, share[order], equal, choice, rng)
+    low, high = extent(y.astype(np.float64))
+    embedding = drawn(point_spec(low, high, choice))
+    phi, mean = embedding.embed_points(y[base]), _mean(embedding, y, share)
+    return np.asarray(base[from_base(phi, weight, equal, mean, choice, rng)])
+
+
+def _base(order: I64, share: F64, equal: bool, choice: Choice, rng: np.random.Generator) -> tuple[I64, F64]:
+    """(positions, weights) of what halving or swaps choose from: of points in order, one of each small region."""
+    n, most = len(order), max(BASE, choice.size)
+    if not equal:
+        places, weight = stand_ins(share, most, rng.random(n))
+        return order[places], weight
+    n_base = doubled(choice.size, n) if choice.method == "halving" else min(n, most)
+    if n_base == n:
+        return order, share
+    return order[strata(share, n_base, rng.random(n_base))], np.ones(n_base)
+
+
+def one_a_region(share: F64, equal: bool, size: int, rng: np.random.Generator) -> I64:
+    """Positions of one point of each region of a spatial order, with probabilities by weight."""
+    if equal:
+        return strata(share, size, rng.random(size))
+    return one_of_each(share, size, rng.random(len(share)))
+
+
+def doubled(size: int, n: int) -> int:
+    """The size doubled as often as `BASE` and n points allow: where halving begins."""
+    return size << max(0, int(np.log2(min(BASE, n) / size))) if size < BASE else size
+
+
+def from_base(phi: F32, weight: F64, equal: bool, mean: F64, choice: Choice, rng: np.random.Generator) -> I64:
+    """Positions that halving or swaps keep of a base in spatial order: its features, weights, and the mean of all.
+
+    ``equal``: every point that the base stands for weighs the same.
+    """
+    size = choice.size
+    if choice.method == "halving" and not equal:
+        return halve_unequal(phi, weight, size)
+    if choice.method == "halving":
+        kept = np.arange(len(phi))
+        while len(kept) > size:
+            kept = halve(phi, kept)
+        return kept
+    chosen = one_a_region(weight, equal, size, rng)
+    ends = np.searchsorted(np.cumsum(weight) / weight.sum(), np.arange(size + 1) / size).astype(np.int64)
+    target = (size * mean).astype(np.float32)
+    squares = np.einsum("ij,ij->i", phi, phi)
+    for _ in range(PASSES):
+        pool = rng.choice(len(phi), min(POOL, len(phi)), replace=False)
+        swap(phi, squares, target, chosen, rng.permutation(size), pool, ends)
+    return chosen
+
+
+def point_spec(low: F64, high: F64, choice: Choice) -> GridMeanSpec | RandomMeanSpec:
+    """Features of points in a box, for a choice of some of them.
+
+    Swaps bring D^2 to a few W^2 / size^2; frequencies that are left out add some W^2 / size times their weight.
+    """
+    if len(low) <= MOST_DIMS:
+        grid = fourier_grid(high - low, choice.sigma, min(WORST, LEFT_OUT / choice.size), MODES)
+        if grid.error <= WORST:
+            domain = Domain(tuple(low.tolist()), tuple(high.tolist()), fixed=False)
+            return GridMeanSpec(domain, (choice.sigma,), (grid.periods,), (grid.cutoff,), grid.n_features)
+    centre = tuple(((low + high) / 2).tolist())
+    return RandomMeanSpec(centre, (choice.sigma,), COMPONENTS, "orthogonal", choice.seed)
+
+
+def _mean(embedding: MeanParameters, y: F32, share: F64) -> F64:
+    row = embedding.embed(SampleSets(y, [0, len(y)], share / share.mean()))[0]
+    return np.asarray(row, np.float64)
+
+
+def nearest_weights(x: F64, p: F64, indices: I64, weights: F64, sigma: float) -> F64:
+    """The signed weights of points that bring them nearest to all, by exact sums; never farther than those given."""
+    few = x[indices]
+    overlaps = sums(scaled(few, sigma), scaled(x, sigma), p[:, None])[:, 0]
+    return best_weights(kernel_matrix(few, sigma), overlaps, weights)
+
+
+def achieved(x: F64, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
+    """The kernel distance between points with weights p and some of them with other weights."""
+    n, d = x.shape
+    if d <= 3 or n <= MOST_PAIRS:
+        eps = 1e-8 * float(p.sum()) ** 2
+        return kernel_distance(x, x[indices], sigma=sigma, weights=(p, weights), eps=eps)
+    low, high = extent(x)
+    require_resolved(high - low, sigma)
+    points = x.astype(np.float32)
+    low, high = extent(points.astype(np.float64))
+    centre = tuple(((low + high) / 2).tolist())
+    unseen = drawn(RandomMeanSpec(centre, (sigma,), UNSEEN, "orthogonal", seed + 1))
+    apart = p.sum() * _mean(unseen, points, p) - weights @ unseen.embed_points(points[indices]).astype(
+        np.float64
+    )
+    return float(np.sqrt((apart**2).sum()))

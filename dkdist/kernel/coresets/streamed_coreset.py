@@ -1,0 +1,241 @@
+"""Coresets of sets that are read piece by piece: two passes, whatever the number of points.
+
+    pass 1   bounds, total weight, the heaviest points, 1,024 points for the median
+    pass 2   of each piece: its share of the mean embedding, its share of what distances are found from, the points that
+             are heavy enough to stand for themselves, and a leaf of the others: candidates, one of each of its
+             regions (or draws by weight)
+    then     swaps over all leaves toward the mean embedding of the whole set
+    pass 3   for optimal weights: the sums over all points of the kernel with each of the coreset
+
+Shares are added in a tree whose shape follows from the number of pieces: every scheduler gives the same bits, on
+processors of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.bandwidth import median_seed
+from dkdist.base.parameter_checks import draw_seed
+from dkdist.base.roles import Role
+from dkdist.execution.blocks import Job
+from dkdist.execution.passes import default_window
+from dkdist.execution.tree import tree_sum
+from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix, square
+from dkdist.kernel.coresets.coreset_choice import (
+    BASE,
+    TOTAL,
+    WIDTH,
+    Choice,
+    doubled,
+    from_base,
+    given_width,
+    median_width,
+    one_a_region,
+    point_spec,
+    require_floats,
+    require_size,
+)
+from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
+from dkdist.kernel.coresets.lazy_points import LazyPoints, split_weights
+from dkdist.kernel.coresets.pivotal_loops import one_of_each, pivotal, stand_ins
+from dkdist.kernel.coresets.streamed_distance import Judge, find_judge
+from dkdist.kernel.coresets.streamed_survey import Survey, survey_points
+from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
+from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.loops.array_types import F64, I64
+
+
+@dataclass(frozen=True)
+class Share:
+    """Sums over some pieces, and their leaves: rows of the set, points, weights and keys to draw by."""
+
+    mean: F64
+    judged: F64
+    rows: I64
+    points: F64
+    weights: F64
+    keys: F64
+
+
+def streamed_coreset(
+    points: LazyPoints, size: int, sigma: float | str, method: str, optimal: bool, random_state: Any
+) -> tuple[I64, F64, float]:
+    """(indices, weights, distance) of the points that stand for the whole set."""
+    require_size(size, points.n_points)
+    if method == "every":
+        raise ValueError("method='every' needs all points in order: load them, or use 'swap'")
+    width = given_width(sigma)
+    found = survey_points(points, size, median_seed(random_state))
+    total = found.weight if points.weighted else 1.0
+    require_floats({WIDTH: float(found.box.widths.max()), TOTAL: total})
+    width = median_width(found.sample) if width is None else width
+    require_floats({"bandwidth sigma": width})
+    return _chosen_points(points, found, Choice(size, width, method, draw_seed(random_state)), optimal)
+
+
+def _chosen_points(
+    points: LazyPoints, found: Survey, choice: Choice, optimal: bool
+) -> tuple[I64, F64, float]:
+    """The second pass, the choice, and the third pass if weights are to be ``optimal``."""
+    size, sigma, box = choice.size, choice.sigma, found.box
+    half = (box.widths / 2).astype(np.float32).astype(np.float64)
+    draws = size if choice.method == "random" and size < found.n else 0
+    task = Piecework(
+        choice, points.weighted, 1.0 if points.weighted else 1 / points.n_points, point_spec(-half, half, choice),
+        find_judge(box, sigma, choice.seed + 1), draws, found.heavy, found.equal,
+    )  # fmt: skip
+    firsts = [int(first) for first in points.blocks.bounds[:-1]]
+    leaves = _leaf_sizes(found, size)
+    jobs = [Job((i,), (i, first, leaves[i])) for i, first in enumerate(firsts)]
+    window = default_window(points.blocks.local)
+    merge = partial(_merge, draws if found.equal else 0)
+    total: Share = tree_sum(
+        points.blocks, jobs, partial(_share, task), merge, window=window, label="coreset_shares"
+    )
+    if size >= found.n:
+        chosen, weights = np.arange(len(total.rows)), total.weights
+    else:
+        chosen, weights = _chosen(task, total, task.unit * float(found.weights.sum()))
+    few = total.points[chosen]
+    distance = task.judge.distance(total.judged, few, weights)
+    if optimal and size < found.n:
+        jobs = [Job((i,), first) for i, first in enumerate(firsts)]
+        work = partial(_overlaps, task, few)
+        overlaps = tree_sum(points.blocks, jobs, work, np.add, window=window, label="coreset_weights")
+        given, K = weights, kernel_matrix(few - box.low, sigma)
+        weights = best_weights(K, overlaps, given)
+        if task.judge.certified:  # weights of both signs would add to its error
+            gain = square(K, overlaps, weights) - square(K, overlaps, given)
+            distance = float(np.sqrt(max(0.0, distance**2 + gain)))
+        else:
+            distance = task.judge.distance(total.judged, few, weights)
+    return total.rows[chosen], weights, distance
+
+
+def _overlaps(task: Piecework, few: F64, made: Iterator[Any], first: int) -> F64:
+    """The third pass over a block: sum_i p_i k(x_i, s) for each point s of the coreset."""
+    x, p = split_weights(next(made), task.weighted, first)
+    weights = np.full((len(x), 1), task.unit) if p is None else p[:, None]
+    low, sigma = task.judge.box.low, task.choice.sigma
+    return sums(scaled(few - low, sigma), scaled(x - low, sigma), weights)[:, 0]
+
+
+def _chosen(task: Piecework, total: Share, W: float) -> tuple[I64, F64]:
+    """(positions of leaves, weights) of heavy points as they are, and of others of equal weight, ``W`` in all."""
+    size, random = task.choice.size, task.choice.method == "random"
+    if random and not task.equal:
+        shares = np.minimum(total.weights, task.heavy)
+        rng = np.random.default_rng([task.choice.seed, Role.CORESET])
+        chosen = one_of_each(shares, size, rng.random(len(shares)))
+        return chosen, np.maximum(total.weights[chosen], task.heavy)
+    heavy = np.flatnonzero(total.weights >= task.heavy)
+    light, n = np.flatnonzero(total.weights < task.heavy), size - len(heavy)
+    chosen = np.argsort(total.rows) if random else light[_choose(task, total, light, W, n)]
+    return np.concatenate([heavy, chosen]), np.concatenate([total.weights[heavy], np.full(n, W / n)])
+
+
+def _leaf_sizes(found: Survey, size: int) -> list[int]:
+    """Candidates that each piece gives: by weight, and by number as many as a coreset of it would need."""
+    base, n = max(BASE, size), int(found.counts.sum())  # of light points
+    if n <= base:
+        return [int(count) for count in found.counts]
+    ends = np.floor(np.cumsum(found.weights) / found.weights.sum() * base + 0.5).astype(np.int64)
+    by_weight, by_number = np.diff(ends, prepend=0), -(-size * found.counts // n)
+    return [int(k) for k in np.minimum(found.counts, np.maximum(by_weight, by_number))]
+
+
+@dataclass(frozen=True)
+class Piecework:
+    """What is asked of every piece; ``draws`` points by weight, or strata if none.
+
+    Points of weight ``heavy`` or more stand for themselves, outside the means; ``equal``: all weights are.
+    """
+
+    choice: Choice
+    weighted: bool
+    unit: float  # the weight of a point that has none
+    embedding: GridMeanSpec | RandomMeanSpec
+    judge: Judge
+    draws: int
+    heavy: float
+    equal: bool
+
+
+def _share(task: Piecework, made: Iterator[Any], extra: tuple[int, int, int]) -> Share:
+    """The second pass over a block: ``extra`` are its number, its first row, and how many candidates it gives."""
+    number, first, n_leaf = extra
+    x, p = split_weights(next(made), task.weighted, first)
+    rows = np.arange(first, first + len(x))
+    if p is None:
+        p = np.full(len(x), task.unit)
+    else:
+        counted = p > 0
+        rows, x, p = rows[counted], x[counted], p[counted]
+    judged = task.judge.sums(x, p)
+    heavy, light = np.flatnonzero(p >= task.heavy), np.flatnonzero(p < task.heavy)
+    rng = np.random.default_rng([task.choice.seed, Role.CORESET, number])
+    keys = np.empty(0)
+    if task.draws and task.equal:
+        keys = rng.exponential(size=len(x)) / p  # the smallest ones are draws without repetition
+        chosen = np.sort(np.argsort(keys, kind="stable")[: task.draws])
+        keys, weights = keys[chosen], p[chosen]
+    elif task.draws:
+        chosen, weights = _drawn_in_order(p[light], task.heavy, rng)
+    else:
+        chosen, weights = _one_of_each_region(task, x[light], p[light], n_leaf, rng)
+    mean = task.judge.box.feature_sums(task.embedding, x[light], p[light])
+    chosen, weights = np.concatenate([heavy, light[chosen]]), np.concatenate([p[heavy], weights])
+    return Share(mean, judged, rows[chosen], x[chosen], weights, keys)
+
+
+def _drawn_in_order(p: F64, heavy: float, rng: np.random.Generator) -> tuple[I64, F64]:
+    """(positions, weights) of draws with probabilities p / heavy; what is left at the end of a piece weighs less."""
+    if len(p) == 0:
+        return np.empty(0, np.int64), p
+    taken, last, left = pivotal(p / heavy, rng.random(len(p)))
+    chosen = np.flatnonzero(taken)
+    return np.append(chosen, last), heavy * np.append(np.ones(len(chosen)), left)
+
+
+def _one_of_each_region(task: Piecework, x: F64, p: F64, n: int, rng: np.random.Generator) -> tuple[I64, F64]:
+    if n >= len(x):
+        return np.arange(len(x)), p
+    if n == 0:
+        return np.empty(0, np.int64), np.empty(0)
+    order = spatial_order((x - task.judge.box.low).astype(np.float32), len(x) // n)
+    if task.equal:
+        return order[strata(p[order], n, rng.random(n))], np.full(n, p.sum() / n)
+    places, weights = stand_ins(p[order], n, rng.random(len(p)))
+    return order[places], weights
+
+
+def _merge(draws: int, left: Share, right: Share) -> Share:
+    mean, judged = left.mean + right.mean, left.judged + right.judged
+    rows, points = np.concatenate([left.rows, right.rows]), np.concatenate([left.points, right.points])
+    weights, keys = np.concatenate([left.weights, right.weights]), np.concatenate([left.keys, right.keys])
+    if 0 < draws < len(keys):
+        kept = np.sort(np.argsort(keys, kind="stable")[:draws])
+        rows, points, weights, keys = rows[kept], points[kept], weights[kept], keys[kept]
+    return Share(mean, judged, rows, points, weights, keys)
+
+
+def _choose(task: Piecework, total: Share, light: I64, W: float, size: int) -> I64:
+    """Positions among light leaves: strata of them, halving, or swaps toward the mean embedding of all light points."""
+    method, box = task.choice.method, task.judge.box
+    rng = np.random.default_rng([task.choice.seed, Role.CORESET])
+    points = total.points[light]
+    order = spatial_order((points - box.low).astype(np.float32))
+    weights = total.weights[light][order]
+    if method == "stratified":
+        return order[one_a_region(weights, task.equal, size, rng)]
+    if method == "halving" and task.equal:
+        n = doubled(size, len(order))
+        order, weights = order[strata(weights, n, rng.random(n))], np.ones(n)
+    phi = box.features(task.embedding, points[order])
+    return order[from_base(phi, weights, task.equal, total.mean / W, replace(task.choice, size=size), rng)]

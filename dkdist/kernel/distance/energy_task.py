@@ -1,0 +1,70 @@
+"""What a kernel energy is found of, and the sum over all pairs.
+
+E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkdist.base.parameter_checks import draw_seed
+from dkdist.kernel.sums.exact_loops import energy, mass, rounding, scaled
+from dkdist.kernel.sums.twofold_loops import twofold_energy
+from dkdist.loops.array_types import F64
+from dkdist.loops.points import extent
+
+SMALL = 2000  # points up to which all pairs take some 2 ms
+TWOFOLD = 4000  # points up to which all pairs in twice the digits take less than a second
+TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
+
+
+@dataclass(frozen=True)
+class Task:
+    """An energy to be found: points (n, d) about the origin, weights (n, C), bandwidth, error allowed, seed.
+
+    Points and bandwidth are in the unit of `make_task`, so that squares of both are numbers.
+    """
+
+    x: F64
+    z: F64
+    sigma: float
+    eps: float
+    kernel: str
+    seed: int
+
+    @property
+    def widths(self) -> F64:
+        """Sides of the box of the points."""
+        low, high = extent(self.x)
+        return high - low
+
+    @property
+    def middle(self) -> F64:
+        """The middle of that box: the origin, unless these are a part of the points."""
+        low, high = extent(self.x)
+        return (low + high) / 2
+
+    @property
+    def share(self) -> float:
+        """The error of k that eps allows."""
+        return self.eps / max(mass(self.z) ** 2, 1e-300)
+
+
+def make_task(
+    x: F64, z: F64, sigma: float, eps: float, kernel: str = "gaussian", random_state: object = 0
+) -> Task:
+    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
+    fraction, exponent = np.frexp(sigma)
+    return Task(np.ldexp(x, -exponent), z, float(fraction), eps, kernel, draw_seed(random_state))
+
+
+def all_pairs(task: Task) -> float:
+    """All pairs; in twice the digits where all digits of few points cancel, as those of nearly equal sets do."""
+    x = scaled(task.x, task.sigma, task.kernel)
+    total = energy(x, task.z, task.kernel)
+    lost = rounding(x, task.kernel) * mass(task.z) ** 2
+    if abs(total) < TRUSTED * lost and len(x) <= TWOFOLD:
+        return twofold_energy(x, task.z, task.kernel)
+    return total

@@ -1,0 +1,110 @@
+"""What kernel distances are given: point sets or shapes, weights and a bandwidth, checked by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.bandwidth import median_distance, some
+from dkdist.base.parameter_checks import one_of, positive
+from dkdist.kernel.distance.point_inputs import box, points_of, require_near, weights_of
+from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
+from dkdist.loops.array_types import F64
+
+SAMPLE = 512  # points of each set that the median distance is taken of
+LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
+OR_SHAPE = ", a Curve or a Surface"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Points of P (n, d), then of Q, from the middle of their box, and its sides; signed channels (n + m, C): those of
+    Q are negative.
+    """
+
+    x: F64
+    z: F64
+    n: int
+    shapes: bool
+    middle: F64
+    widths: F64
+
+
+def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
+    """Two point sets with their weights, or two shapes."""
+    P, Q = (Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value for value in (P, Q))
+    if isinstance(P, Shape) or isinstance(Q, Shape):
+        points, channels = _two_shapes(P, Q, weights)
+    else:
+        points = points_of("P", P, OR_SHAPE), points_of("Q", Q, OR_SHAPE)
+        channels = _two_weights(weights, points)
+    d, other = (p.shape[1] for p in points)
+    if d != other:
+        raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
+    x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
+    with np.errstate(over="ignore"):  # what overflows is refused
+        total = float(np.abs(z).sum())
+    if not LEAST <= total <= LARGEST:
+        wrong = f"more than {LARGEST:g}" if total > 1 else f"less than {LEAST:g}"
+        raise ValueError(
+            f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
+        )
+    middle, widths = box(x)
+    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
+
+
+def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:
+    given = (None, None) if weights is None else weights
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
+    w_P, w_Q = (weights_of(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
+    return w_P, w_Q
+
+
+def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
+    kinds = [value.kind if isinstance(value, Shape) else type(value).__name__ for value in (P, Q)]
+    if not isinstance(P, Shape) or not isinstance(Q, Shape) or P.kind != Q.kind:
+        raise ValueError(
+            f"P and Q must both be point sets, curves or surfaces; found {kinds[0]} and {kinds[1]}"
+        )
+    if P.varifold != Q.varifold:
+        raise ValueError("one shape is a varifold and the other a current: make both with the same varifold=")
+    if weights is not None:
+        raise ValueError("weights are for point sets: those of shapes are their lengths or areas")
+    return (P.points, Q.points), (P.channels, Q.channels)
+
+
+def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
+    """The standard deviation sigma of exactly one of three forms; "median" for that of points drawn from a seed."""
+    given = {
+        name: value for name, value in (("sigma", sigma), ("h", h), ("gamma", gamma)) if value is not None
+    }
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise ValueError(
+            "give exactly one bandwidth: sigma for exp(-r^2 / (2 sigma^2)), h for exp(-r^2 / h), or gamma for "
+            f"exp(-gamma r^2); found {found}"
+        )
+    name, value = next(iter(given.items()))
+    if name != "sigma" and kernel != "gaussian":
+        raise ValueError(f"{name} is a bandwidth of kernel='gaussian': give sigma for kernel={kernel!r}")
+    if isinstance(value, str):
+        if name != "sigma":
+            raise ValueError(f"{name} must be a positive number; found {value!r}: only sigma may be 'median'")
+        one_of(name, value, ("median",))
+        result = _median(pair, seed)
+    else:
+        number = positive(name, value)
+        result = {"sigma": number, "h": np.sqrt(number / 2), "gamma": np.sqrt(0.5 / number)}[name]
+    require_near(name, value, float(result), float(pair.widths.max()))
+    return float(result)
+
+
+def _median(pair: Pair, seed: int) -> float:
+    parts = [part[some(len(part), SAMPLE, seed)] for part in (pair.x[: pair.n], pair.x[pair.n :])]
+    sigma = median_distance(np.concatenate(parts))
+    if sigma == 0:
+        raise ValueError("sigma='median' needs points that differ, but all are equal: give sigma a number")
+    return sigma

@@ -1,0 +1,189 @@
+"""Kernel energies by less than all pairs: methods by name, what each of them refuses, and the choice of "auto"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dkdist.base.roles import Role
+from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs
+from dkdist.kernel.features.random_fourier_features_loops import DRAWS, least_error
+from dkdist.kernel.sums.blocks_loops import block_energy, kernel_blocks
+from dkdist.kernel.sums.cells_loops import kernel_cells
+from dkdist.kernel.sums.exact_loops import mass, scaled
+from dkdist.kernel.sums.fourier_energy import (
+    CELL_NS,
+    MOST_NUMBERS,
+    WORST,
+    FourierPlan,
+    fourier_energy,
+    fourier_plan,
+)
+from dkdist.kernel.sums.fourier_grid import MOST_DIMS
+from dkdist.kernel.sums.parts_loops import far_parts, reach_of, spans_energy
+from dkdist.kernel.sums.random_loops import float32_error, random_energies
+from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
+from dkdist.kernel.sums.trees_loops import LEAF, box_tree, separated_energy, tree_energy
+
+PAIR_NS = 1.0  # that one core takes for the kernel of a pair, as measured
+FIND_NS = 4e6  # to find the best mesh
+LOOK_NS = 2000.0  # for each point: a plan that takes less is followed without a search for far parts
+BLOCK_NS = 0.5  # for each cell of a block
+TREE_NS = 3000.0  # for each point of a tree whose boxes are far apart
+APART = 0.1  # the kernel of points of two parts is at most this share of the error that is allowed of it
+MOST_TERMS = 20_000
+MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
+REPLICATES = 16  # of the frequencies of "rff": their spread is its standard error
+MOST_FREQUENCIES = 2**18
+MOST_ROUNDING = 1e-4  # "rff" may have for the kernel of two points, for it averages out over all pairs
+
+
+def _automatic(task: Task) -> float:
+    """The rule that `kernel_distance` documents, for more than a few points: never random, never more than eps off.
+
+    What would be dear as a whole is looked at for parts that are far from each other, and where its points are.
+    """
+    n, d = task.x.shape
+    if d > MOST_DIMS:
+        return _taylor(task) if _has_few_terms(task) else _by_parts(task)
+    plan = _plan(task)
+    if plan is None:
+        return all_pairs(task)
+    if plan.n_modes * task.z.shape[1] > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
+        return _by_parts(task)
+    cheap = FIND_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
+    return fourier_energy(task.x, task.z, plan) if cheap else all_pairs(task)
+
+
+def _by_parts(task: Task) -> float:
+    """The sum over parts beyond the reach of each other: all pairs of small ones, the rest as `_whole` has it.
+
+    Errors of k are at most ``share`` within a part and between two of them: those of E at most ``share`` W^2.
+    """
+    order, firsts = far_parts(task.x, reach_of(task.sigma, APART * task.share))
+    if len(firsts) == 2:
+        return _whole(task)
+    sizes, z = np.diff(firsts), task.z[order]
+    x = task.x[order] - np.repeat(task.x[order][firsts[:-1]], sizes, axis=0)
+    spans = np.stack([firsts[:-1], firsts[1:]], axis=1)
+    total = spans_energy(scaled(x, task.sigma), z, spans[sizes <= SMALL])
+    for first, end in spans[sizes > SMALL]:
+        W = mass(z[first:end])
+        if W > 0:
+            part = replace(task, x=x[first:end], z=z[first:end] / W, eps=task.share)
+            total += W**2 * _whole(part)
+    return total
+
+
+def _whole(task: Task) -> float:
+    """What is foretold to take least: one mesh, cells where points are, a tree, Taylor terms (d > 3) or all pairs."""
+    n, d = task.x.shape
+    ways = [(PAIR_NS * n**2 / 2, partial(all_pairs, task))]
+    if d > MOST_DIMS:
+        return _taylor(task) if _has_few_terms(task) else all_pairs(task)
+    plan = _plan(task)
+    cells = kernel_cells(task.widths, task.sigma, min(task.share, WORST))
+    if plan is None or cells is None:
+        return all_pairs(task)
+    if plan.n_modes * task.z.shape[1] <= MOST_NUMBERS:
+        ways.append((FIND_NS + plan.nanoseconds, partial(fourier_energy, task.x, task.z, plan)))
+    least = min(time for time, _ in ways)
+    blocks = kernel_blocks(task.x, cells) if least > LOOK_NS * n else None
+    if blocks is not None:
+        z, near = task.z, float((np.diff(blocks.firsts).astype(float) ** 2).sum())
+        time = z.shape[1] * (CELL_NS * blocks.cost(cells.reach) + BLOCK_NS * blocks.n_cells)
+        ways.append((time, partial(block_energy, z, task.sigma, cells, blocks)))
+        ways.append((TREE_NS * n + PAIR_NS * near, partial(_tree, task)))
+    return min(ways, key=lambda way: way[0])[1]()
+
+
+def _has_few_terms(task: Task) -> bool:
+    n, d = task.x.shape
+    order, error = taylor_order(_delta(task), task.share)
+    return error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
+
+
+def _plan(task: Task) -> FourierPlan | None:
+    return fourier_plan(task.widths, task.sigma, task.eps, mass(task.z), len(task.x))
+
+
+def _fourier(task: Task) -> float:
+    d, C = task.x.shape[1], task.z.shape[1]
+    if d > MOST_DIMS:
+        raise ValueError(
+            f"method='fourier' is for up to {MOST_DIMS} dimensions; found {d}: use 'exact', 'taylor' or 'rff'"
+        )
+    plan = _plan(task)
+    if plan is None:
+        raise ValueError(
+            f"method='fourier' cannot certify an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
+            "the total weight: use 'exact', or a larger eps"
+        )
+    if plan.n_modes * C > MOST_NUMBERS:
+        raise ValueError(
+            f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
+            "bandwidth: use 'auto', which leaves out empty space, or a larger bandwidth"
+        )
+    return fourier_energy(task.x, task.z, plan)
+
+
+def _delta(task: Task) -> float:
+    """How many bandwidths the farthest point is from the middle."""
+    return float(np.sqrt((((task.x - task.middle) / task.sigma) ** 2).sum(axis=1).max()))
+
+
+def _taylor(task: Task) -> float:
+    delta, d = _delta(task), task.x.shape[1]
+    order, error = taylor_order(delta, task.share)
+    if error > task.share or n_terms(d, order) > MOST_TERMS:
+        more = ">= " if error > task.share else ""
+        raise ValueError(
+            f"method='taylor' would need order {more}{order}, {more}{float(n_terms(d, order)):.3g} terms (at most "
+            f"{MOST_TERMS}), for eps={task.eps:.2g}: the bandwidth is too small for it. Use 'auto'"
+        )
+    if delta > MOST_DELTA:
+        raise ValueError(
+            f"method='taylor' is for points up to {MOST_DELTA:g} bandwidths from their middle, beyond which its terms "
+            f"have no floats; found {delta:.4g}: use 'auto', or a larger bandwidth"
+        )
+    return taylor_energy((task.x - task.middle) / task.sigma, task.z, order)
+
+
+def _tree(task: Task) -> float:
+    return tree_energy(box_tree(scaled(task.x, task.sigma), task.z, LEAF), task.share)
+
+
+def _wspd(task: Task) -> float:
+    return separated_energy(box_tree(scaled(task.x, task.sigma), task.z, 1), task.share)
+
+
+def _rff(task: Task) -> float:
+    """Replicates of as many frequencies as bring the standard error of their mean to eps."""
+    d, rounding = task.x.shape[1], float32_error(task.widths, task.sigma)
+    if rounding > max(MOST_ROUNDING, task.share):
+        raise ValueError(
+            f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
+            "use 'exact', or a larger bandwidth or eps"
+        )
+    draw = DRAWS[least_error(d)]
+    count, square = 64, mass(task.z) ** 2
+    while REPLICATES * count <= MOST_FREQUENCIES:
+        rng = np.random.default_rng([task.seed, Role.ENERGY_FREQUENCIES, count])
+        W = np.concatenate([draw(rng, count, d) for _ in range(REPLICATES)]) / task.sigma
+        means = random_energies(task.x, task.z, W).reshape(REPLICATES, count).mean(axis=1) / square
+        error = float(means.std(ddof=1)) / np.sqrt(REPLICATES)
+        if error <= task.share:
+            return float(means.mean()) * square
+        count *= 2
+    raise ValueError(
+        f"method='rff' has a standard error of {error * square:.2g} at {MOST_FREQUENCIES} frequencies, more than "
+        f"eps={task.eps:.2g}: give a larger eps, or use 'exact'"
+    )
+
+
+BY_NAME: dict[str, Callable[[Task], float]] = {
+    "auto": _automatic, "fourier": _fourier, "rff": _rff, "taylor": _taylor, "tree": _tree, "wspd": _wspd,
+}  # fmt: skip

@@ -1,0 +1,67 @@
+"""Point sets as they are given, with weights and a bandwidth, checked by name."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dkdist.loops.array_types import F64
+from dkdist.loops.points import extent, not_finite
+from dkdist.plain.real_arrays import real_array
+
+FARTHEST = 1e100  # of the width of the points over the bandwidth
+
+
+def box(x: F64) -> tuple[F64, F64]:
+    """The middle of the box of points (n, d), and its sides: infinite where they are too long for a float."""
+    low, high = extent(x)
+    with np.errstate(over="ignore"):
+        return low / 2 + high / 2, high - low
+
+
+def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
+    """A set of points as (n, d) float64; ``others`` says what else could be given."""
+    array = real_array(name, points)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be points (n, d) of real numbers with n, d >= 1{others}; found {array.dtype} of shape "
+            f"{array.shape}. Use x[:, None] for one dimension"
+        )
+    x = np.ascontiguousarray(array, np.float64)
+    lost = not_finite(x)
+    if len(lost):
+        raise ValueError(f"point {lost[0]} of {name} is {x[lost[0]].tolist()}: every value must be finite")
+    return x
+
+
+def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
+    """(n, 1) weights as they are given, or equal ones that sum to one."""
+    if weights is None:
+        return np.full((len(points), 1), 1 / len(points))
+    array = real_array(f"the weights of {name}", weights)
+    if array.shape != (len(points),):
+        raise ValueError(
+            f"the weights of {name} must be {len(points)} real numbers, one a point; found {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    if not np.isfinite(array).all():
+        i = int(np.argmin(np.isfinite(array)))
+        raise ValueError(f"weight {i} of {name} is {array[i]}: every weight must be finite")
+    if not array.any():
+        raise ValueError(
+            f"the weights of {name} are all zero: give None for equal ones, or weights that count"
+        )
+    return array.astype(np.float64)[:, None]
+
+
+def require_near(name: str, value: object, sigma: float, width: float) -> None:
+    """Refuse a bandwidth that is too small or too large for a float, or too small for the width of the points."""
+    if not np.finfo(np.float64).tiny <= sigma < np.inf:
+        size = "small" if sigma < 1 else "large"
+        raise ValueError(
+            f"the bandwidth {name}={value!r} is too {size} for a float: give points in other units"
+        )
+    if not width / FARTHEST <= sigma:
+        raise ValueError(
+            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {sigma:.3g}: check the units"
+        )

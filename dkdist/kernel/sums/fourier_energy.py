@@ -1,0 +1,83 @@
+"""Kernel energies from a Fourier grid with a certified error: by frequencies, on a mesh or on cells.
+
+    E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j),   |error of E| <= W^2 sup |error of k|,   W = sum_i |z_i|
+
+Sums of few frequencies run in float32 (`grid_sums`), so that rounding takes its part of the error; on a mesh, with a
+fast transform (`mesh_loops`), and on cells, without one (`cells_loops`: few points, little memory), in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
+from dkdist.kernel.sums.exact_loops import mass
+from dkdist.kernel.sums.fourier_grid import FourierGrid, fourier_grid, grid_layout
+from dkdist.kernel.sums.grid_sums_loops import Products, grid_sums
+from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
+from dkdist.loops.array_types import F64
+from dkdist.loops.points import extent
+
+MOST_NUMBERS = 2**26  # in memory
+ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
+CELL_NS, EMPTY_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vectors
+FIND_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
+MOST_FREQUENCIES = 8192
+WORST = 0.1  # error of k, however large an eps is allowed
+
+
+@dataclass(frozen=True)
+class FourierPlan:
+    """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
+    ``energy`` of points, weights and the lower corner of their box, by frequencies, on a mesh or on cells.
+    """
+
+    energy: Callable[[F64, F64, F64], float]
+    error: float
+    nanoseconds: float
+    n_modes: int
+
+
+def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> FourierPlan | None:
+    """The cheapest way to an error of at most ``eps``, for n points in a box with sides ``widths``; None if none is."""
+    share = min(eps / max(W**2, 1e-300), WORST)
+    cells, mesh = kernel_cells(widths, sigma, share), kernel_mesh(widths, sigma, share, n)
+    if cells is None:
+        return None
+    time = CELL_NS * n * cells.cost + EMPTY_NS * cells.n_cells
+    energy = partial(cell_energy, sigma=sigma, cells=cells)
+    best = FourierPlan(energy, W**2 * cells.error, time, cells.n_cells)
+    if mesh is not None and mesh.n_cells <= MOST_NUMBERS and mesh.nanoseconds < best.nanoseconds:
+        energy = partial(mesh_energy, sigma=sigma, mesh=mesh)
+        best = FourierPlan(energy, W**2 * mesh.error, mesh.nanoseconds, mesh.n_cells)
+    rounding = ROUNDING + np.exp(-0.5) * 2.0**-24 * float(np.sqrt((widths**2).sum())) / sigma
+    if rounding < share / 2 and best.nanoseconds > FIND_NS:
+        most = min(MOST_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
+        grid = fourier_grid(widths, sigma, share - rounding, most)
+        if grid.error + rounding <= share:
+            time, error = FREQUENCY_NS * n * grid.n_features, W**2 * (grid.error + rounding)
+            return FourierPlan(
+                partial(frequency_energy, sigma=sigma, grid=grid), error, time, grid.n_features
+            )
+    return best
+
+
+def fourier_energy(x: F64, z: F64, plan: FourierPlan) -> float:
+    """E of points (n, d <= 3) and weights (n, C), by what `fourier_plan` gave for their box."""
+    return plan.energy(x, z, extent(x)[0])
+
+
+def frequency_energy(x: F64, z: F64, low: F64, sigma: float, grid: FourierGrid) -> float:
+    """E of points (n, d <= 3) in a box from its corner ``low`` on, by the frequencies of a grid."""
+    n, W, high = len(x), mass(z), extent(x)[1]
+    if W == 0:
+        return 0.0
+    points, half = (x - (low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
+    layout = grid_layout(grid.periods, grid.cutoff, sigma)
+    products = Products(-half, half, np.array(grid.periods), layout.lengths)
+    S = grid_sums(points, np.array([[0, n]]), (z * (n / W)).astype(np.float32), np.array([W / n]), products)
+    return float(((S[0] * layout.scales) ** 2).sum())

@@ -1,0 +1,227 @@
+"""Kernel energies from a mesh: points spread by splines, one fast Fourier transform, one sum over frequencies.
+
+    f_m = sum_i z_i prod_j B(x_ij / h - m_j),   F = its discrete Fourier transform (M_j cells of side h, L_j = M_j h)
+    E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ sum_k |F_k|^2 prod_j w_kj / b_kj^2,   b_k = (sin(pi k / M) / (pi k / M))^p
+
+B is the cardinal B-spline of order p (p cells wide), w_k the weights of the Fourier grid of `fourier_grid`. What is a
+wave of frequency k on the mesh is also one of k + q M, by (k / (k + q M))^p of it. So a point's F_k is off by a factor
+1 + delta, |delta| <= A_k, and the kernel, a product over the dimensions, by at most
+
+    |error of k| <= prod_j (1 + e_j) - 1,
+    A_k = sum_(q != 0) |k / (k + q M)|^p <= 2 (k / (M - k))^p (1 + (M - k) / ((p - 1) M)),
+    e_j = images of `fourier_grid` + sum_(|k| < M/2) w_k ((1 + A_k)^2 - 1) + sum_(|k| >= M/2) w_k.
+
+Nothing is estimated, all of it is float64. Cost of a point: p^d multiply-adds (p = 6 for 1e-5, where Gaussians take
+twelve cells), whatever the bandwidth; and a transform of the mesh. (Particle-mesh Ewald sums: Essmann et al. 1995; the
+non-uniform FFT: Dutt, Rokhlin 1993.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import next_fast_len, rfftn
+
+from dkdist.kernel.sums.cells_loops import counting_sort
+from dkdist.loops.array_types import F64, I64
+from dkdist.loops.compile import ELEMENTWISE, inlined, loop
+from dkdist.loops.points import extent
+
+u64 = np.uint64
+
+LEAST_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
+ORDERS = (4, 6, 8, 10, 12, 16)
+STEPS = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
+LANES = 8  # cells of a row at a time
+MOST_CELLS = 2**16  # of a dimension
+CACHED = 2**16  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
+TILE = 64  # points whose splines are found at a time
+POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 20.0, 2.4, 0.25, 0.6  # of a core, as measured
+IMAGES = 0.1  # of the error, left to the images
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Side of cells, their numbers in three dimensions (1: flat), order of the splines, certified error of k, time."""
+
+    side: float
+    shape: tuple[int, int, int]
+    order: int
+    error: float
+    nanoseconds: float
+
+    @property
+    def n_cells(self) -> int:
+        """Numbers to be kept for one channel, with those of the transform."""
+        return 2 * int(np.prod([float(n) for n in self.shape]))
+
+
+def kernel_mesh(widths: F64, sigma: float, eps: float, n: int) -> Mesh | None:
+    """The fastest mesh whose error of k is at most ``eps``, for n points in a box with sides ``widths``.
+
+    None if float64 cannot reach ``eps``, below 1e-11, if all points are one, or for more than 2^16 cells on a side.
+    """
+    wide = widths[widths > 0] / sigma
+    if eps < LEAST_ERROR or len(wide) == 0 or wide.max() > MOST_CELLS * STEPS[0]:
+        return None
+    share = float(np.expm1(np.log1p(eps) / len(wide)))
+    gap = _gap(IMAGES * share)
+    found = [_mesh(wide, sigma, share, order, gap, n) for order in ORDERS]
+    return min((mesh for mesh in found if mesh is not None), key=lambda mesh: mesh.nanoseconds, default=None)
+
+
+def _gap(share: float) -> float:
+    """L - width over sigma: the images of a dimension then add at most ``share`` to the kernel."""
+    return float(np.sqrt(2 * np.log(4 / share)))
+
+
+def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int) -> Mesh | None:
+    """The mesh with the largest cells that will do, for splines of one order; lengths ``wide`` in units of sigma."""
+    low, high, widest = 0, len(STEPS) - 1, wide[[wide.argmax()]]
+    while low < high:  # errors fall with the side
+        middle = (low + high) // 2
+        enough = _errors(widest, STEPS[middle], _cells(widest, STEPS[middle], order, gap), order) <= share
+        low, high = (low, middle) if enough.all() else (middle + 1, high)
+    side = float(STEPS[low])
+    cells = _cells(wide, side, order, gap)
+    errors = _errors(wide, side, cells, order)
+    if errors.max() > share:
+        return None
+    d, total = len(wide), float(np.prod(cells.astype(np.float64)))
+    rows = order ** (d - 1) * _row(order) / LANES
+    point = POINT_NS + ROW_NS * rows + SPLINE_NS * d * order**2
+    shape = [1] * (3 - d) + cells.tolist()
+    error = float(np.expm1(np.log1p(errors).sum()))
+    time = n * point + TRANSFORM_NS * total * np.log2(total)
+    return Mesh(side * sigma, (shape[0], shape[1], shape[2]), order, error, float(time))
+
+
+def _row(order: int) -> int:
+    return order + -order % LANES
+
+
+def _cells(wide: F64, side: float, order: int, gap: float) -> I64:
+    """Even numbers of cells that a transform is fast for; the splines of no point go over the end."""
+    least = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row(order) + 1)
+    return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in least])
+
+
+def _errors(wide: F64, side: float, cells: I64, order: int) -> F64:
+    """e_j of every dimension; infinite for more cells than are searched."""
+    if cells.max() > MOST_CELLS:
+        return np.full(1, np.inf)
+    return np.array([_error(float(w), side, int(M), order) for w, M in zip(wide, cells, strict=True)])
+
+
+def _error(width: float, side: float, M: int, order: int) -> float:
+    """e of one dimension, of which sigma is 1."""
+    L = M * side
+    q = np.arange(1, 64)
+    own = float(np.exp(-((q * L) ** 2) / 2).sum())
+    images = own + float(np.exp(-((q * L - width) ** 2) / 2).sum())
+    k = np.arange(M // 2)
+    w = _weights(k, L)
+    A = 2 * (k / (M - k)) ** order * (1 + (M - k) / ((order - 1) * M))
+    twice = np.where(k > 0, 2.0, 1.0)
+    aliases = float((twice * w * np.expm1(2 * np.log1p(A))).sum())
+    tail = 2 * float(_weights(np.arange(M // 2, 4 * M), L).sum())
+    return images + aliases + tail
+
+
+def _weights(k: I64, L: float) -> F64:
+    return np.asarray(np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2))
+
+
+def mesh_energy(x: F64, z: F64, low: F64, sigma: float, mesh: Mesh) -> float:
+    """E of points (n, d) in the box that ``mesh`` was made for, from its corner ``low`` on; weights (n, C)."""
+    wide = np.array(mesh.shape) > 1
+    axes = np.flatnonzero(extent(x)[1] > low)
+    places = np.zeros((len(x), 3))
+    places[:, wide] = (x[:, axes] - low[axes]) / mesh.side
+    if np.prod(mesh.shape) > CACHED:
+        first = int(np.argmax(wide))
+        order = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
+        places, z = places.take(order, axis=0), z.take(order, axis=0)
+    factors = [_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape]
+    total, f = 0.0, np.empty(mesh.shape)
+    for c in range(z.shape[1]):
+        f[:] = 0.0
+        _spread(places, np.ascontiguousarray(z[:, c]), mesh.order, f)
+        total += float(_sum(rfftn(f), *factors))
+    return total
+
+
+def _factors(M: int, side: float, p: int) -> F64:
+    """w_k / b_k^2 in the order of the transform; 0 at M / 2."""
+    if M == 1:
+        return np.ones(1)
+    k = np.arange(M // 2)
+    half = _weights(k, M * side) / np.sinc(k / M) ** (2 * p)
+    return np.concatenate([half, [0.0], half[:0:-1]])
+
+
+@inlined(ELEMENTWISE)
+def _splines(u, p, B):  # type: ignore[no-untyped-def]
+    """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
+    for i in range(TILE):
+        B[0, i] = 1.0
+    for r in range(2, p + 1):
+        over = 1.0 / (r - 1)
+        for i in range(TILE):
+            B[r - 1, i] = B[r - 2, i] * u[i] * over
+        for a in range(r - 2, 0, -1):
+            for i in range(TILE):
+                B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * over
+        for i in range(TILE):
+            B[0, i] *= (1.0 - u[i]) * over
+
+
+@loop(ELEMENTWISE)
+def _spread(places, z, p, f):  # type: ignore[no-untyped-def]
+    """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
+    n0, n1, n2 = f.shape
+    row = p + (-p) % LANES
+    g, u, line = np.zeros((3, row, TILE)), np.zeros(TILE), np.zeros(row)
+    g[0, 0], g[1, 0] = 1.0, 1.0
+    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
+    cells = f.reshape(-1)
+    for first in range(0, len(places), TILE):
+        m = min(TILE, len(places) - first)
+        for j in range(3):
+            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
+                for i in range(m):
+                    place = places[first + i, j]
+                    u[i] = place - np.floor(place)
+                _splines(u, p, g[j])
+        for i in range(m):
+            point = first + i
+            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+            for a in range(row):
+                line[a] = g[2, a, i]
+            for a in range(n_first):
+                w = z[point] * g[0, a, i]
+                for b in range(n_second):
+                    at = u64(corner + (a * n1 + b) * n2)
+                    _add_row(cells, at, w * g[1, b, i], line, row)
+
+
+@inlined(ELEMENTWISE)
+def _add_row(cells, at, w, line, row):  # type: ignore[no-untyped-def]
+    """A loop of fixed length would be unrolled before it is vectorised."""
+    for n in range(row):
+        cells[at + u64(n)] += w * line[n]
+
+
+@loop(ELEMENTWISE)
+def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
+    """sum_k |F_k|^2 of all frequencies, of which those with k_3 < 0 are left out by a real transform."""
+    total = 0.0
+    for a in range(F.shape[0]):
+        for b in range(F.shape[1]):
+            line = 0.0
+            for c in range(F.shape[2]):
+                v = F[a, b, c]
+                line += (2.0 if c > 0 else 1.0) * third[c] * (v.real * v.real + v.imag * v.imag)
+            total += first[a] * second[b] * line
+    return total

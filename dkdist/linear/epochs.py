@@ -1,0 +1,244 @@
+"""Epochs of stochastic gradient descent over blocks: their order, their lanes, and how they are resumed.
+
+    one lane       blocks are made in parallel, a few at a time, and fitted one after another
+    L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
+                   one task, up to eight batches at a time, and then all lanes meet (`learners.sgd_steps.meet`)
+
+All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.base.roles import Role
+from dkdist.execution.blocks import Blocks, Job
+from dkdist.execution.passes import default_window, fold
+from dkdist.execution.progress import Progress, report_loss
+from dkdist.execution.run import Plan, plan_blocks
+from dkdist.learners.rows import Rows, no_rows
+from dkdist.learners.sgd_steps import Batch, Objective, State, added, fit_lane, meet, prepare, step
+from dkdist.loops.array_types import F64, I64
+
+ROUND = 8  # batches of a lane between two meetings, at most
+MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
+
+Members = tuple[int, tuple[int, ...]]
+"""A batch: its epoch, and the blocks that are shuffled together."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """In what batches the rows of an epoch are taken: all that follows from the seed, and from nothing else."""
+
+    blocks: Blocks
+    targets: NDArray[Any]
+    held_out: NDArray[np.bool_]
+    seed: int
+    n_mixed: int
+    n_lanes: int = 1
+    skip: bool = False
+
+    def lanes(self, epoch: int) -> list[list[Members]]:
+        """Which blocks make up the batches of an epoch, lane by lane; a lane without a block is left out."""
+        sizes = np.diff(self.blocks.bounds)
+        order = (
+            np.random.default_rng((self.seed, Role.BLOCK_ORDER, epoch))
+            .permutation(np.flatnonzero(sizes))
+            .tolist()
+        )
+        lanes = [order[lane :: self.n_lanes] for lane in range(self.n_lanes)]
+        return [
+            [(epoch, tuple(lane[a : a + self.n_mixed])) for a in range(0, len(lane), self.n_mixed)]
+            for lane in lanes
+            if len(lane)
+        ]
+
+    def job(self, members: Members) -> Job:
+        """The job that makes and shuffles a batch."""
+        epoch, indices = members
+        parts = [self.blocks.rows(i) for i in indices]
+        rows = Rows(
+            starts=tuple(part.start for part in parts),
+            sizes=tuple(part.stop - part.start for part in parts),
+            n_features=self.blocks.n_columns,
+            targets=np.concatenate([self.targets[part] for part in parts]),
+            held_out=np.concatenate([self.held_out[part] for part in parts]),
+            seed=(self.seed, Role.ROW_ORDER, epoch, indices[0]),
+            skip=self.skip,
+        )
+        return Job(indices, rows)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a run goes through: fixed before it starts."""
+
+    order: Order
+    objective: Objective
+    dtype: np.dtype[Any]
+    n_epochs: int
+    patience: int | None = None
+
+    def plan(self, what: str, n_passes: int) -> Plan:
+        """Blocks, bytes and peak memory of the passes."""
+        order, waiting = self.order, self.order.n_mixed
+        if order.n_lanes == 1:
+            waiting = max(2 * waiting, default_window(order.blocks.local))
+        states = 4 * order.n_lanes * self.objective.n_outputs * order.blocks.n_columns * self.dtype.itemsize
+        return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=states)
+
+
+@dataclass(frozen=True)
+class Jobs(Sequence[Job]):
+    """The jobs of some batches, made when they are asked for: their targets need not all be held."""
+
+    order: Order
+    batches: list[Members]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return Jobs(self.order, self.batches[i])
+        return self.order.job(self.batches[i])
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run is: ``done`` batches of each lane of ``epoch``, and the losses of earlier epochs.
+
+    Lanes that have met go on with ``velocity`` (n_outputs, n_features + 1); one lane has none. ``skipped`` are the
+    rows that no batch has used, sorted.
+    """
+
+    state: State
+    velocity: F64 | None = None
+    epoch: int = 0
+    done: int = 0
+    losses: tuple[float, ...] = ()
+    held_out_losses: tuple[float, ...] = ()
+    skipped: I64 = field(default_factory=no_rows)
+
+    @property
+    def last_losses(self) -> tuple[float, ...]:
+        """(training, held-out) loss of the epoch before this one, () in the first."""
+        return (*self.losses[-1:], *self.held_out_losses[-1:])
+
+    def stalled(self, patience: int | None) -> bool:
+        """Whether the held-out loss has not improved for ``patience`` epochs."""
+        curve = self.held_out_losses
+        return patience is not None and len(curve) > 0 and len(curve) - 1 - int(np.argmin(curve)) >= patience
+
+    def next_epoch(self) -> Position:
+        """The position after the epoch's last batch: losses noted."""
+        loss, held_out_loss = self.state.losses()
+        return Position(
+            self.state.next_epoch(), self.velocity, self.epoch + 1, 0,
+            (*self.losses, loss), (*self.held_out_losses, held_out_loss), self.skipped,
+        )  # fmt: skip
+
+    def after(self, state: State, n_batches: int, skipped: I64) -> Position:
+        """``n_batches`` further in each lane; ``skipped`` are rows that these have left out."""
+        skipped = np.union1d(self.skipped, skipped) if len(skipped) else self.skipped
+        return replace(self, state=state, done=self.done + n_batches, skipped=skipped)
+
+
+Save = Callable[[Position], None]
+Lanes = tuple[tuple[State, ...], I64]
+
+
+def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+    """Go from ``position`` to the end of the course; ``save`` is told every place it can be taken up at."""
+    while position.epoch < course.n_epochs and not position.stalled(course.patience):
+        run = _one_lane if len(course.order.lanes(position.epoch)) == 1 else _many_lanes
+        position = run(course, position, progress, save)
+    return position
+
+
+def _one_lane(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+    """All epochs that are left in one fold, so that no core waits where one ends; one epoch if it may stop there."""
+    last = course.n_epochs if course.patience is None else position.epoch + 1
+    epochs = [course.order.lanes(epoch)[0] for epoch in range(position.epoch, last)]
+    progress.advance(_n_blocks(epochs[0][: position.done]))
+    result: Position = fold(
+        course.order.blocks,
+        Jobs(course.order, list(chain(*epochs))[position.done :]),
+        partial(prepare, course.dtype),
+        partial(_advance, course.objective, len(epochs[0]), _n_blocks(epochs[0])),
+        position,
+        label="sgd",
+        blocks_per_job=course.order.n_mixed,
+        on_segment=lambda reached, _: save(reached),
+        progress=progress,
+    )
+    return result
+
+
+def _advance(
+    objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
+) -> Position:
+    """One batch further, and into the next epoch after the last."""
+    state = step(objective, position.state, batch)
+    position = position.after(state, 1, batch.skipped)
+    report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
+    return position.next_epoch() if position.done == n_batches else position
+
+
+def _many_lanes(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+    lanes = course.order.lanes(position.epoch)
+    longest = max(len(lane) for lane in lanes)
+    length = int(np.clip(longest // MEETINGS, 1, ROUND))
+    progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
+    work = partial(fit_lane, course.objective, course.dtype)
+    n_blocks = sum(_n_blocks(lane) for lane in lanes)
+    for start in range(position.done, longest, length):
+        turns = [[course.order.job(members) for members in lane[start : start + length]] for lane in lanes]
+        jobs = [
+            Job(tuple(i for job in turn for i in job.blocks), (position.state, [job.extra for job in turn]))
+            for turn in turns
+            if turn
+        ]
+        epochs = position.epoch + min(1.0, (start + length) / longest)
+        append = partial(_append, position, partial(report_loss, epochs, n_blocks), len(jobs))
+        states, skipped = fold(
+            course.order.blocks, jobs, work, append, ((), no_rows()), label="sgd_lanes", window=len(jobs),
+            progress=progress,
+        )  # fmt: skip
+        state, velocity = meet(position.state, states, _velocity(position), 1.0 - 1.0 / len(lanes))
+        position = replace(position.after(state, length, skipped), velocity=velocity)
+        save(position)
+    return position.next_epoch()
+
+
+def _velocity(position: Position) -> F64:
+    """That of the lanes when they last met; none before."""
+    K, D = position.state.coef.shape
+    return np.zeros((K, D + 1)) if position.velocity is None else position.velocity
+
+
+def _n_blocks(batches: list[Members]) -> int:
+    return sum(len(indices) for _, indices in batches)
+
+
+def _append(
+    before: Position,
+    report: Callable[..., None],
+    n_lanes: int,
+    lanes: Lanes,
+    lane: tuple[State, I64],
+) -> Lanes:
+    """One lane more: its state, and the rows that it skipped; after the last one, all that was measured is reported."""
+    states, skipped = (*lanes[0], lane[0]), np.append(lanes[1], lane[1])
+    if len(states) == n_lanes:
+        losses = replace(lane[0], sums=added(before.state, states)).losses()
+        report(losses, before.last_losses)
+    return states, skipped

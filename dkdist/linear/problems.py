@@ -1,0 +1,171 @@
+"""What linear estimators share: validation of features and targets, decision values over blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from dkdist.base.bad_sets import skips
+from dkdist.base.inputs import require_rows_of_features, within_floats
+from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
+from dkdist.execution.passes import collect
+from dkdist.learners.rows import Rows, checked, no_rows
+from dkdist.learners.rows import decision_values as linear_values
+from dkdist.loops.array_types import I64
+from dkdist.loops.points import not_finite
+
+_FLOATS = [np.float64, np.float32]
+
+
+def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """X as float features: an ndarray in C order, or a dask array that is checked as it is made.
+
+    An ndarray is finite, unless the estimator skips the rows that are not.
+    """
+    require_rows_of_features(estimator, X)
+    if not is_lazy(X):
+        finite = not skips(estimator)
+        with within_floats():
+            return validate_data(
+                estimator, X, reset=reset, dtype=_FLOATS, order="C", ensure_all_finite=finite
+            )
+    if X.ndim != 2:
+        raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"features must be real numbers, found dtype {X.dtype}")
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def as_problem(
+    estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
+) -> tuple[Any, NDArray[Any]]:
+    """Features and targets of equal length; the targets of dask features are NumPy arrays too."""
+    if is_lazy(y):
+        raise ValueError("targets must be in memory, found a dask array: give y.compute()")
+    require_rows_of_features(estimator, X)
+    if not is_lazy(X):
+        kinds = {
+            "multi_output": multi_output, "y_numeric": numeric, "ensure_all_finite": not skips(estimator)
+        }  # fmt: skip
+        with within_floats():
+            X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
+    else:
+        X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
+        if len(y) != X.shape[0]:
+            raise ValueError(
+                f"X has {X.shape[0]} rows but y has {len(y)} targets: give one target for every row of X"
+            )
+        if len(y) == 0:
+            raise ValueError("found 0 samples: a minimum of 1 is required")
+    return X, y.astype(np.float64, copy=False) if numeric else y
+
+
+def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: bool) -> NDArray[Any]:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    if not (numeric and multi_output and np.ndim(y) == 2):
+        y = column_or_1d(y, warn=True)
+    dtype = np.float64 if numeric else None
+    return np.asarray(check_array(y, ensure_2d=False, dtype=dtype, input_name="y", ensure_min_samples=0))
+
+
+def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
+    """The sorted classes and every target's index among them; ValueError unless there are two or more."""
+    try:
+        check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"classes must be of one kind, numbers or text ({error}): convert them") from error
+    if len(classes) < 2:
+        raise ValueError(
+            f"a classifier needs at least 2 classes in y, found 1 class: {classes.tolist()[0]!r}. "
+            "Check how the targets were selected"
+        )
+    return classes, index.astype(np.int64)
+
+
+class LinearLearner(BaseEstimator):
+    """What all learners have: rows that are not finite are refused, or left out; parameters are checked when asked."""
+
+    on_error: str
+    by_sums: ClassVar[bool]
+    """Whether it learns from sums over rows, in any order, and not step by step."""
+
+    def require_valid(self) -> None:
+        """Refuse parameters that are out of range, as ``fit`` does."""
+        self._validate_params()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.on_error == "skip"
+        return tags
+
+
+def neighbours_job(
+    blocks: Blocks, first: int, stop: int, targets: NDArray[Any], held_out: NDArray[np.bool_], skip: bool
+) -> Job:
+    """The job that takes blocks ``first`` to ``stop`` - 1 with their targets."""
+    edges = blocks.bounds[first : stop + 1]
+    here = slice(int(edges[0]), int(edges[-1]))
+    starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
+    rows = Rows(starts, sizes, blocks.n_columns, targets[here], held_out[here], skip=skip)
+    return Job(tuple(range(first, stop)), rows)
+
+
+def feature_dtype(X: Any) -> np.dtype[Any]:
+    """float32 where the features are, else float64."""
+    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+
+
+def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
+    """X W' + b as an ndarray, (n,) or (n, k); dask features are made and used block by block.
+
+    NaN for rows that are not finite, if the estimator skips them.
+    """
+    check_is_fitted(estimator)
+    X = as_features(estimator, X, reset=False)
+    if not is_lazy(X):
+        return _values(
+            X, not_finite(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
+        )
+    blocks = row_blocks(X)
+    found = collect(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
+    return np.concatenate([values for values, _ in found])
+
+
+def values_of_blocks(estimator: BaseEstimator, X: Any) -> Callable[[Any, int], tuple[NDArray[Any], I64]]:
+    """What gives the decision values of a block of X that starts at some row, and which of its rows are skipped."""
+    return partial(_values_and_bad, feature_dtype(X), skips(estimator), estimator.coef_, estimator.intercept_)
+
+
+def _values_and_bad(
+    dtype: np.dtype[Any], skip: bool, coef: NDArray[Any], intercept: NDArray[Any], block: Any, start: int
+) -> tuple[NDArray[Any], I64]:
+    X, bad = checked(block, dtype, start, (len(block), coef.shape[-1]), skip=skip)
+    return _values(X, bad, coef, intercept), bad
+
+
+def _values(X: NDArray[Any], bad: I64, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
+    with np.errstate(invalid="ignore", over="ignore"):  # what overflows is refused
+        values = linear_values(X, coef, intercept)
+    values[bad] = 0
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+        raise ValueError(
+            f"row {row} of X, or of a block of it, is so large that its prediction is no number: scale X as in fit"
+        )
+    values[bad] = np.nan
+    return values

@@ -1,0 +1,1 @@
+"""`OnePassSearch`: many candidates learned from the same pass over the data."""

@@ -1,0 +1,237 @@
+"""What both SGD estimators share: limits of parameters, a run of epochs, its checkpoint, single passes."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from dkdist.base.bad_sets import no_rows_left, require_rows, skips, tell_skipped_rows
+from dkdist.base.parameter_checks import draw_seed
+from dkdist.base.roles import Role
+from dkdist.execution.blocks import Blocks, row_blocks
+from dkdist.execution.checkpoint import Checkpoint, digest
+from dkdist.execution.passes import collect
+from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out, without
+from dkdist.learners.sgd_steps import Objective, State, step_size
+from dkdist.linear.epochs import Course, Order, Position, run_epochs
+from dkdist.linear.problems import LinearLearner, feature_dtype
+from dkdist.loops.array_types import I64
+
+MOST_EPOCHS = 10**6
+MOST_REAL = 1e300  # of a parameter
+SAMPLE_ROWS = 1024  # rows that the default step is estimated from
+
+
+class IncrementalSGD(LinearLearner):
+    """The part of fitting that does not care what the targets mean."""
+
+    by_sums = False
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "alpha": [Interval(Real, 0, MOST_REAL, closed="left")],
+        "eta0": [StrOptions({"auto"}), Interval(Real, 0, MOST_REAL, closed="neither")],
+        "n_epochs": [Interval(Integral, 1, MOST_EPOCHS, closed="both")],
+        "n_lanes": [Interval(Integral, 1, None, closed="left")],
+        "average": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+        "patience": [None, Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [None, str, PathLike],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["boolean", Interval(Integral, 0, None, closed="left")],
+        "on_error": [StrOptions({"raise", "skip"})],
+    }
+
+    def __init__(
+        self,
+        loss: str = "log_loss",
+        *,
+        alpha: float = 1e-6,
+        eta0: float | str = "auto",
+        n_epochs: int = 5,
+        n_lanes: int = 1,
+        average: bool = True,
+        validation_fraction: float = 0.0,
+        patience: int | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+        on_error: str = "raise",
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.eta0 = eta0
+        self.n_epochs = n_epochs
+        self.n_lanes = n_lanes
+        self.average = average
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+        self.on_error = on_error
+
+    def _train(self, X: Any, targets: NDArray[Any], classes: I64 | None, n_classes: int) -> Position:
+        """Run all epochs, or what a checkpoint leaves of them, and keep the model."""
+        if self.patience is not None and self.validation_fraction == 0.0:
+            raise ValueError(
+                f"patience={self.patience} stops on held-out rows but validation_fraction=0 holds out none: "
+                "set validation_fraction (0.1 is usual), or patience=None"
+            )
+        blocks, dtype = row_blocks(X), feature_dtype(X)
+        checkpoint = self._open_checkpoint(blocks, X, targets)
+        saved = checkpoint.load() if checkpoint is not None else None
+        notes: dict[str, Any] = saved[1] if saved else {"seed": draw_seed(self.random_state)}
+        if saved and checkpoint is not None:
+            _require_notes(checkpoint, notes)
+        if not saved:
+            notes["eta0"] = self._step(blocks, dtype, notes["seed"])
+        seed, objective = notes["seed"], self.objective(notes["eta0"], n_classes)
+        held_out = choose_held_out(len(targets), self.validation_fraction, (seed, Role.HELD_OUT), classes)
+        n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
+        order = Order(blocks, targets, held_out, seed, n_mixed, self.n_lanes, skips(self))
+        course = Course(order, objective, dtype, self.n_epochs, self.patience)
+        start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
+        if saved and checkpoint is not None:
+            start = _restored(checkpoint, start, *saved)
+        with course.plan(f"fit {type(self).__name__}", self.n_epochs).announced(self.verbose) as progress:
+            end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
+        self._finish(course, end)
+        return end
+
+    def _finish(self, course: Course, end: Position) -> None:
+        """Keep what a run has settled, unless it found nothing to learn from."""
+        order = course.order
+        n_trained = np.count_nonzero(~order.held_out) - np.count_nonzero(~order.held_out[end.skipped])
+        require_rows(int(n_trained))
+        self.set_model(end.state)
+        self._stream = (order.seed, course.objective, end.state, end.epoch)
+        self.eta0_, self.n_iter_, self.skipped_ = course.objective.eta0, end.epoch, end.skipped
+        tell_skipped_rows(end.skipped, len(order.targets), "left out of fit (see skipped_)")
+
+    def _open_checkpoint(self, blocks: Blocks, X: Any, targets: NDArray[Any]) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        parameters = {k: v for k, v in self.get_params().items() if k not in ("checkpoint", "verbose")}
+        if not isinstance(self.random_state, (int, np.integer)):
+            parameters["random_state"] = type(self.random_state).__name__
+        fingerprint = {
+            "estimator": type(self).__name__,
+            **{k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()},
+            "features": digest(X) if blocks.local else blocks.name,
+            "shape": [blocks.n_rows, blocks.n_columns],
+            "dtype": str(X.dtype),
+            "blocks": digest(blocks.bounds),
+            "targets": digest(targets),
+        }
+        return Checkpoint(self.checkpoint, fingerprint)
+
+    def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int) -> float:
+        """``eta0``, or the loss's own for the rows of one block, chosen by the seed; of another if all were skipped."""
+        if self.eta0 != "auto":
+            return float(self.eta0)
+        filled = np.flatnonzero(np.diff(blocks.bounds))
+        rng = np.random.default_rng((seed, Role.ROW_ORDER))
+        sample = partial(_sampled_step, self.loss, dtype, skips(self))
+        shapes = [
+            (here.start, (here.stop - here.start, blocks.n_columns))
+            for here in map(blocks.rows, range(len(blocks)))
+        ]
+        for i in chain([rng.choice(filled)], rng.permutation(filled)):
+            step = collect(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
+            if step is not None:
+                return float(step)
+        raise no_rows_left()
+
+    def settle_targets(self, y: NDArray[Any], classes: NDArray[Any] | None) -> tuple[NDArray[Any], int]:
+        """Targets as descent takes them, and the number of classes (0 for numbers); what they mean is kept."""
+        raise NotImplementedError
+
+    def set_model(self, state: State) -> None:
+        """Predict with the model of a state."""
+        raise NotImplementedError
+
+    def objective(self, eta0: float, n_classes: int) -> Objective:
+        """What these parameters minimise, with a step."""
+        return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
+
+    def _train_once(self, X: Any, targets: NDArray[Any], n_classes: int, reset: bool) -> None:
+        """One pass over a batch of rows, from the state that earlier calls have left."""
+        blocks, dtype = row_blocks(X), feature_dtype(X)
+        if reset:
+            seed = draw_seed(self.random_state)
+            objective = self.objective(self._step(blocks, dtype, seed), n_classes)
+            state, calls = State.start(objective.n_outputs, blocks.n_columns, dtype), 0
+        else:
+            seed, objective, state, calls = self._stream
+        dtype = state.coef.dtype
+        mix = blocks_to_mix(targets, blocks.bounds, n_classes)
+        held_out = np.zeros(len(targets), dtype=np.bool_)
+        order = Order(blocks, targets, held_out, seed, mix, skip=skips(self))
+        course = Course(order, objective, dtype, calls + 1)
+        with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
+            end = run_epochs(course, Position(state, epoch=calls), progress, lambda position: None)
+        self._finish(course, end)
+
+
+def _sampled_step(
+    loss: str, dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]
+) -> float | None:
+    X, bad = checked(block, dtype, *place, skip=skip)
+    if len(bad):
+        X = X[without(np.arange(len(X)), bad)]
+    return step_size(loss, X[:SAMPLE_ROWS]) if len(X) else None
+
+
+def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
+    if checkpoint is None:
+        return
+    arrays = position.state.arrays() | {"skipped": position.skipped}
+    if position.velocity is not None:
+        arrays["velocity"] = position.velocity
+    place = {"epoch": position.epoch, "done": position.done}
+    curves = {"losses": position.losses, "held_out_losses": position.held_out_losses}
+    checkpoint.save(arrays, notes | place | curves)
+
+
+def _require_notes(checkpoint: Checkpoint, notes: dict[str, Any]) -> None:
+    """Refuse notes of a saved position that no run has made."""
+    for name in ("seed", "epoch", "done", "eta0"):
+        value: Any = notes.get(name)
+        if type(value) is not (float if name == "eta0" else int) or not 0 <= value < np.inf:
+            raise checkpoint.damaged(f"its {name} is {value!r:.80}")
+    for name in ("losses", "held_out_losses"):
+        if type(notes.get(name)) is not list:
+            raise checkpoint.damaged(f"its {name} are {notes.get(name)!r:.80}")
+    odd = [v for name in ("losses", "held_out_losses") for v in notes[name] if type(v) is not float]
+    if odd or not len(notes["losses"]) == len(notes["held_out_losses"]) == notes["epoch"]:
+        raise checkpoint.damaged(f"its losses are not those of {notes['epoch']} epochs")
+
+
+def _restored(
+    checkpoint: Checkpoint, start: Position, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]
+) -> Position:
+    """The saved position; ValueError unless its arrays are those that this run has at ``start``."""
+    K, D = start.state.coef.shape
+    expected = {name: (array.dtype, array.shape) for name, array in start.state.arrays().items()}
+    expected["velocity"] = np.dtype(np.float64), (K, D + 1)
+    expected["skipped"] = np.dtype(np.int64), np.shape(arrays.get("skipped", 0))
+    for name in expected.keys() | arrays.keys():
+        found = arrays.get(name)
+        if found is None and name == "velocity":
+            continue
+        if found is None or name not in expected or (found.dtype, found.shape) != expected[name]:
+            raise checkpoint.damaged(f"its array {name!r:.80} is not that of this run")
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise checkpoint.damaged(f"its array {name!r} is not finite")
+    velocity, skipped = arrays.pop("velocity", None), arrays.pop("skipped")
+    if skipped.ndim != 1 or (np.diff(skipped) <= 0).any():
+        raise checkpoint.damaged("its array 'skipped' is no list of rows")
+    curves = tuple(notes["losses"]), tuple(notes["held_out_losses"])
+    return Position(State(**arrays), velocity, notes["epoch"], notes["done"], *curves, skipped)

@@ -1,0 +1,1 @@
+"""What all compiled loops share: how they are compiled, elementary functions, products, neighbours."""

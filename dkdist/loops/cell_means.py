@@ -1,0 +1,80 @@
+"""Few points for many where a kernel is wide: the means of regions, halved again and again across their widest side.
+
+Moving the points of a region to their mean changes a smooth function's sum by the second order of the region's width.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.loops.array_types import F64
+from dkdist.loops.compile import loop
+
+
+def cell_means(x: F64, size: int) -> tuple[F64, F64]:
+    """(means, shares) of at most ``size`` regions of points (n, d), which have as many points each, but for one."""
+    if len(x) <= size:
+        return x, np.full(len(x), 1 / len(x))
+    orders = np.argsort(np.ascontiguousarray(x.T), axis=1, kind="stable")
+    means, counts = _halved(np.ascontiguousarray(x, np.float64), orders, int(np.log2(size)))
+    return means, counts / len(x)
+
+
+@loop()
+def merged(means, shares):  # type: ignore[no-untyped-def]
+    """The same of regions twice as large, of an even number of them."""
+    n, d = len(means) // 2, means.shape[1]
+    larger, total = np.empty((n, d)), np.empty(n)
+    for c in range(n):
+        total[c] = shares[2 * c] + shares[2 * c + 1]
+        left, right = shares[2 * c] / total[c], shares[2 * c + 1] / total[c]
+        for a in range(d):
+            larger[c, a] = left * means[2 * c, a] + right * means[2 * c + 1, a]
+    return larger, total
+
+
+@loop()
+def _halved(x, orders, levels):  # type: ignore[no-untyped-def]
+    """Means (2^levels, d) and numbers of points, from the points' ``orders`` (d, n) along each axis, which change.
+
+    Each list holds the points of a region together, and in order: its ends are the region's sides.
+    """
+    n, d = x.shape
+    right, aside = np.empty(n, np.int64), np.empty(n, np.int64)
+    ends = np.array([0, n])
+    for _ in range(levels):
+        finer = np.empty(2 * len(ends) - 1, np.int64)
+        finer[::2] = ends
+        for c in range(len(ends) - 1):
+            finer[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
+            _split(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
+        ends = finer
+    means, counts = np.empty((len(ends) - 1, d)), np.diff(ends)
+    for c in range(len(means)):
+        for a in range(d):
+            total = 0.0
+            for i in range(ends[c], ends[c + 1]):
+                total += x[orders[0, i], a]
+            means[c, a] = total / counts[c]
+    return means, counts
+
+
+@loop()
+def _split(x, orders, start, middle, stop, right, aside):  # type: ignore[no-untyped-def]
+    """Order positions ``start`` to ``stop`` such that those before ``middle`` lie on one side of the widest side."""
+    widest, side = 0, -1.0
+    for a in range(len(orders)):
+        wide = x[orders[a, stop - 1], a] - x[orders[a, start], a]
+        if wide > side:
+            widest, side = a, wide
+    for i in range(start, stop):
+        right[orders[widest, i]] = i >= middle
+    for a in range(len(orders)):
+        if a == widest:
+            continue
+        here, there = start, 0
+        for i in range(start, stop):
+            point = orders[a, i]
+            orders[a, here] = aside[there] = point
+            here, there = here + 1 - right[point], there + right[point]
+        orders[a, middle:stop] = aside[:there]

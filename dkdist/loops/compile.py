@@ -1,0 +1,93 @@
+"""How loops are compiled: one decorator for those that Python calls, one for those inside them, and where code is kept.
+
+Compiled loops are kept in the user's own cache folder (``NUMBA_CACHE_DIR`` if it is set, else below
+``XDG_CACHE_HOME`` or ``~/.cache``), because an installed package may be read-only. Where nothing can be written they
+are compiled anew in each process. Processes and hosts may share the folder: numba writes whole files, and its index
+tells CPUs apart. But it numbers the files of code, so that two processes that compile at once could both write number
+1, and an index could name the code of other types or of an older source; here every file has a name of its own.
+
+Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
+within their caller, and which of the two runs, with other last bits, would depend on what is cached.
+
+What a compiler may do with floating-point numbers, from nothing to most:
+
+    FUSED        a multiplication and an addition become one; infinity and NaN keep their meaning
+    LANES        FUSED, and sums go in lanes: for plain sums of numbers that may be infinite or NaN
+    ELEMENTWISE  FUSED, and there are no infinities and no NaN; the order of operations stays, without which the
+                 two-part constants of range reductions would be undone
+    SUM          ELEMENTWISE, and sums go in lanes, in a fixed order for a given processor
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Set
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserWideCacheLocator
+
+FUSED = frozenset({"contract"})
+LANES = FUSED | {"reassoc", "nsz", "arcp"}
+ELEMENTWISE = FUSED | {"nnan", "ninf", "nsz", "arcp"}
+SUM = ELEMENTWISE | {"reassoc"}
+
+
+def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
+    """Compile a function that Python calls: it lets other threads run, and its code is kept."""
+
+    def compiled(function: Any) -> Any:
+        dispatcher: Any = njit(nogil=True, fastmath=set(freedoms))(function)
+        dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
+        return dispatcher
+
+    return compiled
+
+
+def inlined(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
+    """Compile a function into every loop that calls it."""
+    return njit(nogil=True, forceinline=True, fastmath=set(freedoms))
+
+
+@cache
+def _users_folder() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "dkdist" / "numba"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return tempfile.mkdtemp(prefix="dkdist-numba-")  # private, so never somebody else's code
+    return str(folder) if os.access(folder, os.W_OK) else tempfile.mkdtemp(prefix="dkdist-numba-")
+
+
+class _Folder(UserWideCacheLocator):
+    def get_cache_path(self) -> str:
+        within: str = self.get_suitable_cache_subpath(self._py_file)  # type: ignore[no-untyped-call]
+        return os.path.join(config.CACHE_DIR or _users_folder(), within)  # type: ignore[attr-defined]
+
+
+class _Contents(CompileResultCacheImpl):
+    _locator_classes = [_Folder, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+
+
+class CodeFiles(IndexDataCacheFile):
+    """The files of a loop's code, each with a name of its own, and the index of them."""
+
+    def _data_name(self, number: int) -> str:
+        return f"{self._index_name}.{uuid.uuid4().hex}.nbc"
+
+
+class LoopCache(FunctionCache):
+    """Where the code of one loop is kept; other functions of the process keep numba's own class."""
+
+    _impl_class = _Contents
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        stamp = self._impl.locator.get_source_stamp()
+        files: Any = CodeFiles  # numba has no types
+        self._cache_file = files(self.cache_path, self._impl.filename_base, stamp)

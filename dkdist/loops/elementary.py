@@ -1,0 +1,103 @@
+"""Branch-free float32 elementary functions that compilers can vectorise inside our loops.
+
+Cody-Waite range reduction followed by minimax polynomials (the classic Cephes single-precision ones).
+Errors stay below 2 units in the last place of float32 (absolute 1.2e-7 for sine and cosine of phases up to
+1e5, 1.8e-7 for cospi and sincospi). That is where the processor fuses multiply-add, as all have done for ten
+years. Where it rounds products first, a phase x loses up to 2e-11 |x| more (1e-6 at 1e5), and sincospi stays below
+2.3e-7.
+
+They are compiled with ``ELEMENTWISE`` freedoms: another order of operations would undo the constants in parts of the
+range reduction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.loops.compile import ELEMENTWISE, inlined
+
+f32 = np.float32
+i32 = np.int32
+
+_LN2_HI, _LN2_LO = f32(0.693359375), f32(-2.12194440e-4)
+_PIO2_HI, _PIO2_MID, _PIO2_LO = f32(1.5703125), f32(4.837512969970703125e-4), f32(7.54978995489188e-8)
+_TWO_OVER_PI = f32(2 / np.pi)
+_HALF, _ONE, _TWO = f32(0.5), f32(1.0), f32(2.0)
+
+
+@inlined(ELEMENTWISE)
+def log(x):  # type: ignore[no-untyped-def]
+    """Natural logarithm of a positive, normal float32."""
+    bits = i32(f32(x).view(i32) - i32(0x3F3504F3))  # sqrt(1/2): the mantissa will lie in [sqrt(1/2), sqrt(2))
+    e = f32(bits >> i32(23))
+    m = i32((bits & i32(0x007FFFFF)) + i32(0x3F3504F3)).view(f32) - _ONE
+    z = m * m
+    y = f32(7.0376836292e-2) * m + f32(-1.1514610310e-1)
+    y = y * m + f32(1.1676998740e-1)
+    y = y * m + f32(-1.2420140846e-1)
+    y = y * m + f32(1.4249322787e-1)
+    y = y * m + f32(-1.6668057665e-1)
+    y = y * m + f32(2.0000714765e-1)
+    y = y * m + f32(-2.4999993993e-1)
+    y = y * m + f32(3.3333331174e-1)
+    y = y * m * z + e * _LN2_LO - _HALF * z
+    return m + y + e * _LN2_HI
+
+
+@inlined(ELEMENTWISE)
+def exp(x):  # type: ignore[no-untyped-def]
+    """Exponential of a float32 in [-87, 88]."""
+    k = np.floor(f32(x) * f32(1.44269504088896341) + _HALF)
+    r = f32(x) - k * _LN2_HI - k * _LN2_LO
+    y = f32(1.9875691500e-4) * r + f32(1.3981999507e-3)
+    y = y * r + f32(8.3334519073e-3)
+    y = y * r + f32(4.1665795894e-2)
+    y = y * r + f32(1.6666665459e-1)
+    y = y * r + f32(5.0000001201e-1)
+    y = y * r * r + r + _ONE
+    return y * i32((i32(k) + i32(127)) << i32(23)).view(f32)
+
+
+@inlined(ELEMENTWISE)
+def sincos(x):  # type: ignore[no-untyped-def]
+    """(sin x, cos x) of a float32 phase. Past |x| = 1e6 digits are lost, but the results stay in [-1, 1]."""
+    k = np.floor(f32(x) * _TWO_OVER_PI + _HALF)
+    r = ((f32(x) - k * _PIO2_HI) - k * _PIO2_MID) - k * _PIO2_LO
+    r = min(max(r, -_ONE), _ONE)  # |r| <= pi/4 up to rounding, unless x has lost all its digits
+    z = r * r
+    s = ((f32(-1.9515295891e-4) * z + f32(8.3321608736e-3)) * z + f32(-1.6666654611e-1)) * z * r + r
+    c = ((f32(2.443315711809948e-5) * z + f32(-1.388731625493765e-3)) * z + f32(4.166664568298827e-2)) * z * z
+    c = c - _HALF * z + _ONE
+    q = i32(k)
+    odd = (q & i32(1)) != i32(0)
+    sine, cosine = (c, s) if odd else (s, c)
+    sine = -sine if (q & i32(2)) != i32(0) else sine
+    cosine = -cosine if ((q + i32(1)) & i32(2)) != i32(0) else cosine
+    return sine, cosine
+
+
+@inlined(ELEMENTWISE)
+def cospi(u):  # type: ignore[no-untyped-def]
+    """cos(pi u) of a float32 in [0, 1], from the odd series of sin(pi (1/2 - u))."""
+    z = _HALF - f32(u)
+    t = z * z
+    y = f32(-0.00737043094571435) * t + f32(0.0821458866111282)
+    y = y * t + f32(-0.599264529320792)
+    y = y * t + f32(2.55016403987734)
+    y = y * t + f32(-5.16771278004997)
+    y = y * t + f32(3.14159265358979)
+    return y * z
+
+
+@inlined(ELEMENTWISE)
+def sincospi(v):  # type: ignore[no-untyped-def]
+    """(sin pi v, cos pi v) of a float32: phases in half turns are reduced without rounding, so for any |v| < 2^31."""
+    k = np.rint(f32(v))
+    r = f32(v) - k
+    sign = i32((i32(k) << i32(31)) ^ i32(0x3F800000)).view(f32)
+    z = r * r
+    s = (f32(0.077220124) * z + f32(-0.59804517)) * z + f32(2.5500314)
+    s = (s * z + f32(-5.1677069)) * z + f32(3.1415926)
+    c = (f32(-0.024420699) * z + f32(0.23495392)) * z + f32(-1.3352161)
+    c = (c * z + f32(4.0587096)) * z + f32(-4.9348022)
+    return sign * r * s, sign * (c * z + _ONE)

@@ -1,0 +1,122 @@
+"""What loops over points begin with: which rows are finite, how far they reach, and what weights they have.
+
+A row whose sum is finite holds neither NaN nor infinity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
+from dkdist.loops.elementary import f32
+
+
+def not_finite(X: NDArray[Any]) -> I64:
+    """The rows of X (n, D), float32 or float64 in C order, that hold NaN or infinity, sorted."""
+    largest = X.dtype.type(np.finfo(X.dtype).max)
+    suspects: I64 = np.flatnonzero(_suspect(X, largest))
+    lost: I64 = suspects[~np.isfinite(X[suspects]).all(axis=1)]
+    return lost
+
+
+@loop(LANES)
+def _suspect(X, largest):  # type: ignore[no-untyped-def]
+    """Rows whose sum is not finite: those that hold NaN or infinity, and perhaps some that overflow."""
+    found = np.zeros(len(X), np.bool_)
+    for i in range(len(X)):
+        total = X.dtype.type(0.0)
+        for j in range(X.shape[1]):
+            total += X[i, j]
+        found[i] = not (abs(total) <= largest)  # isfinite is x - x == 0, which reassociation would fold
+    return found
+
+
+@loop()
+def count_outside(points, offsets, low, high):  # type: ignore[no-untyped-def]
+    """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    d = points.shape[1]
+    for s in range(len(counts)):
+        n = 0
+        for i in range(offsets[s], offsets[s + 1]):
+            outside = False
+            for j in range(d):
+                outside |= (points[i, j] < low[j]) | (points[i, j] > high[j])
+            n += outside
+        counts[s] = n
+    return counts
+
+
+def extent(x: F64) -> tuple[F64, F64]:
+    """Least and largest coordinates (d,) of points (n, d): by columns, many times faster than by rows."""
+    return np.array([column.min() for column in x.T]), np.array([column.max() for column in x.T])
+
+
+TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
+
+_NO_WEIGHTS = np.empty(0, np.float32)
+_NO_WEIGHTS.flags.writeable = False  # as the weights of a collection are: one compiled variant serves both
+
+
+def weight_array(weights: F32 | None) -> tuple[F32, bool]:
+    """(weights of one column, whether there are any), as compiled loops take them."""
+    return (_NO_WEIGHTS, False) if weights is None else (weights.reshape(-1), True)
+
+
+@inlined(ELEMENTWISE)
+def fill_shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
+    """share[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
+    for i in range(TILE):
+        share[i] = f32(0.0)
+    for i in range(m):
+        share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
+
+
+@inlined()
+def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
+    """The weight of points start .. stop - 1, or their number."""
+    total = 0.0
+    if weighted:
+        for i in range(start, stop):
+            total += weights[i]
+    else:
+        total = float(stop - start)
+    return total  # float64: any scale of float32 weights is fine
+
+
+@inlined(SUM)
+def add_products(t, T, c):  # type: ignore[no-untyped-def]
+    """c[b] += <t, T[b]> over one tile, four rows at a time."""
+    K = T.shape[0]
+    full = K - K % 4
+    for b in range(0, full, 4):
+        s0 = s1 = s2 = s3 = f32(0.0)
+        for i in range(TILE):
+            s0 += t[i] * T[b, i]
+            s1 += t[i] * T[b + 1, i]
+            s2 += t[i] * T[b + 2, i]
+            s3 += t[i] * T[b + 3, i]
+        c[b] += s0
+        c[b + 1] += s1
+        c[b + 2] += s2
+        c[b + 3] += s3
+    for b in range(full, K):
+        s0 = f32(0.0)
+        for i in range(TILE):
+            s0 += t[i] * T[b, i]
+        c[b] += s0
+
+
+def column_bounds(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(low, high) of the columns of (T, d), T > 0; rows are folded into wide rows to run at memory speed."""
+    total, d = points.shape
+    fold = max(1, min(1024 // d, total))
+    main = points[: total - total % fold].reshape(-1, fold * d)
+    rest = points[total - total % fold :]
+    low = np.concatenate([main.min(axis=0).reshape(fold, d), rest]).min(axis=0)
+    high = np.concatenate([main.max(axis=0).reshape(fold, d), rest]).max(axis=0)
+    return low, high

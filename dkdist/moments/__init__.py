@@ -1,0 +1,1 @@
+"""Embeddings by moments, and features that symmetries of the axes do not change."""

@@ -1,0 +1,53 @@
+"""Parameters of moment embeddings: sample sets -> means and covariances, in units fixed for all sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.loops.array_types import F32
+from dkdist.moments.moments_loops import moments
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+
+
+@kept
+@dataclass(frozen=True)
+class MomentSpec(Specification["MomentParameters"]):
+    """What defines a moment embedding, in plain numbers: moments up to ``degree`` of (x - centre) / scale."""
+
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    degree: int
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return len(self.centre)
+
+    @property
+    def domain(self) -> None:
+        """None: points may lie anywhere."""
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+        d = self.n_dims
+        return d if self.degree == 1 else d + d * (d + 1) // 2
+
+    def _tables(self) -> MomentParameters:
+        return MomentParameters(self)
+
+
+class MomentParameters(Tables[MomentSpec]):
+    """Arrays of a `MomentSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: MomentSpec) -> None:
+        self.spec = spec
+        self._centre, self._scale = np.array(spec.centre), np.array(spec.scale)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, m) float32."""
+        return moments(sets.relative, sets.offsets, sets.weights, self._centre, self._scale, self.spec.degree)

@@ -1,1 +1,0 @@
-"""What embeddings are made of: specifications in plain numbers, and the tables drawn from them."""

@@ -1,0 +1,1 @@
+"""What users and disks give, made plain and checked: files, archives, JSON, arrays of real numbers, switches."""

@@ -1,0 +1,5 @@
+"""Sample sets in memory: the collection, its strings and keys, and what makes points valid."""
+
+from dkdist.sets.conversion import as_sample_sets as as_sample_sets
+from dkdist.sets.point_checks import SampleSetError as SampleSetError
+from dkdist.sets.sample_sets import SampleSets as SampleSets

@@ -1,0 +1,65 @@
+"""The one door through which what users give becomes `SampleSets`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from dkdist.loops.array_types import F64
+from dkdist.sets.point_checks import SampleSetError
+from dkdist.sets.sample_sets import SampleSets
+from dkdist.sets.strings import are_strings
+
+
+def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
+    """Return X as `SampleSets`: a collection itself, a list of (n_i, d) arrays or of strings, or an (N, n, d) array.
+
+    With an ``origin``, the points are counted from there: those of arrays directly, so that a set depends on itself
+    alone; those of a collection from what it keeps.
+
+    Raises
+    ------
+    SampleSetError
+        If X is none of these (a 2-D array could mean one set or N sets of one point) or holds an invalid set.
+
+    Examples
+    --------
+    >>> as_sample_sets(np.zeros((4, 3, 2)))
+    SampleSets(n_sets=4, n_points=12, n_dims=2)
+    """
+    if isinstance(X, SampleSets):
+        return X if origin is None else X.rebased(origin)
+    if isinstance(X, (list, tuple)):
+        return (
+            SampleSets.from_strings(X)
+            if are_strings(X)
+            else SampleSets.from_arrays(X, origin=_if_fits(origin, X))
+        )
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        n_sets, n, d = X.shape
+        return SampleSets(X.reshape(n_sets * n, d), np.arange(n_sets + 1) * n, origin=_if_fits(origin, X))
+    if isinstance(X, np.ndarray):
+        raise SampleSetError(
+            f"expected sample sets, found an array of shape {X.shape}: its rows could be the points of one "
+            "set or the only points of many. Give [X] for one set, X[:, None, :] for one point a set, "
+            "list(X) for an array of arrays, or (n_sets, n_points, n_dims)"
+        )
+    found = f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}"
+    if isinstance(X, (str, os.PathLike)):
+        raise SampleSetError(f"{found}: if it is the path of a store, give open_sets of it")
+    if hasattr(X, "load"):
+        raise SampleSetError(f"{found}. For a store of sets, call its load() first")
+    raise SampleSetError(
+        f"{found}. Give list(...) of a generator or a set of arrays, [x] for the points of one set"
+    )
+
+
+def _if_fits(origin: F64 | None, X: Any) -> F64 | None:
+    """The origin, if the first set has as many columns: what has others is refused by who knows why."""
+    try:
+        fits = origin is not None and np.shape(X[0])[1:] == origin.shape
+    except (ValueError, IndexError):
+        return None
+    return origin if fits else None

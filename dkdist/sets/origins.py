@@ -1,0 +1,154 @@
+"""Where coordinates are counted from: an origin for each column, so that float32 holds differences far from zero.
+
+float32 has 24 bits. A column of 1e9 + N(0, 1) keeps none of its differences in them, and counted from 1e9 all of
+them. Columns that float32 holds as they are have the origin 0; others that lie `FAR` times their spread from zero
+have a number of few bits near their middle. The middle and the spread are medians of a sample: one outlier, or a
+missing value written as 0, moves neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import F32, F64, I64
+
+FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
+LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
+NOISE = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
+SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**16, 1024, 128  # that are looked at
+SLAB = 2**16  # rows that are float64 at a time
+
+
+def settled_origin(origin: Any) -> F64 | None:
+    """An origin as collections keep it: (d,) float64, read-only; None if it is 0 in every column."""
+    if origin is None or not np.any(origin):
+        return None
+    kept: F64 = np.array(origin, np.float64) + 0.0  # no negative zeros
+    kept.flags.writeable = False
+    return kept
+
+
+def natural_origin(parts: Sequence[NDArray[Any]]) -> F64 | None:
+    """The origin of points that are given as (n_i, d) arrays; None where float32 holds them as they are.
+
+    A thousand rows are looked at, drawn with a fixed seed.
+    """
+    if _are_kept(parts):
+        return None
+    X = _sample(parts)
+    with np.errstate(over="ignore"):
+        lossy = (X.astype(np.float32) != X).any(axis=0)
+    if not lossy.any():
+        return None
+    middle, spread = _middle_and_spread(X)
+    least = 0 if all(part.dtype.kind in "iu" for part in parts) else NOISE * np.abs(middle)
+    with np.errstate(over="ignore"):
+        far = lossy & (spread > least) & (np.abs(middle) >= FAR * spread)
+    unit = np.exp2(np.ceil(np.log2(np.where(far, spread, 1))))
+    return settled_origin(np.where(far, np.round(middle / unit) * unit, 0))
+
+
+def crowded_column(parts: Sequence[NDArray[Any]], origin: F64 | None) -> int | None:
+    """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
+    if _are_kept(parts):
+        return None
+    X = np.sort(_sample(parts), axis=0)
+    if len(X) == 0:
+        return None
+    rest = X if origin is None else X - origin
+    with np.errstate(over="ignore", invalid="ignore"):
+        kept = rest.astype(np.float32)
+        middle, spread = _middle_and_spread(rest)
+        coarse = spread < LEAST_STEPS * np.spacing(np.abs(middle).astype(np.float32))
+        n_different = (X[1:] - X[:-1] > NOISE * np.abs(X[1:])).sum(axis=0)
+        coarse |= 4 * (kept[1:] != kept[:-1]).sum(axis=0) < 3 * n_different
+    coarse &= (kept != rest).any(axis=0) & (spread > NOISE * np.abs(X[len(X) // 2]))
+    return int(np.argmax(coarse)) if coarse.any() else None
+
+
+def relative(part: NDArray[Any], origin: F64 | None, out: F32) -> None:
+    """``out[:] = part - origin``, subtracted in float64 (64-bit integers exactly): a row depends on itself alone."""
+    with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
+        if origin is None:
+            out[:] = part
+            return
+        whole = _as_integers(part, origin)
+        for a in range(0, len(part), SLAB):
+            rows = slice(a, a + SLAB)
+            out[rows] = part[rows] - origin if whole is None else part[rows].astype(np.int64) - whole
+
+
+def moved(points: F32, shift: F64) -> F32:
+    """Points + shift, added in float64."""
+    out = np.empty_like(points)
+    with np.errstate(over="ignore"):
+        for a in range(0, len(points), SLAB):
+            out[a : a + SLAB] = points[a : a + SLAB] + shift
+    return out
+
+
+def common_origin(first: F64 | None, second: F64 | None) -> F64 | None:
+    """The origin of two collections that are compared: that of the first, or of the second where it has none."""
+    if first is None or second is None:
+        return second if first is None else first
+    return settled_origin(np.where(first != 0, first, second))
+
+
+def origin_text(origin: F64 | None) -> str:
+    """The origin as the last words of a repr; nothing if it is 0."""
+    if origin is None:
+        return ""
+    return (
+        f", origin={origin.tolist()}"
+        if len(origin) <= 4
+        else f", origin of {np.count_nonzero(origin)} columns"
+    )
+
+
+def _are_kept(parts: Sequence[NDArray[Any]]) -> bool:
+    """Whether float32 holds all values of such dtypes."""
+    dtypes = {part.dtype for part in parts}
+    return all(dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2) for dtype in dtypes)
+
+
+def _sample(parts: Sequence[NDArray[Any]]) -> F64:
+    """Rows of the parts, float64, in which all is finite."""
+    ends = np.cumsum([len(part) for part in parts])
+    total, d = int(ends[-1]), parts[0].shape[1]
+    count = int(np.clip(SAMPLE_VALUES // max(1, d), LEAST_ROWS, SAMPLE_ROWS))
+    if total <= count:
+        X = np.concatenate(parts, dtype=np.float64, casting="unsafe")
+    else:
+        rows = np.random.default_rng(0).integers(0, total, count)
+        owner = np.searchsorted(ends, rows, side="right")
+        within = rows - (ends - [len(part) for part in parts])[owner]
+        X = np.empty((count, d))
+        for i, (k, r) in enumerate(zip(owner.tolist(), within.tolist(), strict=True)):
+            X[i] = parts[k][r]
+    kept: F64 = X[np.isfinite(X).all(axis=1)]
+    return kept
+
+
+def _middle_and_spread(X: F64) -> tuple[F64, F64]:
+    """The median of each column, and the median distance from it; of columns mostly equal a larger part of it."""
+    middle = np.median(X, axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = np.abs(X - middle)
+    spread: F64 = np.median(apart, axis=0)
+    for j in np.flatnonzero(spread == 0):
+        levels = np.quantile(apart[:, j], [0.95, 1])
+        spread[j] = levels[0] or levels[1]
+    return middle, spread
+
+
+def _as_integers(part: NDArray[Any], origin: F64) -> I64 | None:
+    """The origin as integers, where the difference to 64-bit integers is one too."""
+    if part.dtype.kind not in "iu" or part.dtype.itemsize < 8 or len(part) == 0:
+        return None
+    most = 2**62
+    whole = (origin == np.rint(origin)).all() and (np.abs(origin) < most).all()
+    return origin.astype(np.int64) if whole and -most < int(part.min()) and int(part.max()) < most else None

@@ -1,0 +1,318 @@
+"""Collections of sample sets: the data every other room works on.
+
+A data point is a *set* of n_i points in R^d, drawn from a distribution p_i (a bag of features, a time series,
+the code points of a string). N sets are held as one array of points, T = n_1 + ... + n_N rows, and offsets o
+with
+
+    set i = points[o_i : o_(i+1)],    o_0 = 0,    o_N = T.
+
+Everything is validated once, when a collection is made; slices of a valid collection are valid and skip the
+checks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.points import column_bounds
+from dkdist.sets.indexing import as_position, positions, resolve_key
+from dkdist.sets.origins import moved, origin_text, settled_origin
+from dkdist.sets.point_checks import (
+    Points,
+    SampleSetError,
+    as_offsets,
+    as_parts,
+    as_points,
+    as_weights,
+    edges_of,
+    joined_weights,
+    kept_points,
+    require_codes,
+    require_finite,
+)
+from dkdist.sets.strings import as_alphabet, decode, encode
+
+A = TypeVar("A", bound=NDArray[Any])
+
+
+class SampleSets:
+    """An immutable collection of N sample sets, with optional point weights, in memory.
+
+    Parameters
+    ----------
+    points : (T, d) array
+        All points, set after set; kept as C-contiguous float32, counted from an `origin` where float32 would lose
+        what they differ by. uint8 and uint16 codes with d = 1 are kept.
+    offsets : (N + 1,) integer array
+        Set i is ``points[offsets[i]:offsets[i + 1]]``; starts at 0, strictly increases, ends at T.
+    weights : (T,) or (T, k) array, optional
+        One weight (or k signed channels) for each point, float32. Any finite value is allowed here; who needs
+        more calls `require_nonnegative_weights`.
+    alphabet : str, optional
+        What the codes of strings stand for: code k is ``alphabet[k]``.
+    origin : (d,) array, optional
+        Where to count from; by default what suits the points: 0 for a column that float32 holds as it is, and a round
+        number near the middle of one that lies far from zero for its spread (coordinates of a map in metres, times in
+        seconds since 1970).
+
+    Raises
+    ------
+    SampleSetError
+        For an empty set, NaN or infinite points or weights (or values that overflow float32), offsets that
+        are not monotone or do not cover the points, weights of the wrong length, and codes beyond the alphabet.
+
+    Notes
+    -----
+    One vectorised pass over the points; no copy if they are C-contiguous float32 already (these lost nothing here, and
+    have the origin 0). The arrays handed out are read-only. Points, bounds and sets are true coordinates: float32
+    where the origin is 0, and else float64, made when they are asked for. Sets that are taken from a collection
+    keep its origin. A column that float32 cannot hold even so is told of by a warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dkdist.sets import SampleSets
+    >>> sets = SampleSets(np.arange(10.0).reshape(5, 2), [0, 2, 5])
+    >>> sets
+    SampleSets(n_sets=2, n_points=5, n_dims=2)
+    >>> sets[1].shape, sets.sizes.tolist(), sets[-1:].n_points
+    ((3, 2), [2, 3], 3)
+    >>> far = SampleSets([[1e9 + 0.25], [1e9 + 1.75]], [0, 2])
+    >>> far.origin, far[0].ravel() - 1e9, far.points.dtype
+    (array([1.e+09]), array([0.25, 1.75]), dtype('float64'))
+    """
+
+    __slots__ = ("_alphabet", "_offsets", "_origin", "_points", "_weights")
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None = None,
+        alphabet: str | None = None,
+        origin: ArrayLike | None = None,
+    ) -> None:
+        rows, start = kept_points([as_points(points)], origin, copy=False)
+        edges = as_offsets(offsets, len(rows))
+        require_finite(rows, edges)
+        if alphabet is not None:
+            require_codes(rows, edges, as_alphabet(alphabet))
+        self._set(rows, edges, None if weights is None else as_weights(weights, edges), alphabet, start)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Sequence[ArrayLike],
+        weights: Sequence[ArrayLike] | None = None,
+        origin: ArrayLike | None = None,
+    ) -> SampleSets:
+        """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k)
+        weights. ``origin`` as for the constructor.
+
+        Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions, or are
+        data frames with other columns.
+
+        Examples
+        --------
+        >>> SampleSets.from_arrays([np.zeros((3, 2)), np.ones((1, 2))]).sizes.tolist()
+        [3, 1]
+        """
+        parts = as_parts(arrays)
+        edges = edges_of(parts)
+        rows, start = kept_points(parts, origin)
+        require_finite(rows, edges)
+        masses = None if weights is None else joined_weights(weights, parts, edges)
+        return cls._trusted(rows, edges, masses, None, start)
+
+    @classmethod
+    def from_strings(cls, strings: Sequence[Any], alphabet: str | None = None) -> SampleSets:
+        """Make a collection of strings from a list of str, of bytes, or of flat sequences of whole numbers.
+
+        The points are codes, uint8 or uint16, with d = 1, in the order of the text. For str the codes count the
+        characters of the ``alphabet``: those given, then those that the strings have beside them, sorted. Bytes and
+        whole numbers below 65,536 are codes as they are. Raises `SampleSetError` for an empty string, for strings of
+        different kinds, for other numbers, and for more than 65,536 different characters.
+
+        Examples
+        --------
+        >>> sets = SampleSets.from_strings(["GATTACA", "CAT"])
+        >>> sets, sets.alphabet, sets.strings()
+        (SampleSets(n_sets=2, n_points=10, n_dims=1, codes=uint8, alphabet=4), 'ACGT', ['GATTACA', 'CAT'])
+        """
+        codes, edges, found = encode(strings, alphabet)
+        return cls._trusted(codes, edges, None, found)
+
+    @classmethod
+    def _trusted(
+        cls,
+        points: Points,
+        offsets: I64,
+        weights: F32 | None = None,
+        alphabet: str | None = None,
+        origin: F64 | None = None,
+    ) -> SampleSets:
+        """Wrap arrays that are known to be valid, without looking at them; points are counted from the origin."""
+        self = object.__new__(cls)
+        self._set(points, offsets, weights, alphabet, origin)
+        return self
+
+    def _set(
+        self, points: Points, offsets: I64, weights: F32 | None, alphabet: str | None, origin: F64 | None
+    ) -> None:
+        self._points = _read_only(points)
+        self._offsets = _read_only(offsets)
+        self._weights = None if weights is None else _read_only(weights)
+        self._alphabet = alphabet
+        self._origin = settled_origin(origin)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = self._points, self._offsets, self._weights, self._alphabet
+        return SampleSets._trusted, state if self._origin is None else (*state, self._origin)
+
+    @property
+    def points(self) -> Points:
+        """(T, d) all points, set after set, read-only; if the origin is not 0, float64 that is made at every call."""
+        return _read_only(self._true(self._points))
+
+    @property
+    def relative(self) -> Points:
+        """(T, d) the points as they are kept: float32 (or codes), counted from `origin`; read-only."""
+        return self._points
+
+    @property
+    def origin(self) -> F64:
+        """(d,) float64: what kept points are counted from; zeros unless float32 needs another."""
+        return np.zeros(self.n_dims) if self._origin is None else self._origin
+
+    def rebased(self, origin: F64 | None) -> SampleSets:
+        """The same sets, counted from another origin (None for 0): kept points + (own - other), in float64.
+
+        Raises `SampleSetError` naming a set that float32 cannot reach from there.
+        """
+        other = settled_origin(origin)
+        if self._points.dtype != np.float32 or np.array_equal(self.origin, 0 if other is None else other):
+            return self
+        points = moved(self._points, self.origin - (0 if other is None else other))
+        require_finite(points, self._offsets)
+        return SampleSets._trusted(points, self._offsets, self._weights, self._alphabet, other)
+
+    def _true(self, points: Points) -> Points:
+        return points if self._origin is None else points + self._origin
+
+    @property
+    def offsets(self) -> I64:
+        """(N + 1,) int64: where each set starts in `points`; read-only."""
+        return self._offsets
+
+    @property
+    def weights(self) -> F32 | None:
+        """(T,) or (T, k) float32 weights of the points, or None; read-only."""
+        return self._weights
+
+    @property
+    def alphabet(self) -> str | None:
+        """What the codes of strings stand for: code k is ``alphabet[k]``; None if the points are no text."""
+        return self._alphabet
+
+    def strings(self) -> list[str]:
+        """The sets as text. Raises `SampleSetError` if they have no alphabet."""
+        if self._alphabet is None:
+            raise SampleSetError("these sets have no alphabet: they were not made from str")
+        return decode(self._points, self._offsets, self._alphabet)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(N,), as scikit-learn asks for the number of samples."""
+        return (len(self),)
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return int(self._points.shape[1])
+
+    @property
+    def n_points(self) -> int:
+        """The number T of points in all sets together."""
+        return int(self._points.shape[0])
+
+    @property
+    def points_dtype(self) -> np.dtype[Any]:
+        """float32, or uint8/uint16 for codes of strings."""
+        return self._points.dtype
+
+    @property
+    def sizes(self) -> I64:
+        """(N,) int64: the number of points n_i of each set."""
+        return np.diff(self._offsets)
+
+    @property
+    def bounds(self) -> tuple[Points, Points]:
+        """(low, high), each (d,): the smallest box that holds every point. One pass over the points."""
+        low, high = self.relative_bounds
+        return self._true(low), self._true(high)
+
+    @property
+    def relative_bounds(self) -> tuple[Points, Points]:
+        """`bounds`, counted from `origin`."""
+        if len(self) == 0:
+            raise SampleSetError("a collection of 0 sets has no bounds: give at least one set")
+        return column_bounds(self._points)
+
+    def weights_of(self, i: int) -> F32 | None:
+        """(n_i,) or (n_i, k): the weights of the points of set i, or None if the collection has none."""
+        if self._weights is None:
+            return None
+        i = as_position(i, len(self))
+        return self._weights[self._offsets[i] : self._offsets[i + 1]]
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __iter__(self) -> Iterator[Points]:
+        edges = self._offsets.tolist()
+        for start, stop in itertools.pairwise(edges):
+            yield _read_only(self._true(self._points[start:stop]))
+
+    @overload
+    def __getitem__(self, key: int | np.integer[Any]) -> Points: ...
+    @overload
+    def __getitem__(self, key: Any) -> SampleSets: ...
+    def __getitem__(self, key: Any) -> Points | SampleSets:
+        chosen = resolve_key(key, len(self))
+        if isinstance(chosen, int):
+            return _read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
+        if (
+            isinstance(chosen, range) and chosen.step == 1
+        ):  # views of the same arrays: only the offsets are new
+            edges = self._offsets[chosen.start : chosen.stop + 1]
+            return self._of_rows(slice(edges[0], edges[-1]), edges - edges[0])
+        index = positions(chosen)
+        sizes = self.sizes[index]
+        edges = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])
+        return self._of_rows(rows, edges)
+
+    def _of_rows(self, rows: slice | I64, offsets: I64) -> SampleSets:
+        weights = None if self._weights is None else self._weights[rows]
+        return SampleSets._trusted(self._points[rows], offsets, weights, self._alphabet, self._origin)
+
+    def __repr__(self) -> str:
+        extra = "" if self._weights is None else f", weights={self._weights.shape}"
+        codes = "" if self._points.dtype == np.float32 else f", codes={self._points.dtype}"
+        if self._alphabet is not None:
+            codes += f", alphabet={len(self._alphabet)}"
+        codes += origin_text(self._origin)
+        return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
+
+
+def _read_only(array: A) -> A:
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array

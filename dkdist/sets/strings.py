@@ -1,0 +1,137 @@
+"""Strings as sets of codes: symbol k of an alphabet is the code k, and the order of the points is that of the text.
+
+An alphabet is a str of distinct characters. It belongs to a collection and may grow at its end, so the same text can
+have other codes in another collection: whoever compares two translates one of them (`translation`). Bytes and
+sequences of whole numbers below 65,536 are codes already and have no alphabet.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import I64
+from dkdist.sets.point_checks import CODE_DTYPES, Points, SampleSetError, locate
+
+LARGEST_ALPHABET = 2**16
+U4 = NDArray[np.uint32]
+LENGTHEN = (
+    "Drop it, and its target; or begin every string with one more symbol, which changes no edit distance"
+)
+
+
+def are_strings(arrays: Sequence[Any]) -> bool:
+    """Whether a list holds strings: text, bytes, or flat sequences of whole numbers."""
+    first = arrays[0] if len(arrays) else None
+    if isinstance(first, np.ndarray):
+        return bool(first.ndim == 1 and first.dtype.kind in "iu")
+    if isinstance(first, (list, tuple)):
+        return len(first) > 0 and all(type(v) is int or isinstance(v, np.integer) for v in first)
+    return isinstance(first, (str, bytes))
+
+
+def encode(strings: Iterable[Any], alphabet: str | None = None) -> tuple[Points, I64, str | None]:
+    """(codes, offsets, alphabet) of a list of str, of bytes, or of integer sequences; one pass.
+
+    Symbols that a given alphabet lacks come after it, in the order of their code points. Codes are uint8 while there
+    are at most 256 of them, then uint16.
+    """
+    if isinstance(strings, (str, bytes, Mapping, Set)) or not isinstance(strings, Iterable):
+        raise SampleSetError(
+            f"strings must be a list of str, of bytes or of whole numbers; found {type(strings).__name__}: give "
+            "[text] for one string"
+        )
+    strings = list(strings)
+    if len(strings) == 0:
+        raise SampleSetError("an empty list has no strings: give at least one")
+    alphabet = None if alphabet is None else as_alphabet(alphabet)
+    kind = _kind(strings[0])
+    for i, string in enumerate(strings):
+        if _kind(string) != kind:
+            raise SampleSetError(
+                f"set {i} is a {_kind(string)} but set 0 is a {kind}: give strings of one kind"
+            )
+    edges = np.concatenate([[0], np.cumsum([len(string) for string in strings])]).astype(np.int64)
+    if np.diff(edges).min() == 0:
+        i = int(np.argmin(np.diff(edges)))
+        raise SampleSetError(
+            f"string {i} is empty (set {i}): every set needs at least one symbol. {LENGTHEN}"
+        )
+    if kind == "str":
+        codes, alphabet = _with_alphabet(code_points("".join(strings)), alphabet or "")
+        return codes, edges, alphabet
+    if kind == "bytes":
+        return np.frombuffer(b"".join(strings), np.uint8)[:, None], edges, None
+    return _numbers(strings, edges), edges, None
+
+
+def _kind(string: Any) -> str:
+    return (
+        "str" if isinstance(string, str) else "bytes" if isinstance(string, bytes) else "sequence of numbers"
+    )
+
+
+def code_points(text: str) -> U4:
+    """The code points of a text."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _with_alphabet(text: U4, alphabet: str) -> tuple[Points, str]:
+    new = np.setdiff1d(np.unique(text), code_points(alphabet))
+    alphabet += new.tobytes().decode("utf-32-le", "surrogatepass")
+    if len(alphabet) > LARGEST_ALPHABET:
+        raise SampleSetError(
+            f"the strings have {len(alphabet)} different characters; expected at most {LARGEST_ALPHABET}"
+        )
+    known = code_points(alphabet)
+    order = np.argsort(known)
+    codes = order[np.searchsorted(known, text, sorter=order)]
+    return codes.astype(np.uint8 if len(alphabet) <= 256 else np.uint16)[:, None], alphabet
+
+
+def _numbers(strings: Sequence[Any], edges: I64) -> Points:
+    parts = [np.asarray(string) for string in strings]
+    for i, part in enumerate(parts):
+        if part.ndim != 1 or part.dtype.kind not in "iu":
+            raise SampleSetError(
+                f"set {i} has dtype {part.dtype} and shape {part.shape} but set 0 is a sequence of whole numbers: give "
+                "strings of one kind"
+            )
+    if {part.dtype for part in parts} <= set(CODE_DTYPES):
+        return np.concatenate(parts)[:, None]
+    codes = np.concatenate([part.astype(np.int64) for part in parts])
+    if codes.min() < 0 or codes.max() >= LARGEST_ALPHABET:
+        row = int(np.argmax((codes < 0) | (codes >= LARGEST_ALPHABET)))
+        i, r = locate(edges, row)
+        raise SampleSetError(
+            f"symbol {r} of set {i} is {codes[row]}: codes must be whole numbers from 0 to {LARGEST_ALPHABET - 1}. "
+            "Number the distinct symbols, as numpy.unique(symbols, return_inverse=True) does"
+        )
+    return codes.astype(np.uint8 if codes.max() < 256 else np.uint16)[:, None]
+
+
+def decode(codes: Points, offsets: I64, alphabet: str) -> list[str]:
+    """The strings that the codes stand for."""
+    text = code_points(alphabet)[codes.reshape(-1)].tobytes().decode("utf-32-le", "surrogatepass")
+    edges = offsets.tolist()
+    return [text[a:b] for a, b in itertools.pairwise(edges)]
+
+
+def translation(source: str, target: str) -> I64:
+    """For every code of one alphabet the code of the same symbol in another, or -1 where that has none."""
+    place = {symbol: code for code, symbol in enumerate(target)}
+    return np.array([place.get(symbol, -1) for symbol in source], np.int64)
+
+
+def as_alphabet(alphabet: Any) -> str:
+    """The alphabet, if it is one."""
+    good = isinstance(alphabet, str) and 0 < len(alphabet) <= LARGEST_ALPHABET
+    if not good or len(set(alphabet)) < len(alphabet):
+        raise SampleSetError(
+            f"an alphabet must be a str of 1 to {LARGEST_ALPHABET} distinct characters; found {alphabet!r:.60}"
+        )
+    return str(alphabet)

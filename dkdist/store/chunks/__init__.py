@@ -1,0 +1,1 @@
+"""Chunks and their places: checksums, the table of a commit, and the tails of appends."""

@@ -1,0 +1,1 @@
+"""Sources that stores are imported from: NumPy files, tables, functions."""

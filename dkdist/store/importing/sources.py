@@ -1,0 +1,143 @@
+"""Sources: what one store is imported from, one after another - files, or anything a user's function can read.
+
+A source is read twice at most: an *outline* (how large its sets are, and what else is cheap to know), and then
+its sets, in batches. A set lies wholly within one source. Whatever goes wrong in a source is a `SourceError`
+that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dkdist.loops.array_types import F64, I64
+from dkdist.store.format.batches import Batch, Outline
+from dkdist.store.format.store_arrays import as_columns
+from dkdist.store.format.store_origin import counted_from
+from dkdist.store.places.secrets import secrets_in, url_label, without_secrets
+
+
+class SourceError(ValueError):
+    """A source cannot be read, or does not fit the others; the message names it."""
+
+
+def source_label(source: Any) -> str:
+    """How messages name a source."""
+    if isinstance(source, os.PathLike):
+        return os.fsdecode(source)
+    if isinstance(source, str):
+        return repr(url_label(source) if "://" in source else source)
+    told = without_secrets(_WHOLE.repr(source))  # before anything is cut, or a part of a secret would stay
+    return told if len(told) <= LABEL else told[:LABEL] + "..."
+
+
+LABEL = 100
+_WHOLE = reprlib.Repr()
+_WHOLE.maxstring = _WHOLE.maxother = 10_000
+
+
+@contextmanager
+def naming(source: Any) -> Iterator[None]:
+    """Turn whatever goes wrong while a source is read into a `SourceError` with its name."""
+    try:
+        yield
+    except (SourceError, MemoryError):
+        raise
+    except Exception as error:
+        said = without_secrets(str(error), secrets_in(source) if isinstance(source, str) else ())
+        raise SourceError(
+            f"source {source_label(source)} cannot be imported ({type(error).__name__}: {said}). "
+            "Nothing was committed: repair it, or leave it out"
+        ) from error
+
+
+def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
+    """The outline of a source; ``whole`` (or a reader that has no cheaper way) reads all of its sets for it."""
+    with naming(source):
+        if not whole and hasattr(read, "outline"):
+            outline: Outline = read.outline(source)
+        elif not whole and hasattr(read, "sizes"):
+            outline = Outline(_as_sizes(read.sizes(source)))
+        else:
+            outline = _outline_by_reading(read, source)
+        if not len(outline.sizes):
+            raise ValueError("it has no sets: every source needs at least one")
+        return outline
+
+
+def _as_sizes(given: Any) -> I64:
+    sizes = np.asarray(given)
+    if sizes.shape != (0,) and (sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any()):
+        raise ValueError(f"its sizes must be whole numbers above 0, one a set, found {given!r:.200}")
+    return sizes.astype(np.int64)
+
+
+def _outline_by_reading(read: Any, source: Any) -> Outline:
+    sizes, ids, form, origin = [np.empty(0, np.int64)], [], None, None
+    for batch in batches_of(read, source):
+        sizes.append(batch.sets.sizes)
+        ids += [batch.columns["ids"]] if "ids" in batch.columns else []
+        form, origin = form or batch.form, batch.sets.origin if origin is None else origin
+    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form, origin)
+
+
+def first_origin(read: Any, source: Any) -> F64 | None:
+    """The origin of the first batch of a source."""
+    return next((batch.sets.origin for batch in batches_of(read, source)), None)
+
+
+def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Batch]:
+    """The sets of a source, in order, as a reader gives them: at once, or in batches; counted from the origin."""
+    with naming(source):
+        given = getattr(read, "read", read)(source)
+    batches = given if isinstance(given, Iterator) else iter([given])
+    while True:
+        with naming(source):
+            try:
+                batch = _as_batch(next(batches), origin)
+            except StopIteration:
+                return
+        if len(batch.sets):
+            yield batch
+
+
+def _as_batch(given: Any, origin: F64 | None) -> Batch:
+    """SampleSets, or what `as_sample_sets` takes; or (sets, targets) or (sets, targets, ids)."""
+    parts = given if isinstance(given, tuple) else (given,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
+    sets, targets, ids = (*parts, None, None)[:3]
+    collection = counted_from(sets, origin, "the store")
+    if collection.alphabet is not None:
+        raise ValueError(
+            "it gives strings, whose alphabet would be its own: write them with write_sets or SetWriter, or number the "
+            "symbols alike in all sources and give integers"
+        )
+    return Batch(collection, as_columns(targets, ids, len(collection)))
+
+
+def as_reader(read: Any, sources: Iterable[Any]) -> Any:
+    """The reader itself, or the one that the suffixes of the sources ask for."""
+    if read is not None:
+        if not callable(getattr(read, "read", read)):
+            raise TypeError(
+                f"read is {read!r:.200}: give a function read(source), or an object with read(source) and sizes(source)"
+            )
+        return read
+    from dkdist.store.importing.array_files import SUFFIXES, ArrayReader
+
+    for source in sources:
+        known = isinstance(source, (str, os.PathLike)) and Path(source).suffix in SUFFIXES
+        if not known:
+            raise ValueError(
+                f"nothing says how to read source {source_label(source)}: without read= sources are "
+                f"{', '.join(SUFFIXES)} files. For tables give read=TableReader(set_id), for anything else a "
+                "function that returns SampleSets"
+            )
+    return ArrayReader()

@@ -1,0 +1,275 @@
+"""A store on a local or shared disk: regular files inside its folder, written whole, and flushed when asked to.
+
+Zarr's own store waits for ever at a named pipe that somebody put in place of a chunk, follows links to wherever they
+lead, and leaves it to the system when a file reaches the disk. This one refuses what is no file of the store, bounds
+documents, says what could not be written where, and remembers what it wrote: `flush` makes that durable, which a
+commit asks for before and after it. A file that is replaced is flushed before it takes the old one's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.storage import LocalStore
+
+from dkdist.plain.files import (
+    NotRegularError,
+    flush_folder,
+    flush_tree,
+    open_regular,
+    write_all,
+    written_whole,
+)
+from dkdist.store.refusals import DOCUMENT, MAX_DOCUMENT_BYTES, MAX_TABLE_BYTES, RESTORE, StoreFormatError
+
+PARTIAL = ".dkdist-partial"
+
+
+class DiskStore(LocalStore):
+    """A folder of regular files; like `LocalStore`, and as careful as the module says."""
+
+    def __init__(self, root: Path | str, *, read_only: bool = False) -> None:
+        super().__init__(root, read_only=read_only)
+        self._folder = os.fspath(self.root)
+        self._real = os.path.realpath(self._folder)
+        self._inside = {""}
+        self._unflushed: set[str] = set()
+        self._new: set[str] = set()
+        self._made = self._shut = False
+        self._writes, self._quiet = 0, threading.Condition()
+        self._most: dict[str, float] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(DiskStore, read_only=self.read_only), (self._folder,)
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """The file, or the asked part of it; None if there is none."""
+        return await asyncio.to_thread(self._read, key, prototype, byte_range)
+
+    def get_sync(
+        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """The same, at once."""
+        return self._read(key, prototype, byte_range)
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Several parts of files."""
+        return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write a file, whole."""
+        await asyncio.to_thread(self._write, key, value)
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """The same, at once."""
+        self._write(key, value)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Write a file, whole, where there is none."""
+        if not await self.exists(key):
+            await self.set(key, value)
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is a regular file."""
+        return await asyncio.to_thread(self._is_there, key)
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """The names directly under a prefix, without what is being written."""
+        async for name in super().list_dir(prefix):
+            if name != PARTIAL:
+                yield name
+
+    def bound(self, name: str, most: int | None) -> None:
+        """Say how many bytes a chunk (or shard) of an array can have (None: any): a larger file is refused, unread."""
+        self._most[name] = inf if most is None else most
+
+    def flush(self) -> None:
+        """Make everything that was written through this store durable, in this process."""
+        written, self._unflushed = self._unflushed, set()
+        flush_tree(written, self._folder)
+        if self._made:
+            flush_folder(os.path.dirname(self._folder))
+            self._made = False
+
+    @contextlib.contextmanager
+    def settling(self) -> Iterator[None]:
+        """Commit in this block: what was written stays, unless the disk refuses (then nothing was committed)."""
+        new, self._new = self._new, set()
+        try:
+            yield
+        except OSError:
+            self._new |= new
+            raise
+
+    def shut(self) -> None:
+        """Write no more, and wait for the writes under way: of several at once one fails, and the others go on."""
+        with self._quiet:
+            self._shut = True
+            self._quiet.wait_for(lambda: self._writes == 0)
+
+    def withdraw(self) -> None:
+        """Write no more, and remove the files that were not there before they were written through this store."""
+        self.shut()
+        for path in sorted(self._new):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                os.removedirs(os.path.dirname(path))  # those that are empty now
+        self._new, self._unflushed = set(), set()
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed were writing."""
+        shutil.rmtree(os.path.join(self._folder, PARTIAL), ignore_errors=True)
+
+    def _read(
+        self, key: str, prototype: BufferPrototype | None, byte_range: ByteRequest | None
+    ) -> Buffer | None:
+        try:
+            handle = self._opened(key)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            size = os.fstat(handle).st_size
+            start, stop = _part(byte_range, size)
+            if stop - start > (most := self._bound_of(key)):
+                raise StoreFormatError(
+                    f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE}"
+                )
+            file.seek(start)
+            data = file.read(max(stop - start, 0)) or b""
+            while len(data) < stop - start and (more := file.read(stop - start - len(data))):
+                data += more
+        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+
+    def _bound_of(self, key: str) -> float:
+        if key.rpartition("/")[2] == DOCUMENT:
+            return MAX_DOCUMENT_BYTES
+        parts = key.split("/")
+        if parts[-1].startswith("table."):
+            return MAX_TABLE_BYTES
+        if parts[-1].startswith("tail."):  # of any array
+            return max(self._most.values(), default=inf)
+        return self._most.get("/".join(parts[: 2 if parts[0] == "targets" else 1]), inf)
+
+    def _opened(self, key: str) -> int:
+        path = os.path.join(self._folder, key)
+        try:
+            self._require_inside(os.path.dirname(key))
+            return open_regular(path)
+        except NotRegularError as error:
+            inner = os.path.realpath(path)
+            if os.path.islink(path) and self._holds(inner):
+                return open_regular(inner)
+            raise self._foreign(key, str(error)) from None
+
+    def _is_there(self, key: str) -> bool:
+        path = os.path.join(self._folder, key)
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if stat.S_ISDIR(mode):
+            return False
+        if not stat.S_ISREG(mode):
+            try:
+                os.close(self._opened(key))
+            except (FileNotFoundError, IsADirectoryError):
+                return False
+        self._require_inside(os.path.dirname(key))
+        return True
+
+    def _holds(self, real: str) -> bool:
+        return real.startswith(self._real + os.sep)
+
+    def _require_inside(self, folder: str) -> None:
+        """Refuse a folder of the store that is a link to a place outside; the upper folders are looked at once."""
+        if folder in self._inside:
+            return
+        above = os.path.dirname(folder)
+        self._require_inside(above)
+        path = os.path.join(self._folder, folder)
+        if stat.S_ISLNK(os.lstat(path).st_mode) and not self._holds(os.path.realpath(path)):
+            raise self._foreign(folder, "a link")
+        if not folder[-1:].isdigit():  # "points/c", and not the many folders "points/c/7"
+            self._inside.add(folder)
+
+    def _foreign(self, key: str, kind: str) -> StoreFormatError:
+        what = "a link that leads out of it" if kind == "a link" else kind
+        return StoreFormatError(
+            f"{key} of {self._folder} is {what}: a store holds plain files in its own folder. Do not use this store "
+            "if it is a stranger's; otherwise copy the file itself to this place"
+        )
+
+    def _write(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        with self._quiet:
+            if self._shut:
+                raise OSError(
+                    errno.ECANCELED, f"cannot write {key} of {self._folder}: its writer has stopped"
+                )
+            self._writes += 1
+        try:
+            self._write_now(key, value)
+        finally:
+            with self._quiet:
+                self._writes -= 1
+                self._quiet.notify_all()
+
+    def _write_now(self, key: str, value: Buffer) -> None:
+        path, growing = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL)
+        there = os.path.lexists(path)
+        try:
+            self._made = self._made or not os.path.isdir(self._folder)
+            for folder in (growing, os.path.dirname(path)):
+                if not os.path.isdir(folder):
+                    os.makedirs(folder, exist_ok=True)
+            self._require_inside(os.path.dirname(key))
+            with written_whole(path, beside=growing, flush=there) as handle:
+                write_all(handle, value.as_buffer_like())
+        except OSError as error:
+            for empty in (growing, os.path.dirname(path)):
+                with contextlib.suppress(OSError):
+                    os.removedirs(empty)
+            raise type(error)(
+                error.errno,
+                f"cannot write {key} of {self._folder} ({error.strerror or error}): nothing was committed. Make room "
+                "or choose another place, and write again",
+            ) from error
+        if not there:
+            self._new.add(path)
+        self._unflushed.add(path)
+
+
+def flush_store(store: Store) -> None:
+    """Make durable what was written through a store, if it is on a disk; other storages do so themselves."""
+    if isinstance(store, DiskStore):
+        store.flush()
+
+
+def _part(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
+    """Where the asked part of a file of some size begins and ends."""
+    if byte_range is None:
+        return 0, size
+    if isinstance(byte_range, RangeByteRequest):
+        return byte_range.start, min(byte_range.end, size)
+    if isinstance(byte_range, OffsetByteRequest):
+        return byte_range.offset, size
+    if isinstance(byte_range, SuffixByteRequest):
+        return max(0, size - byte_range.suffix), size
+    raise TypeError(f"unexpected byte range {byte_range!r}")

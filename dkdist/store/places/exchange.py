@@ -1,0 +1,197 @@
+"""Putting one folder in the place of another in one step, so that there is no moment without either.
+
+Linux and macOS can exchange two names atomically, on most file systems. Where they cannot (NFS, Windows), the old
+folder is moved aside first, and moved back if the second move fails. A process that is killed between the two moves
+leaves what only that moment has: nothing in the place, and beside it a writer's folder with both the ``old`` and the
+new ``store`` in it. Whoever opens the place then moves the old one back. Before the first move there is no ``old``
+and after the second no new ``store``, so a store that its user deleted is never brought back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  # Windows has none
+SYSTEM: str = sys.platform
+
+STORE, OLD, OWNER = "store", "old", "owner"
+CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+CANNOT_LOCK = {*CANNOT, errno.EBADF, errno.ENOLCK}
+RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347, "loongarch64": 276}
+PATIENCE = 30.0  # seconds for another writer's commit, which takes milliseconds
+MOVING = 1.0  # seconds that a reader waits for a writer between its two moves
+
+
+def hidden_prefix(path: str) -> str:
+    """How the names of writers' folders beside a path begin."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.writing-")
+
+
+def put_in_place(hidden: str, path: str) -> None:
+    """Let ``hidden/store`` take the place of the folder at ``path``, which is in ``hidden`` then; or change nothing."""
+    new, aside = os.path.join(hidden, STORE), os.path.join(hidden, OLD)
+    if not _is_occupied(path):
+        os.rename(new, path)  # fails if another writer was faster: its folder is not empty
+    elif not exchanged(new, path):
+        os.rename(path, aside)
+        try:
+            os.rename(new, path)
+        except BaseException:
+            os.rename(aside, path)
+            raise
+
+
+def exchanged(one: str, other: str) -> bool:
+    """Exchange two names atomically; False, and nothing done, where the system or the file system cannot."""
+    call = _exchanger()
+    if call is None:
+        return False
+    if call(os.fsencode(one), os.fsencode(other)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in CANNOT:
+        return False
+    raise OSError(code, f"cannot exchange {one} with {other}: {os.strerror(code)}")
+
+
+def restore(path: str) -> None:
+    """Move back what a writer that died between its two moves has left; waits a moment for one that lives."""
+    deadline = time.monotonic() + MOVING
+    while not os.path.lexists(path):
+        between = [hidden for hidden in folders_beside(path) if _is_between(hidden)]
+        if not between:
+            return
+        with contextlib.suppress(OSError):
+            if is_free(between[0]):
+                os.rename(os.path.join(between[0], OLD), path)
+                return
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.01)
+
+
+def folders_beside(path: str) -> list[str]:
+    """The folders of writers to a path."""
+    prefix = hidden_prefix(path)
+    folder, name = os.path.split(prefix)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(os.path.join(folder, n) for n in names if n.startswith(name))
+
+
+def is_free(hidden: str) -> bool:
+    """Whether the writer of a folder is surely no more: this machine wrote its name there, and holds no lock on it."""
+    with contextlib.suppress(OSError), _owner(hidden, "rb+") as owner:
+        return owner.read(4096) == host() and lock(owner.fileno(), wait=False)
+    return False
+
+
+def is_named(hidden: str) -> bool:
+    """Whether a machine's name, all of it, is in a folder; a loss of power can leave less."""
+    with contextlib.suppress(OSError), _owner(hidden, "rb") as owner:
+        return owner.read(4096).endswith(b"\n")
+    return False
+
+
+def host() -> bytes:
+    """This machine's name, in bytes."""
+    return f"{os.uname().nodename if hasattr(os, 'uname') else ''}\n".encode()
+
+
+def lock(handle: int, *, wait: bool) -> bool:
+    """Lock a file for this descriptor; False if another has it, or files cannot be locked there (ask with `wait`)."""
+    deadline = time.monotonic() + PATIENCE
+    while fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                return False
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"another writer holds the commit of this store for more than {PATIENCE:.0f} s (is it stopped?): "
+                    "nothing was committed. End it, and write again"
+                ) from None
+            time.sleep(0.002)
+        except OSError as error:
+            if error.errno not in CANNOT_LOCK:
+                raise
+            return False
+        else:
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def committing(path: str) -> Iterator[None]:
+    """One commit at a time to the folder at a path, where folders can be locked; waits for another that is under way.
+
+    The lock is the system's, and ends with its process. It holds the folder itself, whatever its name becomes: who
+    waited for a folder that was exchanged meanwhile locks the new one.
+    """
+    while True:
+        try:
+            handle = os.open(path, os.O_RDONLY) if fcntl is not None and os.path.isdir(path) else None
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if handle is None:
+            yield
+            return
+        try:
+            lock(handle, wait=True)
+            try:
+                same = os.path.samestat(os.fstat(handle), os.stat(path))
+            except FileNotFoundError:
+                same = not os.path.lexists(path)
+            if same:
+                yield
+                return
+        finally:
+            os.close(handle)
+
+
+def _is_occupied(path: str) -> bool:
+    return os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path))
+
+
+def _is_between(hidden: str) -> bool:
+    return all(os.path.isdir(os.path.join(hidden, name)) for name in (OLD, STORE))
+
+
+def _owner(hidden: str, mode: str) -> IO[bytes]:
+    """The file with the machine's name, opened itself (never where a link leads) and without waiting."""
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return open(os.path.join(hidden, OWNER), mode, opener=lambda path, flags: os.open(path, flags | careful))
+
+
+@functools.cache
+def _exchanger() -> Callable[[bytes, bytes], int] | None:
+    """The system's own call, if there is one: 0 for success, else the reason is in errno."""
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if SYSTEM == "darwin":
+            swap = library.renamex_np
+            swap.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
+            return lambda one, other: int(swap(one, other, 2))  # RENAME_SWAP
+        if SYSTEM == "linux":
+            here, swap_them = ctypes.c_int(-100), ctypes.c_uint(2)  # AT_FDCWD, RENAME_EXCHANGE
+            if hasattr(library, "renameat2"):
+                rename = library.renameat2
+                return lambda one, other: int(rename(here, one, here, other, swap_them))
+            number, ask = ctypes.c_long(RENAMEAT2[os.uname().machine]), library.syscall  # an old musl
+            return lambda one, other: int(ask(number, here, one, here, other, swap_them))
+    except (AttributeError, KeyError, OSError, TypeError):  # another C library, or none
+        return None
+    return None

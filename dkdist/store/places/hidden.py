@@ -1,0 +1,132 @@
+"""A writer's own hidden folder beside a path, in which a new store grows until it takes the path's place.
+
+    .NAME.writing-TOKEN/owner     the machine's name; locked while the writer lives
+    .NAME.writing-TOKEN/store     the new store
+    .NAME.writing-TOKEN/old       the old one, between two moves: only where names cannot be exchanged
+
+Every writer has a folder of its own, so that two at once never mix. What a writer left that was killed is removed by
+a later one to the same path, on the same machine, once nobody holds its lock; where files cannot be locked it stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+import uuid
+
+from dkdist.plain.files import CAREFUL, CREATE, flush_folder, write_all
+from dkdist.store.places.exchange import (
+    OLD,
+    OWNER,
+    STORE,
+    folders_beside,
+    hidden_prefix,
+    host,
+    is_free,
+    is_named,
+    lock,
+    put_in_place,
+)
+from dkdist.store.refusals import StoreFormatError
+
+NAMELESS_SECONDS = 3600.0  # until a folder without a machine's name is nobody's: naming takes microseconds
+MAKING = 5
+TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
+
+
+class HiddenFolder:
+    """The folder of one writer to a path; made by `make`, gone after `publish` or `remove`. Light to pickle."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.realpath(path)  # a link goes on leading to its store
+        self._folder = f"{hidden_prefix(self.path)}{uuid.uuid4().hex}"
+        self._owner: int | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_owner": None}  # the lock stays with the process that made it
+
+    @property
+    def store(self) -> str:
+        """Where the new store grows."""
+        return os.path.join(self._folder, STORE)
+
+    def make(self) -> None:
+        """Remove what dead writers left, and make the folder; or raise and leave nothing."""
+        try:
+            self._make()
+        except OSError as error:
+            self.remove()
+            raise type(error)(
+                error.errno,
+                f"cannot write beside {self.path} ({error.strerror or error}): nothing was committed. Make room, or "
+                "choose another place where you may write",
+            ) from error
+
+    def _make(self) -> None:
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        for folder in folders_beside(self.path):
+            if _is_dead(folder):
+                _removed(folder)
+        self._own()
+        assert self._owner is not None
+        lock(self._owner, wait=False)
+        write_all(self._owner, host())
+        os.mkdir(self.store)
+
+    def _own(self) -> None:
+        """Make the file that says whose folder this is; others may remove the folder as long as it is empty."""
+        for _ in range(MAKING):
+            with contextlib.suppress(FileNotFoundError):
+                os.mkdir(self._folder)
+                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+                return
+        raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
+
+    def publish(self) -> None:
+        """Let the new store take the path's place, in one step, and remove the old one; or raise and change nothing."""
+        try:
+            put_in_place(self._folder, self.path)
+        except OSError as error:
+            if error.errno in TAKEN:
+                raise StoreFormatError(
+                    f"another writer committed {self.path} since this one began: nothing of this writer was committed. "
+                    "Look at it first"
+                ) from error
+            raise OSError(
+                error.errno,
+                f"cannot put the new store at {self.path} ({error.strerror or error}): what was there is as it was. "
+                "Choose another place, or write to a folder inside it",
+            ) from error
+        flush_folder(os.path.dirname(self.path))
+        flush_folder(self._folder)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder and what is in it; what cannot be removed is left to the next writer."""
+        _removed(self._folder)
+        if self._owner is not None:
+            os.close(self._owner)
+            self._owner = None
+
+
+def _is_dead(folder: str) -> bool:
+    if is_free(folder):
+        return True
+    with contextlib.suppress(OSError):
+        if not os.listdir(folder):
+            return True
+        old = time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
+        return old and not is_named(folder)
+    return False
+
+
+def _removed(folder: str) -> None:
+    """Remove a folder, the owner's file last, so that what a kill leaves of it can still be told to be dead."""
+    for name in (OLD, STORE):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        if set(os.listdir(folder)) <= {OWNER}:
+            shutil.rmtree(folder)

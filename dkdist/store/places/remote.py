@@ -1,0 +1,187 @@
+"""A Zarr store that is not in this process or on its disks: tried again where that may help, named where not.
+
+Reads, and writes of whole objects, which may be repeated, are tried up to `retry.TRIES` times within
+`retry.TOTAL_SECONDS`; a storage that has never answered is given up after `retry.FIRST_CONTACT_SECONDS`. What
+cannot be helped becomes an `OSError` that names the store and the object, without secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Set
+from typing import Any, TypeVar
+
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.storage import WrapperStore
+
+from dkdist.store.places import retry
+from dkdist.store.places.secrets import secrets_of, without_secrets
+
+T = TypeVar("T")
+AT_ONCE = 64  # requests under way; more would wait in the client's pool, where waiting counts as no answer
+
+_answered: set[str] = set()  # the labels of stores that have answered in this process
+
+
+class RemoteStore(WrapperStore[Store]):
+    """A store object with bounded retries and clear errors; `label` is how messages name it."""
+
+    def __init__(self, store: Store, label: str, secrets: Set[str] = frozenset()) -> None:
+        super().__init__(store)
+        self.label, self._secrets = label, secrets
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    def _with_store(self, store: Store) -> RemoteStore:
+        return RemoteStore(store, self.label, self._secrets)
+
+    def __str__(self) -> str:
+        return self.label
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({self.label})"
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """The object, or the asked part of it; None if there is none."""
+        value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
+        if value is not None and len(value) > _asked(byte_range):
+            raise OSError(
+                f"cannot read a part of {key} of {self.label}: its server ignores byte ranges, which shards "
+                "need. Use a server that answers range requests, or write the store without shards"
+            )
+        return value
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Several parts of objects."""
+        return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
+
+    async def _get_many(
+        self, requests: Iterable[tuple[str, BufferPrototype, ByteRequest | None]]
+    ) -> AsyncGenerator[tuple[str, Buffer | None], None]:
+        for key, prototype, part in requests:
+            yield key, await self.get(key, prototype, part)
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is an object; a "no" is asked twice, for file systems say it for every failure."""
+
+        async def ask() -> bool:
+            first_byte = RangeByteRequest(0, 1)
+            return await self._store.exists(key) or (
+                await self._store.get(key, default_buffer_prototype(), first_byte) is not None
+            )
+
+        return await self.tried(f"look for {key} in", ask)
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Store one object, whole."""
+        await self.tried(f"write {key} of", lambda: self._store.set(key, value))
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Store one object, whole, where there is none."""
+        await self.tried(f"write {key} of", lambda: self._store.set_if_not_exists(key, value))
+
+    async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
+        await asyncio.gather(*(self.set(key, value) for key, value in values))
+
+    async def delete(self, key: str) -> None:
+        """Remove one object, if it is there."""
+        await self.tried(f"delete {key} of", lambda: self._store.delete(key))
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Remove all objects under a prefix."""
+        await self.tried(f"delete {prefix} of", lambda: self._store.delete_dir(prefix), whole=False)
+
+    async def clear(self) -> None:
+        """Remove everything."""
+        await self.tried("empty", self._store.clear, whole=False)
+
+    async def is_empty(self, prefix: str) -> bool:
+        """Whether there is nothing under a prefix."""
+        return await self.tried("list", lambda: self._store.is_empty(prefix), whole=False)
+
+    def list(self) -> AsyncIterator[str]:
+        """All names."""
+        return self._listed(self._store.list)
+
+    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """The names that begin with a prefix."""
+        return self._listed(lambda: self._store.list_prefix(prefix))
+
+    def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """The names directly under a prefix."""
+        return self._listed(lambda: self._store.list_dir(prefix))
+
+    async def _listed(self, names: Callable[[], AsyncIterator[str]]) -> AsyncIterator[str]:
+        async def collect() -> Any:
+            return [name async for name in names()]
+
+        for name in await self.tried("list", collect, whole=False):
+            yield name
+
+    async def once(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
+        """What a call gives that must not be repeated; its errors are named as all others."""
+        try:
+            return await call()
+        except Exception as error:
+            raise self._named(error, doing, 1, 0.0) from None
+
+    async def tried(self, doing: str, call: Callable[[], Awaitable[T]], *, whole: bool = True) -> T:
+        """What the call gives; `whole` says that it is about one object, and so ends soon or never."""
+        clock = asyncio.get_running_loop().time
+        begun, tries = clock(), 0
+        reason: Exception | None = None
+        while True:
+            tries += 1
+            patience = retry.TOTAL_SECONDS if self.label in _answered else retry.FIRST_CONTACT_SECONDS
+            left = min(retry.TRY_SECONDS, begun + patience - clock()) if whole else None
+            try:
+                async with self._places, asyncio.timeout(left):
+                    result = await call()
+            except Exception as error:
+                if retry.status_of(error) is not None:
+                    _answered.add(self.label)
+                if reason is None or not isinstance(error, TimeoutError):
+                    reason = error  # what was said is told, and not the silence after it
+                wait, waited = retry.pause(tries), clock() - begun
+                too_late = tries >= retry.TRIES or waited + wait >= patience
+                if too_late or retry.is_refusal(error) or not retry.is_passing(error):
+                    raise self._named(reason, doing, tries, waited) from None
+                await asyncio.sleep(wait)
+            else:
+                _answered.add(self.label)
+                return result
+
+    def _named(self, error: Exception, doing: str, tries: int, waited: float) -> Exception:
+        """The error as users see it: what could not be done to which store, why, and what helps."""
+        text = str(error).partition("\n")[0].strip() or "no answer"
+        text = without_secrets(text, secrets_of(self._store) | self._secrets)[:300]
+        what = f"cannot {doing} {self.label} ({type(error).__name__}: {text})"
+        if retry.is_refusal(error):
+            return PermissionError(
+                f"{what}: the credentials are missing, wrong, or do not allow it. Set them in the "
+                "environment, or give a Zarr store object that has them"
+            )
+        if isinstance(error, FileNotFoundError) or retry.status_of(error) == 404:
+            return FileNotFoundError(f"{what}: create the bucket or folder first, or check the address")
+        if retry.is_passing(error):
+            advice = (
+                "Run it again later" if self.label in _answered else "Check the address, endpoint and network"
+            )
+            return ConnectionError(f"{what}: given up after {tries} tries in {waited:.0f} s. {advice}")
+        if isinstance(error, NotImplementedError):
+            return io.UnsupportedOperation(f"{what}: this kind of storage cannot do that")
+        if isinstance(error, OSError):
+            return OSError(*([error.errno] if error.errno else []), f"{what}. Check the storage")
+        return OSError(f"{what}. Check the storage") if retry.is_of_a_client(error) else error
+
+
+def _asked(part: ByteRequest | None) -> float:
+    """The number of bytes asked for, if it is known."""
+    if isinstance(part, RangeByteRequest):
+        return part.end - part.start
+    return part.suffix if isinstance(part, SuffixByteRequest) else float("inf")

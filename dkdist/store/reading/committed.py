@@ -1,0 +1,315 @@
+"""One commit of a store, opened: reads rows of its arrays and believes nothing that the bytes do not show.
+
+Only the first n_sets and n_points entries of the arrays are ever read. Every chunk is compared with the checksum that
+the commit has for its place; a lost one shows as NaN or -1 (the fill values), or, where these could be data, is looked
+for before reading. Opened commits are kept per process, so that a view that comes back from a pickle costs a
+dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.sets import SampleSets
+from dkdist.store.chunks.bound_arrays import CheckedArray
+from dkdist.store.chunks.chunk_sums import Table, TableRecord, coding_of, object_key, read_table
+from dkdist.store.format.layout import Commit, Metadata, array_of, array_through, read_layout
+from dkdist.store.format.store_arrays import require_fit
+from dkdist.store.places.address import Address, missing_keys
+from dkdist.store.refusals import DOCUMENT, RESTORE, StoreFormatError, decoding
+
+OFFSET_CHUNKS_KEPT = 64
+KEYS_AT_ONCE = 1024
+MAX_READ_CHUNKS = 2**20
+
+
+class Committed:
+    """The arrays of one commit. `points`, `offsets` and so on are read through methods that check them."""
+
+    def __init__(self, address: Address, commit: Commit | None = None) -> None:
+        self.address = address
+        with decoding(address.label):
+            self.store = address.open(read_only=True)
+        self._seen = self.address.signature(self.store, DOCUMENT)
+        with decoding(address.label):
+            found, self.metadata = self._read_layout()
+        self.commit = replace(found, table=None) if commit is None else commit
+        self._require_same_content(found)
+        self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
+        require_fit(self.arrays, self.commit, address.label)
+        self._offsets_chunk: Callable[[int], I64] = lru_cache(OFFSET_CHUNKS_KEPT)(self._read_offsets_chunk)
+        self.offsets(self.commit.n_sets, self.commit.n_sets)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the points have weights."""
+        return "weights" in self.arrays
+
+    @property
+    def origin(self) -> F64 | None:
+        """(d,): what points are counted from; None for 0."""
+        return None if self.commit.origin is None else np.array(self.commit.origin)
+
+    @property
+    def chunk_rows(self) -> int:
+        """The number of points in a chunk."""
+        return int(self.arrays["points"].chunks[0])
+
+    @property
+    def target_names(self) -> list[str]:
+        """The names of the targets, sorted."""
+        return sorted(name.removeprefix("targets/") for name in self.arrays if name.startswith("targets/"))
+
+    def offsets(self, start: int, stop: int) -> I64:
+        """The offsets o_start .. o_stop, both included."""
+        size = int(self.arrays["offsets"].chunks[0])
+        chunks = range(start // size, stop // size + 1)
+        first = chunks[0] * size
+        edges = np.concatenate([self._offsets_chunk(k) for k in chunks])[start - first : stop - first + 1]
+        self._check_offsets(edges, start, stop)
+        return edges
+
+    def extents(self, index: I64) -> tuple[I64, I64]:
+        """The first row of each set of an array of positions, in any order, and the row after its last."""
+        positions = np.unique(np.concatenate([index, index + 1]))
+        size = int(self.arrays["offsets"].chunks[0])
+        owners = positions // size
+        values = np.empty(len(positions), np.int64)
+        for k in np.unique(owners):
+            mine = owners == k
+            values[mine] = self._offsets_chunk(int(k))[positions[mine] - k * size]
+        wrong = (np.diff(values, prepend=-1) <= 0) | (values > self.commit.n_points)
+        wrong |= (positions == 0) & (values != 0)
+        if wrong.any():
+            worst = int(np.argmax(wrong))
+            raise self._bad_offsets(int(positions[worst]), int(values[max(worst - 1, 0)]), int(values[worst]))
+        return values[np.searchsorted(positions, index)], values[np.searchsorted(positions, index + 1)]
+
+    def sets(self, start: int, stop: int) -> SampleSets:
+        """Read the sets start .. stop - 1."""
+        edges = self.offsets(start, stop)
+        points, weights = self.rows(int(edges[0]), int(edges[-1]))
+        return self.sets_of(points, edges - edges[0], weights)
+
+    def sets_of(self, points: NDArray[Any], offsets: I64, weights: F32 | None) -> SampleSets:
+        """Points that were read here as sample sets; refuses codes that the alphabet does not have."""
+        alphabet = self.commit.alphabet
+        if alphabet is not None and points.max(initial=0) >= len(alphabet):
+            raise StoreFormatError(
+                f"{self.address.label} holds the code {points.max()}, beyond its alphabet of {len(alphabet)} symbols. "
+                f"{RESTORE}"
+            )
+        return SampleSets._trusted(points, offsets, weights, alphabet, self.origin)
+
+    def rows(self, start: int, stop: int) -> tuple[NDArray[Any], F32 | None]:
+        """Read the points start .. stop - 1, counted from the origin, and their weights."""
+        points = self._row_array("points", start, stop)
+        weights = self._row_array("weights", start, stop) if self.weighted else None
+        self.require_current()
+        return points, weights
+
+    def column(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read the entries start .. stop - 1 of ``ids`` or ``targets/NAME``; strings come as NumPy str."""
+        self.require_chunks(name, start, stop)
+        values = self._read(name, start, stop)
+        self.require_current()
+        if values.dtype.kind != "T":
+            return values
+        width = int(np.strings.str_len(values).max(initial=1))
+        return values.astype(f"U{width}")
+
+    def entries(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read the entries start .. stop - 1 of any array, checked as that array needs."""
+        if name == "offsets":
+            return self.offsets(start, stop - 1)
+        if name in ("points", "weights"):
+            return self._row_array(name, start, stop)
+        return self.column(name, start, stop)
+
+    def require_chunks(self, name: str, start: int, stop: int) -> None:
+        """Refuse an array that lost one of the chunks (or shards) of some rows."""
+        array = self.arrays[name]
+        size = int((array.shards or array.chunks)[0])
+        chunks = range(start // size, -(-stop // size))
+        for i in range(0, len(chunks), KEYS_AT_ONCE):
+            some = chunks[i : i + KEYS_AT_ONCE]
+            lost = missing_keys(self.store, [object_key(array, k) for k in some])
+            if lost:
+                self.require_current()
+                raise StoreFormatError(
+                    f"chunk {lost[0]} of {self.address.label} is missing "
+                    f"({len(lost)} of {len(some)} looked for). {RESTORE}"
+                )
+
+    def where(self, start: int, stop: int) -> str:
+        """Name the sets that own some rows, for messages."""
+        try:
+            edges = self.offsets(0, self.commit.n_sets)
+        except StoreFormatError:
+            return "the sets cannot be named, the offsets are damaged too"
+        first = int(np.searchsorted(edges, start, side="right")) - 1
+        last = int(np.searchsorted(edges, stop - 1, side="right")) - 1
+        return f"set {first}" if first == last else f"sets {first} to {last}"
+
+    def require_current(self) -> None:
+        """Refuse to go on if another store took this one's place.
+
+        On a local disk this costs one stat, for a zip file (which stays open) nothing, and elsewhere one
+        request for the root document, which is small.
+        """
+        seen = self.address.signature(self.store, DOCUMENT)
+        if seen == self._seen:
+            return
+        found, _ = read_layout(self.store, self.address.label)
+        self._require_same_content(found)
+        self._seen = seen
+
+    @property
+    def table(self) -> Table:
+        """The checksums of all chunks, as of the last commit that was looked at; empty for a store without."""
+        return self._table[1]
+
+    def _read_layout(self) -> tuple[Commit, dict[str, Metadata]]:
+        """The commit that is there now with the metadata of its arrays; takes over its table of checksums."""
+        before: TableRecord | None = None
+        while True:
+            found, metadata = read_layout(self.store, self.address.label)
+            table = read_table(self.store, found.table, self.address.label)
+            if table is not None:
+                self._table = found.table, table
+                return found, metadata
+            if found.table == before:
+                raise StoreFormatError(
+                    f"the table of checksums of {self.address.label} is missing. {RESTORE}"
+                )
+            before = found.table  # an append has taken its place, or it is lost
+
+    def _renewed(self, seen: tuple[TableRecord | None, Table]) -> bool:
+        """Whether there is another table than the one that was seen: others have appended since."""
+        found, _ = self._read_layout()
+        self._require_same_content(found)
+        return self._table[0] != seen[0]
+
+    def _require_same_content(self, found: Commit) -> None:
+        if not self.commit.grew_into(found):
+            raise StoreFormatError(
+                f"{self.address.label} was replaced: this view is of generation {self.commit.generation} "
+                f"and the store is now of generation {found.generation}, with other content. "
+                "Open it again with open_sets"
+            )
+
+    def _open_array(self, name: str, metadata: Metadata) -> zarr.Array[Any]:
+        with decoding(f"{name}/{DOCUMENT} of {self.address.label}"):
+            return self._checked(array_of(self.store, name, metadata), tails=False)
+
+    def _checked(self, array: zarr.Array[Any], *, tails: bool) -> zarr.Array[Any]:
+        """An array whose chunks are compared with the table, or are those of the unsettled append."""
+        coding, name = coding_of(array), array.path
+        if coding is None:
+            return array
+        checked = CheckedArray(self.store, name, coding, lambda: self.table.get(name), tails=tails)
+        return array_through(array, checked)
+
+    def _row_array(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        if self.metadata[name].get("fill_value") != "NaN":
+            self.require_chunks(name, start, stop)
+        values = self._read(name, start, stop)
+        if values.dtype.kind != "f" or np.isfinite([values.min(initial=0), values.max(initial=0)]).all():
+            return values
+        self.require_current()
+        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        row, last = start + int(bad[0]), start + int(bad[-1]) + 1
+        raise StoreFormatError(
+            f"array '{name}' of {self.address.label} is not finite in {len(bad)} rows from row {row} "
+            f"({self.where(row, last)}): chunk {row // int(self.arrays[name].chunks[0])} is missing "
+            f"or damaged. {RESTORE}"
+        )
+
+    def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        array = self.arrays[name]
+        n_chunks = -(-stop // array.chunks[0]) - start // array.chunks[0]
+        if n_chunks > MAX_READ_CHUNKS:
+            raise StoreFormatError(
+                f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
+                f"{array.chunks[0]} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
+            )
+        try:
+            return self._values(name, start, stop)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            self.require_current()  # a store that was replaced under us is no damage
+            raise self._damage(name, start, stop, error) from error
+
+    def _values(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Read rows; where a chunk is not what was committed, looks for the longer one of an append."""
+        for tries in itertools.count():
+            seen, reason = self._table, None
+            for array in self._sources(name):
+                try:
+                    return np.asarray(array[start:stop])
+                except (OSError, MemoryError):
+                    raise
+                except Exception as error:
+                    reason = reason or error
+            if not self._renewed(seen) and tries and reason is not None:
+                raise reason
+        raise AssertionError("unreachable")
+
+    def _sources(self, name: str) -> Iterator[zarr.Array[Any]]:
+        """An array as Zarr has it, and with the tail of an append that was not settled."""
+        yield self.arrays[name]
+        bound = self.table.get(name)
+        if bound is not None and bound.tail is not None:
+            yield self._checked(self.arrays[name], tails=True)
+
+    def _damage(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
+        """Find the first chunk that cannot be decoded, and name it with its sets."""
+        size = int(self.arrays[name].chunks[0])
+        for k in range(start // size, -(-stop // size)):
+            first, last = max(k * size, start), min((k + 1) * size, stop)
+            try:
+                self._values(name, first, last)
+            except Exception:
+                break
+        rows = f"rows {first} to {last - 1}"
+        owners = self.where(first, last) if name in ("points", "weights") else f"sets {first} to {last - 1}"
+        return StoreFormatError(
+            f"chunk {k} of array '{name}' of {self.address.label} ({rows}; {owners}) cannot be read "
+            f"({type(error).__name__}: {error}). {RESTORE}"
+        )
+
+    def _read_offsets_chunk(self, k: int) -> I64:
+        size = int(self.arrays["offsets"].chunks[0])
+        stop = min((k + 1) * size, self.commit.n_sets + 1)
+        values = self._read("offsets", k * size, stop).astype(np.int64, copy=False)
+        self.require_current()
+        self._check_offsets(values, k * size, stop - 1)
+        return values
+
+    def _check_offsets(self, edges: I64, start: int, stop: int) -> None:
+        ends_fit = edges[0] >= 0 and edges[-1] <= self.commit.n_points
+        ends_fit = ends_fit and (start > 0 or edges[0] == 0)
+        ends_fit = ends_fit and (stop < self.commit.n_sets or edges[-1] == self.commit.n_points)
+        sizes = np.diff(edges)
+        if ends_fit and (len(sizes) == 0 or int(sizes.min()) > 0):
+            return
+        worst = int(np.argmax((sizes <= 0) | (edges[:-1] < 0))) if len(sizes) else 0
+        raise self._bad_offsets(start + worst, int(edges[worst]), int(edges[min(worst + 1, len(edges) - 1)]))
+
+    def _bad_offsets(self, i: int, start: int, stop: int) -> StoreFormatError:
+        chunk = i // int(self.arrays["offsets"].chunks[0])
+        return StoreFormatError(
+            f"the offsets of {self.address.label} are wrong near set {i} (from {start} to {stop}; they must "
+            f"start at 0, increase, and end at {self.commit.n_points}): chunk {chunk} of array 'offsets' is "
+            f"missing or damaged. {RESTORE}"
+        )

@@ -1,0 +1,317 @@
+"""`SetStore`: sample sets on disk, chosen but not yet read.
+
+A view is an address, the commit it was made from, and the positions it chose; it reads like `SampleSets` and
+pickles in some hundred bytes. Whatever is read is a `SampleSets` in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets.indexing import positions, resolve_key
+from dkdist.sets.origins import origin_text, settled_origin
+from dkdist.store.format.layout import Commit
+from dkdist.store.places.address import Address, as_address
+from dkdist.store.reading.committed import Committed
+from dkdist.store.reading.views import Targets, keep, open_committed, read_scattered
+
+if TYPE_CHECKING:
+    from dkdist.store.reading.verify import VerifyReport
+
+STREAM_BYTES = 32 * 2**20
+
+
+class SetStore:
+    """A lazy collection of sample sets in a store, or a selection of them; made by `open_sets`.
+
+    ``len``, ``shape``, ``n_dims``, ``n_points``, ``sizes``, ``bounds``, ``s[i]`` and iteration mean what they
+    mean for `SampleSets`; a slice, a mask or an integer array makes another view and reads nothing.
+
+    Attributes
+    ----------
+    block_sets : int or None
+        The number of sets the user wants in a block of work, if any.
+
+    Notes
+    -----
+    Offsets are read chunk by chunk (1 MB for 131,072 sets) and kept per process. A view goes on reading its
+    own commit while others append. If the store is replaced, reading raises `StoreFormatError`; to see that,
+    a read costs one stat on a local disk and one request for the small root document elsewhere.
+    """
+
+    __slots__ = ("_address", "_base", "_chosen", "_commit", "_n_points", "block_sets")
+
+    def __init__(
+        self,
+        address: Address,
+        commit: Commit,
+        chosen: range | I64,
+        block_sets: int | None,
+        base: tuple[float, ...] | None = None,
+    ) -> None:
+        self._address = address
+        self._commit = commit
+        self._chosen = chosen
+        self._n_points: int | None = None
+        self._base = base  # another origin than the store's own that sets are counted from when they are read
+        self.block_sets = block_sets
+
+    @property
+    def generation(self) -> int:
+        """Names this content among everything the store ever held (below 2**53); an append adds one."""
+        return self._commit.generation
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return self._commit.n_dims
+
+    @property
+    def origin(self) -> F64:
+        """(d,) float64: what the points of sets that are read are counted from, as `SampleSets.origin`."""
+        base = self._commit.origin if self._base is None else self._base
+        return np.zeros(self.n_dims) if base is None else np.array(base)
+
+    def rebased(self, origin: F64 | None) -> SetStore:
+        """The same view, whose sets are counted from another origin (None for 0) when they are read."""
+        own = self._commit.origin or (0.0,) * self.n_dims
+        base = (0.0,) * self.n_dims if origin is None else tuple(map(float, origin))
+        return SetStore(
+            self._address, self._commit, self._chosen, self.block_sets, None if base == own else base
+        )
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(N,): the number of sets chosen."""
+        return (len(self),)
+
+    @property
+    def n_points(self) -> int:
+        """The number of points in the chosen sets; reads the offsets it needs."""
+        if self._n_points is None:
+            run, opened = self._run(), self._committed
+            if run:  # the offsets of its ends are enough
+                self._n_points = int(
+                    opened.offsets(run.stop, run.stop)[0] - opened.offsets(run.start, run.start)[0]
+                )
+            else:
+                self._n_points = int(self.sizes.sum())
+        return self._n_points
+
+    @property
+    def sizes(self) -> I64:
+        """(N,) int64: the number of points of each set; reads the offsets."""
+        run = self._run()
+        if run is not None:
+            return np.diff(self._committed.offsets(run.start, run.stop))
+        starts, stops = self._committed.extents(positions(self._chosen))
+        return stops - starts
+
+    @property
+    def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(low, high), each (d,): the smallest box that holds every point. Streams the points once."""
+        boxes = [block.bounds for block in self.blocks()]
+        if not boxes:
+            raise SampleSetError("a selection of 0 sets has no bounds: choose at least one set")
+        return np.min([low for low, _ in boxes], axis=0), np.max([high for _, high in boxes], axis=0)
+
+    @property
+    def points_dtype(self) -> np.dtype[Any]:
+        """float32, or uint8/uint16 for codes of strings."""
+        return np.dtype(self._committed.arrays["points"].dtype)
+
+    @property
+    def alphabet(self) -> str | None:
+        """What the codes of strings stand for: code k is ``alphabet[k]``; None if the points are no text."""
+        return self._commit.alphabet
+
+    @property
+    def weights_shape(self) -> tuple[int, ...] | None:
+        """The shape of one point's weight: () or (k,); None if the points have no weights."""
+        return self._committed.arrays["weights"].shape[1:] if self._committed.weighted else None
+
+    @property
+    def targets(self) -> Targets:
+        """The targets by name, each a NumPy array with one entry a chosen set, read when asked for."""
+        return Targets(self._committed.target_names, self._column)
+
+    @property
+    def ids(self) -> NDArray[Any] | None:
+        """The ids of the chosen sets, or None if the store has none."""
+        return self._column("ids") if "ids" in self._committed.arrays else None
+
+    def read(self, start: int, stop: int) -> SampleSets:
+        """Read the sets at positions start .. stop - 1 of this selection, ``0 <= start <= stop <= len``."""
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(
+                f"positions {start} to {stop} are not within the {len(self)} sets of this selection"
+            )
+        return self[start:stop].load()
+
+    def load(self) -> SampleSets:
+        """Read all chosen sets into memory."""
+        run = self._run()
+        if run is not None:
+            return self._counted(self._committed.sets(run.start, run.stop))
+        return self._counted(read_scattered(self._committed, positions(self._chosen)))
+
+    def weights_of(self, i: int) -> F32 | None:
+        """(n_i,) or (n_i, k): the weights of set i, or None; reads the set."""
+        chosen = resolve_key(int(i), len(self))
+        return self._one(int(chosen)).weights  # type: ignore[arg-type]
+
+    def verify(self) -> VerifyReport:
+        """Read and check every chunk of every array of the whole store.
+
+        Raises
+        ------
+        StoreFormatError
+            Naming the first array, chunk and sets that are damaged.
+        """
+        from dkdist.store.reading.verify import verify_committed
+
+        self._require_whole("verify")
+        return verify_committed(Committed(self._address, self._commit))
+
+    def append(self, sets: Any, targets: Any = None, ids: Any = None) -> SetStore:
+        """Add sets at the end of the store, and return the store as it then is; this view stays as it was.
+
+        Targets and ids must be given exactly if the store has them, with the same names and dtypes.
+        """
+        from dkdist.store.writing.set_writer import SetWriter
+
+        self._require_whole("append to")
+        Committed(self._address, self._commit)  # refuses a store that was replaced
+        with SetWriter(self._address, self.n_dims, mode="a") as writer:
+            writer.append(sets, targets=targets, ids=ids)
+        return open_sets(self._address, block_sets=self.block_sets)
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        for block in self.blocks():
+            yield from block
+
+    @overload
+    def __getitem__(self, key: int | np.integer[Any]) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, key: Any) -> SetStore: ...
+    def __getitem__(self, key: Any) -> NDArray[Any] | SetStore:
+        key = resolve_key(key, len(self))
+        if isinstance(key, int):
+            return self._one(key).points
+        if isinstance(key, range) and isinstance(self._chosen, range):
+            c = self._chosen
+            first = c.start + c.step * key.start
+            chosen: range | I64 = range(first, first + c.step * key.step * len(key), c.step * key.step)
+        else:
+            chosen = positions(self._chosen)[positions(key)]
+        return SetStore(self._address, self._commit, chosen, self.block_sets, self._base)
+
+    def __repr__(self) -> str:
+        of = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
+        start = origin_text(settled_origin(self.origin))
+        return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = self._address, self._commit, self._chosen, self.block_sets
+        return SetStore, state if self._base is None else (*state, self._base)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        c, base = self._chosen, () if self._base is None else (self._base,)
+        if isinstance(c, range):
+            return "dkdist.SetStore", self._address.label, self.generation, (c.start, len(c), c.step), *base
+        digest = hashlib.blake2b(np.ascontiguousarray(c).tobytes(), digest_size=16).hexdigest()
+        return "dkdist.SetStore", self._address.label, self.generation, digest, *base
+
+    @property
+    def _committed(self) -> Committed:
+        return open_committed(self._address, self._commit)
+
+    def _run(self) -> range | None:
+        """The chosen positions if they are a run without gaps."""
+        return self._chosen if isinstance(self._chosen, range) and self._chosen.step == 1 else None
+
+    def _one(self, i: int) -> SampleSets:
+        place = int(self._chosen[i])
+        return self._counted(self._committed.sets(place, place + 1))
+
+    def _counted(self, sets: SampleSets) -> SampleSets:
+        return sets if self._base is None else sets.rebased(self.origin)
+
+    def blocks(self) -> Iterator[SampleSets]:
+        """The chosen sets in order, about 32 MiB of points at a time."""
+        row_bytes = self.n_dims * self.points_dtype.itemsize
+        edges = np.concatenate([[0], np.cumsum(self.sizes)]) * row_bytes
+        start = 0
+        while start < len(self):
+            stop = max(start + 1, int(np.searchsorted(edges, edges[start] + STREAM_BYTES, side="right")) - 1)
+            yield self.read(start, stop)
+            start = stop
+
+    def _column(self, name: str) -> NDArray[Any]:
+        run, opened = self._run(), self._committed
+        if run is not None:
+            return opened.column(name, run.start, run.stop)
+        index = positions(self._chosen)
+        low = int(index.min()) if len(index) else 0
+        high = int(index.max()) + 1 if len(index) else 0
+        return opened.column(name, low, high)[index - low]
+
+    def _require_whole(self, what: str) -> None:
+        if self._run() != range(self._commit.n_sets):
+            raise ValueError(
+                f"this view holds {len(self)} of the {self._commit.n_sets} sets; "
+                f"only a whole store can be used to {what} it. "
+                f"Open it with open_sets({self._address.label!r})"
+            )
+
+
+def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
+    """Open a store of sample sets; nothing but its commit and the last offsets are read.
+
+    Parameters
+    ----------
+    store : path, URL or Zarr store object
+    A directory, a zip file, ``s3://...``, ``https://...`` and so on. A URL finds its credentials in the
+    environment of each process; a store object carries its own.
+    block_sets : int, optional
+    The number of sets you want in a block of work; by default it follows from the size of the sets.
+
+    Returns
+    -------
+    SetStore
+    All sets of the store, lazily.
+
+    Raises
+    ------
+    FileNotFoundError
+    If a local path does not exist.
+    StoreFormatError
+    If there is no committed store, or it is of another format, newer, or damaged.
+    OSError
+    If a storage refuses (PermissionError), does not answer (ConnectionError), or fails otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr
+    >>> from dkdist.store import open_sets, write_sets
+    >>> memory = zarr.storage.MemoryStore()
+    >>> _ = write_sets(memory, [np.zeros((3, 2)), np.ones((5, 2))], targets=[0, 1])
+    >>> sets = open_sets(memory)
+    >>> len(sets), sets.n_points, sets[1].shape, sets[1:].targets["y"]
+    (2, 8, (5, 2), array([1]))
+    """
+    if block_sets is not None and block_sets < 1:
+        raise ValueError(f"block_sets is {block_sets}: give at least one set a block, or None")
+    address = as_address(store)
+    opened = keep(Committed(address))
+    return SetStore(address, opened.commit, range(opened.commit.n_sets), block_sets)

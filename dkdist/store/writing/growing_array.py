@@ -1,0 +1,125 @@
+"""One array that grows: gathers rows and writes whole chunks (or shards), never part of one that is already
+there.
+
+Rows wait until UNIT_CHUNKS chunks (or one shard) are full; the last chunk is padded with the fill value. The next
+append starts from its rows and writes them again with what follows, under another name: nothing that is committed is
+written over. The checksums of all that is written are kept, for the table of the commit. The array's length on disk
+changes only in `close`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from zarr.abc.store import Store
+
+from dkdist.store.chunks.bound_arrays import RecordedArray
+from dkdist.store.chunks.chunk_sums import U32, Bound, coding_of
+from dkdist.store.format.layout import Metadata, array_of, dump_json
+from dkdist.store.places.address import put_bytes
+from dkdist.store.refusals import DOCUMENT
+
+UNIT_CHUNKS = 8
+
+
+class GrowingArray:
+    """An array of a store under the writer's hands.
+
+    Parameters
+    ----------
+    length : int
+        How many committed rows it has.
+    read_tail : callable, optional
+        Reads the committed rows (start, stop) of the last chunk; needed if there are any.
+    before_write : callable
+        Called before anything is written; raises if this writer may not write any more.
+    bound : Bound, optional
+        The checksums of what is committed, if the commit has them.
+    tail_key : str
+        The name under which the last committed chunk (or shard) is written, if it grows.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        metadata: Metadata,
+        length: int,
+        read_tail: Callable[[int, int], NDArray[Any]] | None,
+        before_write: Callable[[], None],
+        bound: Bound | None = None,
+        tail_key: str = "",
+    ) -> None:
+        self.store, self.name, self.metadata = store, name, metadata
+        self._before_write = before_write
+        array = array_of(store, name, metadata)
+        self.trailing, self.dtype, self._fill = array.shape[1:], array.dtype, array.fill_value
+        self._grain = int((array.shards or array.chunks)[0])
+        self._unit = self._grain * (1 if array.shards else UNIT_CHUNKS)
+        self.length = length
+        self._written = length - length % self._grain
+        self._waiting: list[NDArray[Any]] = []
+        self._n_waiting = 0
+        coding, whole = coding_of(array), self._written // self._grain
+        self._bound = bound or Bound(whole, np.empty((0, coding.width if coding else 0), np.uint32))
+        self._tail: int | None = None
+        self._tail_key, self._kept = tail_key, -(-length // self._grain)
+        if read_tail is not None and length > self._written:
+            self._kept, self._tail = whole, None if coding is None else whole
+            self._wait(read_tail(self._written, length))
+        self._recorded = None if coding is None else RecordedArray(store, name, coding, self._tail, tail_key)
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Add rows; writes as many whole units as there are, and copies what has to wait."""
+        self.length += len(rows)
+        taken = 0
+        while self._n_waiting + len(rows) - taken >= self._unit:
+            need = self._unit - self._n_waiting
+            self._write(self._joined(rows[taken : taken + need]))
+            taken += need
+        if taken < len(rows):
+            self._wait(rows[taken:].copy())
+
+    def flush(self) -> None:
+        """Write the rows that wait, the last of them padded to a whole chunk (or shard)."""
+        if self._n_waiting:
+            rest = self._joined(np.empty((0, *self.trailing), self._waiting[0].dtype))
+            padding = np.full((-len(rest) % self._grain, *self.trailing), self._fill, rest.dtype)
+            self._write(np.concatenate([rest, padding]) if len(padding) else rest)
+
+    def close(self) -> None:
+        """Write the rows that wait, and then the new length."""
+        self.flush()
+        self._before_write()
+        self.metadata = {**self.metadata, "shape": [self.length, *self.trailing]}
+        put_bytes(self.store, f"{self.name}/{DOCUMENT}", dump_json(self.metadata))
+
+    @property
+    def sums(self) -> U32:
+        """The checksums of the objects that were written here, in order."""
+        kept = self._recorded.sums if self._recorded is not None else {}
+        return np.stack([kept[i] for i in sorted(kept)]) if kept else self._bound.sums[:0]
+
+    def bound(self) -> Bound:
+        """What the table of the commit says about this array: what it said, but for a tail, and what was written."""
+        first = min(self._bound.first, self._kept)
+        before = self._bound.sums[: self._kept - first]
+        return Bound(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)
+
+    def _wait(self, rows: NDArray[Any]) -> None:
+        self._waiting.append(rows)
+        self._n_waiting += len(rows)
+
+    def _joined(self, rows: NDArray[Any]) -> NDArray[Any]:
+        joined = np.concatenate([*self._waiting, rows]) if self._waiting else rows
+        self._waiting, self._n_waiting = [], 0
+        return joined
+
+    def _write(self, rows: NDArray[Any]) -> None:
+        self._before_write()
+        end = self._written + len(rows)
+        array_of(self._recorded or self.store, self.name, self.metadata, end)[self._written : end] = rows
+        self._written = end

@@ -1,0 +1,260 @@
+"""Writing sets: streaming ingestion into a new store, and appending to one.
+
+Nothing is visible before `close`; then points and weights, targets, ids and offsets are completed in this
+order, the table of all their checksums is written, and the commit last. A writer that is killed leaves the last
+commit as it was: nothing of it is written over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from dkdist.loops.array_types import F64
+from dkdist.plain.flags import as_flag
+from dkdist.sets import SampleSetError
+from dkdist.store.chunks.chunk_sums import Table, encoded, new_key, recorded, tail_key
+from dkdist.store.chunks.tails import remove_older, settle
+from dkdist.store.format.layout import ROW_ARRAYS, Commit, checksum, group_document
+from dkdist.store.format.new_arrays import check_chunks, closing_order, form_of, new_arrays
+from dkdist.store.format.store_arrays import Form, as_columns, dtype_name, form_of_arrays, require_same_form
+from dkdist.store.format.store_origin import committed_origin, counted_from
+from dkdist.store.places.address import Address, as_address, put_bytes
+from dkdist.store.reading.committed import Committed
+from dkdist.store.refusals import DOCUMENT, StoreFormatError
+from dkdist.store.writing.claim import Claim, new_claim
+from dkdist.store.writing.growing_array import GrowingArray
+from dkdist.store.writing.recoding import recoded
+
+
+class SetWriter:
+    """Write sample sets to a store, batch by batch, with bounded memory; a context manager.
+
+    Parameters
+    ----------
+    store : path, URL or Zarr store object
+    n_dims : int
+        The dimension d of the points.
+    mode : "w" or "a"
+        A new store, or more sets at the end of one.
+    overwrite : bool
+        Whether mode "w" may replace a committed store. On a local path the old store stays readable until the
+        new one is committed; elsewhere it is cleared at the first `append`.
+    chunk_rows : int, optional
+        Points a chunk in a new store, a power of two; by default those of about 1 MiB. Reading is fast for
+        chunks of 256 KiB to 4 MiB that are an eighth of a block of work, or less.
+    shards : int, optional
+        Points a shard in a new store, a multiple of `chunk_rows`: fewer, larger objects. Memory grows to a
+        shard.
+
+    Raises
+    ------
+    FileExistsError
+        If mode "w" finds a committed store and `overwrite` is false, or anything that is no store of sets.
+    StoreFormatError
+        If batches do not fit the store (dimension, weights, targets, ids), or another writer came between.
+    SampleSetError
+        If a batch is not valid.
+
+    Notes
+    -----
+    A store has one `origin` (see `SampleSets`), which follows from the first batch; later batches are counted from
+    there, and refused where float32 is too coarse so far away for what their points differ by. Leaving the ``with``
+    block commits; an exception inside it does not. Memory: eight chunks (or a shard) of
+    each array, plus the batch. Of two writers to one store the later goes on and the earlier is refused.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr
+    >>> from dkdist.store import SetWriter, open_sets
+    >>> memory = zarr.storage.MemoryStore()
+    >>> with SetWriter(memory, n_dims=2) as writer:
+    ...     for label in range(3):
+    ...         writer.append([np.full((4, 2), label)], targets=[label])
+    >>> open_sets(memory).targets["y"]
+    array([0, 1, 2])
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        n_dims: int,
+        mode: Literal["w", "a"] = "w",
+        *,
+        overwrite: bool = False,
+        chunk_rows: int | None = None,
+        shards: int | None = None,
+    ) -> None:
+        if not isinstance(mode, str) or mode not in ("w", "a"):
+            raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
+        if n_dims < 1:
+            raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
+        as_flag("overwrite", overwrite)
+        check_chunks(chunk_rows, shards)
+        self.address: Address = as_address(store)
+        self.n_dims = n_dims
+        self._chunk_rows, self._shards = chunk_rows, shards
+        self._arrays: dict[str, GrowingArray] = {}
+        self._begun = self._closed = False
+        self._replaced = 0
+        self._old: Committed | None = None
+        self._form: Form = {}
+        self._alphabet: str | None = None
+        self._origin: F64 | None = None
+        if mode == "a":
+            self._old = self._open_to_append()
+            self._form = form_of_arrays(self._old.arrays)
+            self._alphabet = self._old.commit.alphabet
+            self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
+            self._claim = Claim(self.address, self._old.commit.generation)
+        else:
+            self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
+
+    def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
+        """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
+
+        Everything is checked before anything is written; every batch needs the same columns.
+        """
+        if self._closed:
+            raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
+        batch = counted_from(sets, self._origin, self.address.label)
+        columns = as_columns(targets, ids, len(batch))
+        if len(batch) == 0:
+            return
+        stored = self._form["points"][0] if self._form else None
+        points, alphabet = recoded(batch, self._alphabet, stored, self.address.label)
+        form = form_of(batch, columns)
+        self._form = self._form or {**form, "points": (form["points"][0], (self.n_dims,))}
+        if alphabet is not None:
+            form["points"] = (dtype_name(points.dtype), (1,))
+        require_same_form(form, self._form, self.address.label)
+        if not self._begun:
+            self._begin()
+        self._alphabet, self._origin = alphabet, batch.origin
+        self._arrays["points"].append(points)
+        if batch.weights is not None:
+            self._arrays["weights"].append(batch.weights)
+        for name, values in columns.items():
+            self._arrays[name].append(values)
+        start = self._arrays["points"].length - batch.n_points
+        self._arrays["offsets"].append(batch.offsets[1:] + start)
+
+    def close(self) -> None:
+        """Write what waits, and commit. Does nothing the second time, or if nothing was appended."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._begun:
+            if self._old is None:
+                raise SampleSetError("nothing was appended: a store needs at least one set")
+            return
+        try:
+            self._complete()
+        except BaseException:
+            self._claim.abort()
+            raise
+
+    def abort(self) -> None:
+        """Commit nothing; what was written is removed from a local disk, and ignored elsewhere."""
+        if self._begun and not self._closed:
+            self._claim.abort()
+        self._closed = True
+
+    def __enter__(self) -> SetWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _complete(self) -> None:
+        for name in closing_order(self._arrays):
+            self._arrays[name].close()
+        n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
+        commit = replace(self._commit, n_sets=n_sets, n_points=n_points, alphabet=self._alphabet)
+        if self._old is None:
+            commit = replace(commit, origin=committed_origin(self._origin))
+        commit_arrays(self._claim, commit, self._arrays, self._table_key)
+        if self._old is not None:
+            # it is committed: readers find the tails, and the next writer settles those that are left
+            with contextlib.suppress(OSError):
+                self._settle({name: array.bound() for name, array in self._arrays.items()})
+            remove_older(self._claim.store, commit.generation)
+
+    def _settle(self, table: Table) -> None:
+        assert self._old is not None
+        settle(self.address, self._claim.store, table, self._old.arrays)
+
+    def _open_to_append(self) -> Committed:
+        opened = Committed(self.address)
+        if opened.commit.sealed:
+            raise StoreFormatError(
+                f"{self.address.label} is sealed: it takes no more sets. Write a new store"
+            )
+        if opened.commit.n_dims != self.n_dims:
+            raise StoreFormatError(
+                f"{self.address.label} has points of {opened.commit.n_dims} dimensions, found "
+                f"n_dims={self.n_dims}: they must be the same"
+            )
+        if self._chunk_rows is not None or self._shards is not None:
+            raise ValueError(
+                "chunk_rows and shards are chosen when a store is made: leave them out to append"
+            )
+        return opened
+
+    def _begin(self) -> None:
+        table: Table = {}
+        if self._old is None:
+            self._commit = Commit(0, 0, self.n_dims, new_generation(self._replaced))
+            metadata = new_arrays(self._form, self._commit.generation, self._chunk_rows, self._shards)
+            lengths = dict.fromkeys(metadata, 0)
+        else:
+            metadata, table, commit = self._old.metadata, self._old.table, self._old.commit
+            self._commit = replace(commit, generation=commit.generation + 1)
+            lengths = {n: commit.n_points if n in ROW_ARRAYS else commit.n_sets for n in metadata}
+            lengths["offsets"] += 1
+        self._claim.begin(clear=self._old is None)
+        self._begun = True
+        if any(bound.tail is not None for bound in table.values()):
+            self._claim.require_mine()
+            self._settle(table)  # what a writer left that was killed after its commit
+        self._table_key = new_key(self._commit.generation)
+        for position, name in enumerate(sorted(metadata)):
+            self._arrays[name] = GrowingArray(
+                self._claim.store,
+                name,
+                metadata[name],
+                lengths[name],
+                None if self._old is None else partial(self._old.entries, name),
+                self._claim.require_mine,
+                table.get(name),
+                tail_key(self._table_key, position),
+            )
+        if self._old is None:
+            self._arrays["offsets"].append(np.zeros(1, np.int64))
+
+
+def commit_arrays(claim: Claim, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str) -> None:
+    """Make arrays that are complete visible: the very last step of whoever writes a store."""
+    if any(name.startswith("targets/") for name in arrays):
+        put_bytes(claim.store, f"targets/{DOCUMENT}", group_document())
+    metadata = {name: array.metadata for name, array in arrays.items()}
+    data = encoded({name: array.bound() for name, array in arrays.items()})
+    claim.require_mine()
+    put_bytes(claim.store, table_key, data)
+    record = recorded(table_key, data).attrs()
+    attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
+    claim.commit(group_document({"dkdist": {**attrs, "arrays": sorted(arrays)}}))
+
+
+def new_generation(replaced: int) -> int:
+    """The generation of a new store: above that of the one it replaces, whatever the clock says."""
+    return max(time.time_ns() // 1000, replaced + 1)

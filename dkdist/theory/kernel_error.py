@@ -1,0 +1,201 @@
+"""`kernel_error`: how far a fitted pipeline's inner products are from the exact kernel, estimated on random pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.base.embedding import SetEmbedding, origin_of
+from dkdist.base.inputs import check_sets
+from dkdist.base.parameter_checks import draw_seed, whole
+from dkdist.densities.divergence import DivergenceEmbedding
+from dkdist.densities.divergence_spec import DivergenceSpec
+from dkdist.densities.measures.divergences import divergence
+from dkdist.distances.distance_embedding import DistanceEmbedding
+from dkdist.kernel.features.mean_embedding import MeanEmbedding
+from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
+from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.points import not_finite
+from dkdist.sets import SampleSets
+
+FINE = {1: 512, 2: 96, 3: 32}  # nodes a dimension of exact integrals, at least
+MOST_PAIRS = 10**7
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """The error of inner products over all pairs of sets, estimated from some.
+
+    ``rms`` is its root mean square and ``low``, ``high`` a 95 % confidence interval of it; ``bias`` the mean error;
+    ``largest`` the largest of the sample. ``features_rms`` is the part of random features (against the Gaussian kernel
+    of the rows they are made of), ``distance_rms`` that of the rows (their kernel against the exact one).
+    """
+
+    rms: float
+    low: float
+    high: float
+    bias: float
+    largest: float
+    features_rms: float
+    distance_rms: float
+    n_pairs: int
+
+
+def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = None) -> KernelError:
+    """Estimate how far a fitted model's inner products of rows are from the exact kernel between sets.
+
+    Parameters
+    ----------
+    model : a fitted embedding of sets, or a fitted Pipeline
+        (embedding, RandomFourierFeatures), perhaps with a learner at its end, which is left out; or a MeanEmbedding
+        alone.
+    sets : sets
+        Two at least; a store is read where pairs are drawn.
+    n_pairs : int, default=200
+        Pairs of different sets, drawn independently from all of them.
+    random_state : int, Generator or None
+        Seed of the pairs.
+
+    Returns
+    -------
+    KernelError
+
+    Raises
+    ------
+    ValueError
+        For a model that has no exact kernel to compare with: no RandomFourierFeatures after an embedding other than
+        MeanEmbedding, other steps between, or `DistanceEmbedding` (whose kernel is an expectation over random objects);
+        for a model that is not fitted, and for bad sets, which on_error="skip" makes rows of NaN.
+
+    Notes
+    -----
+    The exact kernel is exp(-d^2 / (2 sigma^2)) of the exact distance d: of `DivergenceEmbedding` the divergence of the
+    same density estimates, by its formula, on many more nodes (512, 96^2, 32^3, or eight times those of a lattice); of
+    `MeanEmbedding` the sum over all pairs of points in float64; of other embeddings that of their rows. `MeanEmbedding`
+    alone is compared with the mean kernel itself. The interval is Student's for the mean squared error of independent
+    pairs. What a sample says of its distribution is not part of it: see `hdd_error_bound`. Cost: two sets of points a
+    pair, each against the other for `MeanEmbedding`.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> from sklearn.pipeline import make_pipeline
+    >>> rng = np.random.default_rng(0)
+    >>> sets = [rng.beta(1 + i % 3, 2, size=(80, 1)) for i in range(30)]
+    >>> model = make_pipeline(dk.DivergenceEmbedding(), dk.RandomFourierFeatures(500, random_state=0)).fit(sets)
+    >>> error = dk.kernel_error(model, sets, random_state=0)
+    >>> error.low <= error.rms <= error.high < 0.1, error.distance_rms < error.features_rms
+    (True, True)
+    """
+    embedding, features = _steps(model)
+    for step in (embedding, features):
+        if step is not None:
+            check_is_fitted(step)
+    sets = check_sets(sets, embedding.n_features_in_, origin=origin_of(embedding))
+    n_pairs = whole("n_pairs", n_pairs, least=2)
+    if n_pairs > MOST_PAIRS:
+        raise ValueError(f"n_pairs must be at most {MOST_PAIRS:,}; found {n_pairs}")
+    if len(sets) < 2:
+        raise ValueError("kernel_error needs two sets at least; found 1")
+    rng = np.random.default_rng(draw_seed(random_state))
+    i = rng.integers(0, len(sets), n_pairs)
+    j = (i + rng.integers(1, len(sets), n_pairs)) % len(sets)
+    chosen, places = np.unique(np.concatenate([i, j]), return_inverse=True)
+    few: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].load()
+    i, j = places[:n_pairs], places[n_pairs:]
+    A = embedding.transform(few)
+    lost = not_finite(A)
+    if len(lost):
+        raise ValueError(f"set {chosen[lost[0]]} has no row, for it is a bad one: leave it out of the sets")
+    if features is None:
+        return _summary(_products(A, i, j) - _mean_kernels(embedding, few, i, j), np.zeros(n_pairs))
+    of_rows = _gaussian(_squares(A, i, j), features.sigma_)
+    exact = _gaussian(_exact_squares(embedding, few, A, i, j), features.sigma_)
+    return _summary(_products(features.transform(A), i, j) - of_rows, of_rows - exact)
+
+
+def _steps(model: Any) -> tuple[Any, RandomFourierFeatures | None]:
+    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+    if len(steps) > 1 and hasattr(steps[-1], "predict"):
+        steps = steps[:-1]
+    embedding, others = steps[0], steps[1:]
+    kinds = [type(step).__name__ for step in steps]
+    last = others[0] if len(others) == 1 and isinstance(others[0], RandomFourierFeatures) else None
+    known = isinstance(embedding, SetEmbedding) and not isinstance(embedding, DistanceEmbedding)
+    if not known or (others and last is None) or (not others and not isinstance(embedding, MeanEmbedding)):
+        raise ValueError(
+            "expected a fitted MeanEmbedding, or a fitted pipeline of an embedding (any but DistanceEmbedding) and "
+            f"RandomFourierFeatures, with or without a learner; found {', '.join(kinds)}"
+        )
+    return embedding, last
+
+
+def _summary(features: F64, distance: F64) -> KernelError:
+    error = features + distance
+    square = error**2
+    spread = student.ppf((1 + CONFIDENCE) / 2, len(error) - 1) * square.std(ddof=1) / np.sqrt(len(error))
+    rms, low, high = (float(np.sqrt(max(0.0, square.mean() + s * spread))) for s in (0, -1, 1))
+    of_features, of_distance = (float(np.sqrt((part**2).mean())) for part in (features, distance))
+    bias, largest = float(error.mean()), float(np.abs(error).max())
+    return KernelError(rms, low, high, bias, largest, of_features, of_distance, len(error))
+
+
+def _products(A: F32, i: I64, j: I64) -> F64:
+    return np.asarray(np.einsum("ij,ij->i", A[i].astype(np.float64), A[j].astype(np.float64)))
+
+
+def _squares(A: F32, i: I64, j: I64) -> F64:
+    return np.asarray(((A[i].astype(np.float64) - A[j].astype(np.float64)) ** 2).sum(axis=1))
+
+
+def _gaussian(squares: F64, sigma: float) -> F64:
+    return np.asarray(np.exp(-squares / (2 * sigma**2)))
+
+
+def _exact_squares(embedding: Any, sets: SampleSets, A: F32, i: I64, j: I64) -> F64:
+    if isinstance(embedding, MeanEmbedding):
+        own = _mean_kernels(embedding, sets, np.arange(len(sets)), np.arange(len(sets)))
+        return np.asarray(own[i] + own[j] - 2 * _mean_kernels(embedding, sets, i, j))
+    if isinstance(embedding, DivergenceEmbedding):
+        return _divergences(embedding, sets, i, j)
+    return _squares(A, i, j)
+
+
+def _mean_kernels(embedding: MeanEmbedding, sets: SampleSets, i: I64, j: I64) -> F64:
+    """kappa(P, Q) of pairs of sets, their weights made to sum to one: the mean over bandwidths."""
+
+    def weights(k: int) -> F64:
+        w = sets.weights_of(k)
+        p = np.ones(len(sets[k])) if w is None else w.reshape(-1).astype(np.float64)
+        return np.asarray(p / p.sum())
+
+    def kappa(a: int, b: int, sigma: float) -> float:
+        x, y = sets[a].astype(np.float64), sets[b].astype(np.float64)
+        middle = x.mean(axis=0)
+        of_y = sums(scaled(y - middle, sigma), scaled(x - middle, sigma), weights(a)[:, None])
+        return float(weights(b) @ of_y[:, 0])
+
+    sigmas = np.atleast_1d(embedding.sigma_).tolist()
+    return np.array([np.mean([kappa(a, b, sigma) for sigma in sigmas]) for a, b in zip(i, j, strict=True)])
+
+
+def _divergences(embedding: DivergenceEmbedding, sets: SampleSets, i: I64, j: I64) -> F64:
+    """The divergences of the same densities on many nodes, by the formula of kappa; the mean over scales."""
+    spec, kappa = embedding.spec_, divergence(embedding.divergence).kappa
+    least = FINE[1] if spec.structure == "marginal" else FINE.get(spec.n_dims, 0)
+    found = np.zeros(len(i))
+    for bandwidth in spec.scales:
+        many = max(2 * spec.n_basis, least)
+        common = (spec.structure, many, spec.frequencies, spec.masses)
+        fine = DivergenceSpec(spec.domain, bandwidth, *common).draw()
+        p = fine.densities(sets)
+        for k in range(len(i)):
+            values = kappa(p[i[k]].astype(np.float64), p[j[k]].astype(np.float64))
+            found[k] += float((values @ fine.node_weights).sum()) / len(spec.scales)
+    return found

@@ -1,0 +1,306 @@
+"""Rows of features that are not finite: refused by name, or left out as if they had never been there."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from bad_sets import spoilt_store
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+import dkdist.execution.passes
+import dkdist.learners.sgd_steps
+import dkdist.linear.epochs
+from dkdist.base.parameter_checks import draw_seed
+from dkdist.base.roles import Role
+from dkdist.execution.checkpoint import Checkpoint
+from dkdist.learners.rows import choose_held_out, without
+from dkdist.learners.sgd_steps import Batch, prepare, step_size
+
+N, D = 700, 6
+RNG = np.random.default_rng(0)
+CLEAN = RNG.standard_normal((N, D))
+Y = CLEAN @ RNG.standard_normal((D, 2)) + 0.5 * RNG.standard_normal((N, 2))
+LABELS = np.array(["a", "b", "c"])[np.digitize(Y[:, 0], [-1.0, 1.0])]
+BAD = np.array([0, 33, 34, 35, 36, 37, 38, 39, 250, 511, 512, 699])
+GOOD = np.setdiff1d(np.arange(N), BAD)
+
+
+def spoilt(dtype: str = "f8") -> Any:
+    X = CLEAN.astype(dtype)
+    X[BAD[::2], 2], X[BAD[1::2], 0] = np.nan, -np.inf
+    return X
+
+
+def forms(dtype: str = "f8") -> list[Any]:
+    X = spoilt(dtype)
+    return [
+        X,
+        da.from_array(X, chunks=(40, -1)),
+        da.from_array(X, chunks=(7, 3)),
+    ]  # 35 to 41 is one whole block
+
+
+LEARNERS = [
+    dk.IncrementalSGDClassifier(random_state=0),
+    dk.IncrementalSGDRegressor(random_state=0),
+    dk.IncrementalRidgeClassifier(random_state=0),
+    dk.IncrementalRidge(random_state=0),
+]
+each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=lambda e: type(e).__name__)
+left_out = pytest.mark.filterwarnings("ignore:12 of 700 rows:UserWarning")
+
+
+def targets_for(learner: Any) -> Any:
+    return LABELS if is_classifier(learner) else Y[:, 0]
+
+
+def skipping(learner: Any, **parameters: Any) -> Any:
+    return clone(learner).set_params(on_error="skip", **parameters)
+
+
+@each_learner
+def test_rows_are_refused_by_default_and_listed_when_they_are_skipped(learner: Any) -> None:
+    y = targets_for(learner)
+    fitted = clone(learner).fit(CLEAN, y)
+    assert fitted.skipped_.dtype == np.int64
+    assert fitted.skipped_.shape == (0,)
+    for X in forms():
+        with pytest.raises(ValueError, match=r"row \d+ of X is -?(nan|inf)|contains (NaN|infinity)"):
+            clone(learner).fit(X, y)
+        with pytest.warns(
+            UserWarning, match=r"12 of 700 rows of X .* \(see skipped_\): 0, 33, .* 511, \.\.\."
+        ) as told:
+            fitted = skipping(learner).fit(X, y)
+        assert len(told) == 1
+        assert fitted.skipped_.dtype == np.int64
+        np.testing.assert_array_equal(fitted.skipped_, BAD)
+
+
+@each_learner
+def test_without_bad_rows_nothing_changes(learner: Any) -> None:
+    y = targets_for(learner)
+    for X in (CLEAN, da.from_array(CLEAN, chunks=(40, -1))):
+        plain, skip = clone(learner).fit(X, y), skipping(learner).fit(X, y)
+        assert plain.coef_.tobytes() == skip.coef_.tobytes()
+        np.testing.assert_array_equal(plain.predict(X), skip.predict(X))
+        assert skip.score(X, y) == pytest.approx(plain.score(X, y))
+
+
+@left_out
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_ridge_is_that_of_the_rows_that_are_left(fit_intercept: bool) -> None:
+    exact = Ridge(alpha=2.0, fit_intercept=fit_intercept).fit(CLEAN[GOOD], Y[GOOD])
+    for X in forms():
+        model = dk.IncrementalRidge(2.0, fit_intercept=fit_intercept, on_error="skip").fit(X, Y)
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-10)
+        np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=1e-12)
+
+
+@left_out
+def test_leave_one_out_errors_are_those_of_the_rows_that_are_left() -> None:
+    alphas = [0.1, 10.0, 1000.0]
+    exact = RidgeCV(alphas, store_cv_results=True).fit(CLEAN[GOOD], Y[GOOD])
+    for X in forms():
+        model = dk.IncrementalRidge(alphas, selection="leave-one-out", on_error="skip").fit(X, Y)
+        np.testing.assert_allclose(model.alpha_errors_, exact.cv_results_.mean(axis=(0, 1)), rtol=1e-9)
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-8)
+
+
+@left_out
+def test_held_out_errors_are_those_of_the_rows_that_are_left() -> None:
+    alphas, y = [0.1, 10.0, 1000.0], Y[:, 0]
+    held = choose_held_out(N, 0.3, (draw_seed(5), Role.HELD_OUT))
+    train, rest = np.intersect1d(np.flatnonzero(~held), GOOD), np.intersect1d(np.flatnonzero(held), GOOD)
+    fits = [Ridge(alpha=a).fit(CLEAN[train], y[train]) for a in alphas]
+    expected = [((y[rest] - fit.predict(CLEAN[rest])) ** 2).mean() for fit in fits]
+    for X in forms():
+        model = dk.IncrementalRidge(alphas, validation_fraction=0.3, random_state=5, on_error="skip").fit(
+            X, y
+        )
+        np.testing.assert_allclose(model.alpha_errors_, expected, rtol=1e-9)
+
+
+def prepare_without_bad_rows(*arguments: Any) -> Batch:
+    """A batch as it would be without some rows: they are taken out of its order, and are finite."""
+    batch = prepare(*arguments)
+    rows = np.concatenate(
+        [start + np.arange(part.stop - part.start) for start, part in arguments[-1].parts()]
+    )
+    bad = np.flatnonzero(np.isin(rows, BAD))
+    return replace(batch, order=without(batch.order, bad), held=without(batch.held, bad))
+
+
+@left_out
+@pytest.mark.parametrize("n_lanes", [1, 3])
+@pytest.mark.parametrize("order", [np.arange(N), np.argsort(Y[:, 0])], ids=["shuffled", "sorted"])
+def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lanes: int, order: Any) -> None:
+    model = dk.IncrementalSGDClassifier(
+        eta0=0.3, n_epochs=3, n_lanes=n_lanes, validation_fraction=0.2, random_state=0
+    )
+    y = LABELS[order]  # sorted targets: several blocks are shuffled together
+    for X, clean in (
+        (forms("f4")[0], CLEAN.astype("f4")),
+        (forms("f4")[1], da.from_array(CLEAN.astype("f4"), (40, D))),
+    ):
+        found = skipping(model).fit(X, y)
+        with monkeypatch.context() as patch:
+            for module in (dkdist.linear.epochs, dkdist.learners.sgd_steps):
+                patch.setattr(module, "prepare", prepare_without_bad_rows)
+            expected = clone(model).fit(clean, y)
+        for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        assert np.isfinite([found.loss_curve_, found.validation_loss_curve_]).all()
+        assert not np.array_equal(found.coef_, clone(model).fit(clean, y).coef_)
+
+
+@left_out
+def test_the_step_is_that_of_the_rows_that_are_left() -> None:
+    X = spoilt("f4")
+    found = skipping(dk.IncrementalSGDRegressor(random_state=0)).fit(X, Y[:, 0])
+    assert found.eta0_ == step_size("squared_error", CLEAN[GOOD].astype("f4"))
+    blank = np.full((N, D), np.nan)
+    blank[40:47] = CLEAN[40:47]  # a single block has rows: whichever is looked at first, this one is found
+    lazy = da.from_array(blank, chunks=(7, -1))[5:]
+    for seed in range(3):
+        with pytest.warns(UserWarning, match="688 of 695 rows"):
+            found = skipping(dk.IncrementalSGDRegressor(random_state=seed)).fit(lazy, Y[5:, 0])
+        assert found.eta0_ in [
+            step_size("squared_error", CLEAN[a:b]) for a, b in ((40, 47), (40, 42), (42, 47))
+        ]
+
+
+class Killed(BaseException):
+    pass
+
+
+@left_out
+@pytest.mark.parametrize("n_lanes", [1, 3])
+def test_a_run_that_was_killed_remembers_what_it_skipped(
+    tmp_path: Path, monkeypatch: Any, n_lanes: int
+) -> None:
+    monkeypatch.setattr(dkdist.execution.passes, "SEGMENT", 5)
+    monkeypatch.setattr(dkdist.linear.epochs, "ROUND", 2)
+    model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
+    X, save, left = forms()[1], Checkpoint.save, [2]
+
+    def save_and_die(self: Checkpoint, *state: Any) -> None:
+        save(self, *state)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "save", save_and_die)
+    resumed = clone(model).set_params(checkpoint=tmp_path)
+    with pytest.raises(Killed):
+        resumed.fit(X, LABELS)
+    resumed.fit(X, LABELS)
+    whole = clone(model).fit(X, LABELS)
+    np.testing.assert_array_equal(resumed.skipped_, BAD)
+    for name in ("coef_", "intercept_", "loss_curve_"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+
+
+@left_out
+def test_partial_fit_lists_the_rows_of_its_own_call() -> None:
+    stream = skipping(LEARNERS[0])
+    for a in [*range(0, N, 100)] * 3:  # one pass leaves seeds between 0.76 and 0.85, three above 0.82
+        here = np.intersect1d(BAD, np.arange(a, a + 100))
+        if len(here):
+            with pytest.warns(UserWarning, match=rf"{len(here)} of 100 rows of X"):
+                stream.partial_fit(spoilt()[a : a + 100], LABELS[a : a + 100], classes=["a", "b", "c"])
+        else:
+            stream.partial_fit(spoilt()[a : a + 100], LABELS[a : a + 100])
+        np.testing.assert_array_equal(stream.skipped_, here - a)
+    assert accuracy_score(LABELS, stream.predict(CLEAN)) > 0.8
+    before = pickle.dumps(stream._stream)
+    with pytest.raises(ValueError, match="no row to learn from"):
+        stream.partial_fit(np.full((20, D), np.nan), LABELS[:20])
+    assert pickle.dumps(stream._stream) == before
+
+
+@each_learner
+def test_no_row_left_is_an_error(learner: Any) -> None:
+    y, none = targets_for(learner), np.full((N, D), np.nan)
+    for X in (none, da.from_array(none, chunks=(100, -1))):
+        with pytest.raises(ValueError, match="no row to learn from, or none to measure on, is left"):
+            skipping(learner).fit(X, y)
+        with pytest.raises(ValueError, match="no row"), pytest.warns(UserWarning, match="700 of 700 rows"):
+            skipping(learner).fit(CLEAN, y).score(X, y)
+    with pytest.raises(ValueError, match="no row to learn from"):
+        skipping(dk.IncrementalSGDRegressor(eta0=0.1)).fit(none, Y[:, 0])
+
+
+@each_learner
+@pytest.mark.parametrize("weights", [None, RNG.random(N)])
+def test_predictions_and_scores(learner: Any, weights: Any) -> None:
+    y = targets_for(learner)
+    model = skipping(learner).fit(CLEAN, y)
+    w = None if weights is None else weights[GOOD]
+    classifier = is_classifier(learner)
+    measure = accuracy_score if classifier else r2_score
+    expected = measure(y[GOOD], model.predict(CLEAN[GOOD]), sample_weight=w)
+    for X in forms():
+        with pytest.warns(
+            UserWarning, match="12 of 700 rows of X are not finite and were left out of the score"
+        ):
+            assert model.score(X, y, weights) == pytest.approx(expected)
+        values = model.decision_function(X) if classifier else model.predict(X)
+        assert np.isnan(values[BAD]).all()
+        np.testing.assert_allclose(
+            values[GOOD], (model.decision_function if classifier else model.predict)(CLEAN[GOOD]), atol=1e-12
+        )
+        if classifier:
+            with pytest.raises(
+                ValueError, match=r"12 of 700 rows .* no class .*: 0, 33, 34, .*decision_function"
+            ):
+                model.predict(X)
+        with pytest.raises(ValueError, match=r"row \d+ of X|contains"):
+            clone(learner).fit(CLEAN, y).predict(X)
+
+
+def test_probabilities_are_nan_and_one_row_has_no_spread() -> None:
+    model = skipping(LEARNERS[0]).fit(CLEAN, LABELS)
+    assert np.isnan(model.predict_proba(spoilt())[BAD]).all()
+    assert np.isfinite(model.predict_proba(spoilt())[GOOD]).all()
+    model = skipping(LEARNERS[3]).fit(CLEAN, Y[:, 0])
+    with pytest.warns(UserWarning, match="1 of 2 rows"):
+        assert np.isnan(model.score(spoilt()[:2], Y[:2, 0]))
+
+
+@left_out
+def test_a_model_file_keeps_it(tmp_path: Path) -> None:
+    model = skipping(LEARNERS[3]).fit(spoilt(), Y)
+    dk.save_model(model, tmp_path / "m.npz")
+    loaded = dk.load_model(tmp_path / "m.npz")
+    assert loaded.on_error == "skip"
+    np.testing.assert_array_equal(loaded.skipped_, BAD)
+
+
+@pytest.mark.filterwarnings("ignore:.*(bad set|rows of X):UserWarning")
+def test_a_pipeline_over_a_store_with_bad_sets(tmp_path: Path) -> None:
+    made = spoilt_store(tmp_path / "sets.zarr")
+    y = np.array([x[:, 0].mean() for x in made.clean]) > 0.5
+
+    def pipeline(on_error: str) -> Any:
+        return make_pipeline(
+            dk.DivergenceEmbedding(domain="unit", n_basis=4, on_error=on_error),
+            dk.RandomFourierFeatures(20, sigma=0.3, random_state=0),
+            dk.IncrementalRidgeClassifier(0.01, on_error=on_error),
+        )
+
+    model = pipeline("skip").fit(dk.open_sets(made.path, block_sets=7), y)
+    np.testing.assert_array_equal(model[0].skipped_, made.bad)
+    np.testing.assert_array_equal(model[-1].skipped_, made.bad)
+    plain = pipeline("raise").fit(made.clean[made.good], y[made.good])
+    np.testing.assert_allclose(model[-1].coef_, plain[-1].coef_, rtol=1e-3, atol=1e-4)
+    assert model.score(dk.open_sets(made.path), y) == plain.score(made.clean[made.good], y[made.good])

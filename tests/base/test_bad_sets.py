@@ -1,0 +1,257 @@
+"""Bad sets of an embedding: named by position, or skipped without a trace in all others."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from bad_sets import NEGATIVE, OUTSIDE, Spoilt, spoilt_store
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.store import SetStore
+
+
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory: Any) -> Spoilt:
+    return spoilt_store(tmp_path_factory.mktemp("bad") / "sets.zarr")
+
+
+def embedding(on_error: str = "skip", domain: Any = "unit") -> dk.DivergenceEmbedding:
+    return dk.DivergenceEmbedding(domain=domain, n_basis=5, on_error=on_error)
+
+
+def rows_of_clean(spoilt: Spoilt) -> Any:
+    return embedding("raise").fit(spoilt.clean[spoilt.good]).transform(spoilt.clean)
+
+
+def assert_skipped(rows: Any, expected: Any, bad: Any) -> None:
+    good = np.setdiff1d(np.arange(len(expected)), bad)
+    assert np.isnan(rows[bad]).all()
+    np.testing.assert_array_equal(rows[good], expected[good])
+
+
+@pytest.mark.parametrize("block_sets", [None, 1, 7])
+def test_a_store_is_finished_without_its_bad_sets(spoilt: Spoilt, block_sets: int | None) -> None:
+    store = dk.open_sets(spoilt.path, block_sets=block_sets)
+    n_bad = len(spoilt.bad)
+    with pytest.warns(
+        UserWarning, match=rf"{n_bad} bad set\(s\) left out of fit \(see skipped_\): 5, 17, .* -0\.5"
+    ):
+        fitted = embedding().fit(store)
+    np.testing.assert_array_equal(fitted.skipped_, spoilt.bad)
+    assert fitted.skipped_.dtype == np.int64
+    assert fitted.spec_ == embedding("raise").fit(spoilt.clean[spoilt.good]).spec_
+    with pytest.warns(UserWarning, match="cannot be embedded and have rows of NaN") as told:
+        rows = fitted.transform(store).compute()
+    assert_skipped(rows, rows_of_clean(spoilt), spoilt.bad)
+    edges = np.arange(0, 61, block_sets or 60)
+    blocks_with_bad_sets = len(np.unique(np.searchsorted(edges, spoilt.bad, side="right")))
+    assert len(told) == blocks_with_bad_sets
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("negative", r"weight of point 1 of set 15 is -0\.5"),
+        ("outside", r"point 2 of set 15 is 1\.5 in column 0, outside the given domain"),
+        ("damaged", r"chunk 9 of array 'points'"),
+    ],
+)
+def test_a_bad_set_is_named_by_its_position_in_what_was_given(
+    spoilt: Spoilt, kind: str, message: str
+) -> None:
+    i = {"negative": NEGATIVE, "outside": OUTSIDE, "damaged": spoilt.damaged[0]}[kind]
+    part = dk.open_sets(spoilt.path, block_sets=6)[[*spoilt.good[10:25], i, *spoilt.good[:10]]]
+    named = f"set 15 cannot be read: {message}" if kind == "damaged" else message
+    with pytest.raises(ValueError, match=named):
+        embedding("raise").fit(part)
+    with pytest.raises(ValueError, match=named):
+        embedding("raise").fit(spoilt.clean).transform(part).compute()
+    with pytest.warns(UserWarning, match=rf"1 bad set.*skipped_\): 15\. The first because: {message}"):
+        fitted = embedding().fit(part)
+    np.testing.assert_array_equal(fitted.skipped_, [15])
+    with pytest.warns(UserWarning, match=rf"1 bad set.* NaN: 15\. The first because: {message}"):
+        fitted.transform(part).compute()
+
+
+def test_sets_in_memory(spoilt: Spoilt) -> None:
+    whole = np.setdiff1d(np.arange(60), spoilt.damaged)
+    sets, bad = dk.open_sets(spoilt.path)[whole].load(), np.array([NEGATIVE, OUTSIDE])
+    with pytest.warns(
+        UserWarning, match=r"2 bad set\(s\) .*: 5, 17\. The first because: weight of point 1 of set 5"
+    ):
+        rows = embedding().fit_transform(sets)
+    assert isinstance(rows, np.ndarray)
+    assert_skipped(rows, rows_of_clean(spoilt)[whole], bad)
+    for call in (embedding("raise").fit, embedding("raise").fit(spoilt.clean).transform):
+        with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 5 is"):
+            call(sets)
+    with pytest.raises(dk.SampleSetError, match=r"point 2 of set 0 is 1\.5"):
+        embedding("raise").fit(sets[OUTSIDE:])
+
+
+def test_a_lost_chunk_and_the_bounds_of_what_is_left(spoilt: Spoilt, tmp_path: Path) -> None:
+    clean = dk.SampleSets(spoilt.clean.points, spoilt.clean.offsets)
+    store = dk.write_sets(tmp_path / "lost.zarr", clean, chunk_rows=64)
+    (tmp_path / "lost.zarr/points/c/9/0").unlink()
+    with pytest.warns(UserWarning, match=r"chunk 9 is missing or damaged"):
+        fitted = embedding(domain="data").fit(store)
+    np.testing.assert_array_equal(fitted.skipped_, spoilt.damaged)
+    left = np.setdiff1d(np.arange(60), spoilt.damaged)
+    plain = embedding("raise", domain="data").fit(clean[left])
+    assert fitted.spec_ == plain.spec_
+    fitted = embedding(domain="data").fit(clean[left[:10]])  # later points may lie outside its bounds
+    with pytest.warns(UserWarning, match="lie outside the bounds"):
+        expected = fitted.transform(clean)
+    with pytest.warns(UserWarning, match="rows of NaN|lie outside") as told:
+        rows = fitted.transform(store).compute()
+    assert_skipped(rows, expected, spoilt.damaged)
+    assert sum("lie outside the bounds" in str(w.message) for w in told) == 1  # the store is one block
+
+
+def test_no_set_left_is_an_error(spoilt: Spoilt) -> None:
+    with pytest.raises(
+        dk.SampleSetError, match=r"none of the 3 sets can be embedded\. The first because: chunk 9"
+    ):
+        embedding().fit(dk.open_sets(spoilt.path)[spoilt.damaged[:3]])
+
+
+def test_weights_of_several_channels_are_no_bad_set(spoilt: Spoilt, tmp_path: Path) -> None:
+    fitted = embedding().fit(spoilt.clean)
+    sets = dk.SampleSets(np.zeros((4, 2)), [0, 2, 4], weights=np.ones((4, 3)))
+    for form in (sets, dk.write_sets(tmp_path / "three.zarr", sets)):
+        for call in (fitted.fit, fitted.transform):
+            with pytest.raises(dk.SampleSetError, match="3 channels a point"):
+                call(form)
+
+
+def other_content(store: Any, n: int = 50) -> None:
+    arrays = [np.full((9, 2), 0.5)] * n
+    dk.write_sets(store, dk.SampleSets.from_arrays(arrays, [np.ones(9)] * n), overwrite=True, chunk_rows=16)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("place", ["directory", "object"])
+def test_a_store_that_was_replaced_is_no_bad_set(
+    spoilt: Spoilt, tmp_path: Path, place: str, on_error: str
+) -> None:
+    where = tmp_path / "s.zarr" if place == "directory" else MemoryStore()
+    store = dk.write_sets(where, spoilt.clean, chunk_rows=64)
+    fitted = embedding(on_error).fit(spoilt.clean)
+    lazy = fitted.transform(store)
+    assert not np.isnan(lazy.compute()).any()
+    other_content(where)
+    for call in (lazy.compute, lambda: embedding(on_error).fit(store)):
+        with pytest.raises(dk.StoreFormatError, match=r"^\S+ was replaced"):
+            call()
+
+
+def test_a_store_that_is_gone_or_lost_its_root_is_no_bad_set(spoilt: Spoilt, tmp_path: Path) -> None:
+    path, fitted = tmp_path / "s.zarr", embedding().fit(spoilt.clean)
+    lazy = fitted.transform(dk.write_sets(path, spoilt.clean))
+    (path / "zarr.json").rename(tmp_path / "kept")
+    with pytest.raises(dk.StoreFormatError, match=r"there is no zarr\.json"):
+        lazy.compute()
+    (tmp_path / "kept").rename(path / "zarr.json")
+    shutil.rmtree(path)
+    with pytest.raises(FileNotFoundError, match="there is no store"):
+        lazy.compute()
+
+
+@pytest.mark.parametrize("error", [OSError("connection reset"), TimeoutError("no answer"), MemoryError()])
+def test_what_the_system_raises_is_no_bad_set(spoilt: Spoilt, monkeypatch: Any, error: Exception) -> None:
+    def load(self: SetStore) -> Any:
+        raise error
+
+    fitted, store = embedding().fit(spoilt.clean), dk.open_sets(spoilt.path)
+    monkeypatch.setattr(SetStore, "load", load)
+    for call in (fitted.transform(store).compute, lambda: fitted.fit(store)):
+        with pytest.raises(type(error)):
+            call()
+
+
+def test_nothing_is_read_twice_where_nothing_fails(spoilt: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
+    store = dk.write_sets(tmp_path / "s.zarr", spoilt.clean)
+    store, loads, load = dk.open_sets(tmp_path / "s.zarr", block_sets=7), [], SetStore.load
+    monkeypatch.setattr(SetStore, "load", lambda self: (loads.append(len(self)), load(self))[1])
+    found = []
+    for on_error in ("raise", "skip"):
+        loads.clear()
+        fitted = embedding(on_error).fit(store)
+        rows = fitted.transform(store).compute()
+        assert fitted.skipped_.shape == (0,)
+        found.append((sorted(loads), rows.tobytes()))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 9 + 1 + 9  # survey, sample, rows
+
+
+def test_what_fails_once_is_read_again(spoilt: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
+    store, load, left = dk.write_sets(tmp_path / "s.zarr", spoilt.clean), SetStore.load, [1]
+
+    def fails_once(self: SetStore) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise dk.StoreFormatError("a chunk cannot be read")
+        return load(self)
+
+    fitted = embedding().fit(spoilt.clean)
+    monkeypatch.setattr(SetStore, "load", fails_once)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = fitted.transform(store).compute()
+    np.testing.assert_array_equal(rows, fitted.transform(spoilt.clean))
+
+
+def test_skipping_and_raising_are_different_arrays(spoilt: Spoilt) -> None:
+    store = dk.open_sets(spoilt.path)
+    names = {embedding(on_error).fit(spoilt.clean).transform(store).name for on_error in ("raise", "skip")}
+    assert len(names) == 2
+    with pytest.raises(ValueError, match="on_error must be one of 'raise', 'skip'; found 'ignore'"):
+        embedding("ignore").fit(spoilt.clean)
+
+
+@pytest.mark.network
+def test_on_a_cluster_of_processes(spoilt: Spoilt) -> None:
+    store, expected = dk.open_sets(spoilt.path, block_sets=8), rows_of_clean(spoilt)
+    with (
+        warnings.catch_warnings(record=True) as told,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+    ):
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match=r"set 5 |set 17 |set \d+ cannot be read"):
+            embedding("raise").fit(store)
+        fitted = embedding().fit(store)
+        np.testing.assert_array_equal(fitted.skipped_, spoilt.bad)
+        lazy = fitted.transform(store)
+        assert_skipped(lazy.compute(), expected, spoilt.bad)
+        models = [dk.IncrementalSGDRegressor(n_lanes=k, random_state=0, on_error="skip") for k in (1, 2)]
+        models += [dk.IncrementalRidge(on_error="skip", random_state=0)]
+        y = expected @ np.arange(expected.shape[1])
+        coefficients = [model.fit(lazy, y).coef_ for model in models]
+        scores = [model.score(lazy, y) for model in models]
+        wanted = ("weight of point 1 of set 5", "point 2 of set 17", "chunk 9 of array 'points'")
+        end = time.monotonic() + 10  # warnings of workers come a moment after the rows
+        while not all(told_by_workers(told, reason) for reason in wanted):
+            assert time.monotonic() < end, [str(w.message) for w in told]
+            time.sleep(0.05)
+    for model, coef, score in zip(models, coefficients, scores, strict=True):
+        np.testing.assert_array_equal(model.skipped_, spoilt.bad)
+        rows = np.where(np.isin(np.arange(60), spoilt.bad)[:, None], np.float32(np.nan), expected)
+        here = da.from_array(rows, chunks=(8, -1))
+        with warnings.catch_warnings(action="ignore"):
+            np.testing.assert_array_equal(clone(model).fit(here, y).coef_, coef)
+            assert model.score(here, y) == score
+
+
+def told_by_workers(told: list[warnings.WarningMessage], reason: str) -> bool:
+    return any("rows of NaN" in str(w.message) and reason in str(w.message) for w in told)

@@ -1,0 +1,334 @@
+"""What every embedding of sets promises, whatever it computes: add a new one to ``EMBEDDINGS``.
+
+Lazy in, lazy out; memory in, memory out; a set's row depends on that set alone, bit for bit; and the conventions of
+scikit-learn.
+"""
+
+import copy
+import pickle
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.distances.pair_function import Pairwise
+from dkdist.store import SetStore
+
+N_SETS = 83
+
+
+def own_kappa(x, y):
+    return (np.sqrt(x) - np.sqrt(y)) ** 2
+
+
+def apart(a, b):
+    return float(np.abs(a.mean(axis=0, dtype=np.float64) - b.mean(axis=0, dtype=np.float64)).sum())
+
+
+FEATURES = dk.RandomFourierFeatures(32, random_state=0)
+
+EMBEDDINGS = {
+    "jensen-shannon-1": (1, dk.DivergenceEmbedding("jensen-shannon")),
+    "hellinger-2": (2, dk.DivergenceEmbedding()),
+    "total-variation-2": (2, dk.DivergenceEmbedding("total-variation", n_basis=6)),
+    "chi2-3": (3, dk.DivergenceEmbedding("chi2", n_basis=5)),
+    "random-2": (2, dk.DivergenceEmbedding("chi2", frequencies="random", n_frequencies=4, random_state=5)),
+    "own-2": (2, dk.DivergenceEmbedding(own_kappa, bandwidth=[0.1, 0.3])),
+    "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
+    "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
+    "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
+    "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
+    "mean-fourier-1": (1, dk.MeanEmbedding(10, sigma=0.3)),
+    "mean-fourier-2": (2, dk.MeanEmbedding(100, sigma=0.2, method="fourier")),
+    "mean-fourier-3": (3, dk.MeanEmbedding(301, sigma=[0.3, 0.9], method="fourier")),
+    "mean-orthogonal-8": (8, dk.MeanEmbedding(64, method="orthogonal", random_state=0)),
+    "mean-orthogonal-3": (3, dk.MeanEmbedding(160, sigma=0.1, method="orthogonal", random_state=0)),
+    "mean-sobol-2": (2, dk.MeanEmbedding(64, method="sobol", random_state=1)),
+    "mean-sobol-8": (8, dk.MeanEmbedding(60, sigma=[0.3, 0.6, 2.0], method="sobol", random_state=1)),
+    "mean-iid-1": (1, dk.MeanEmbedding(300, method="iid", random_state=2)),
+    "given-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain=([-1, 0], [1, 2]))),
+    "scales-2": (2, dk.DivergenceEmbedding(n_basis=6, bandwidth=[[0.1], [0.2]], n_frequencies=1)),
+    "projected-3": (3, dk.DivergenceEmbedding("jensen-shannon", n_basis=5, index_set="total-degree")),
+    "l2-1": (1, dk.L2Embedding(bandwidth=0)),
+    "l2-3": (3, dk.L2Embedding(n_basis=5, index_set="total-degree", bandwidth=[[0.1, 0.2, 0.3], [0.2] * 3])),
+    "l2-joint-4": (4, dk.L2Embedding(n_basis=5, structure="joint", index_set=("sobolev", 2))),
+    "l2-marginal-5": (5, dk.L2Embedding()),
+    "histogram-2": (2, dk.HistogramEmbedding(n_bins=7)),
+    "histogram-marginal-4": (4, dk.HistogramEmbedding(divergence="intersection")),
+    "mean-3": (3, dk.MomentEmbedding()),
+    "sliced-embedding-1": (1, dk.SlicedWassersteinEmbedding(5, 7, random_state=0)),
+    "sliced-embedding-3": (3, dk.SlicedWassersteinEmbedding(20, random_state=0)),
+    "covariance-5": (5, dk.MomentEmbedding(degree=2)),
+    "invariant-2": (2, dk.InvariantFeatures(dk.DivergenceEmbedding(n_basis=6), FEATURES, symmetries="all")),
+    "dtw-3": (3, dk.DistanceEmbedding("dtw", n_components=12, gamma=0, lengths=(1, 9), random_state=0)),
+    "hausdorff-2": (
+        2,
+        dk.DistanceEmbedding(
+            "directed-modified-hausdorff", "ball", 20, [0.5, 1.0], True, (1, 6), random_state=0
+        ),
+    ),
+    "sliced-1": (1, dk.DistanceEmbedding("sliced-wasserstein", n_components=10, random_state=0)),
+    "own-distance-2": (2, dk.DistanceEmbedding(dk.pairwise(apart), n_components=4, random_state=0)),
+    "invariant-mean-3": (
+        3,
+        dk.InvariantFeatures(dk.MeanEmbedding(64, method="sobol", random_state=0), axes=[0, 2]),
+    ),
+}
+
+
+# the parameter that sets the length of a row, and another value of it
+RESOLUTION = {
+    "n_basis": lambda n: n + 1,
+    "n_bins": lambda n: n + 1,
+    "n_quantiles": lambda n: n + 1,
+    "degree": lambda n: 3 - n,
+    "n_components": lambda n: 2 * n,
+    "symmetries": lambda word: "permutations",
+}
+
+
+@pytest.fixture(params=EMBEDDINGS, scope="module")
+def case(request):
+    """(unfitted embedding, sets in memory): sizes from one point to past the switch to a grid."""
+    d, embedding = EMBEDDINGS[request.param]
+    rng = np.random.default_rng(d)
+    sizes = rng.choice(
+        [1, 2, 30, 100, 255, 256, 257, 1030], N_SETS, p=[0.1, 0.1, 0.3, 0.3, 0.05, 0.05, 0.05, 0.05]
+    )
+    return clone(embedding), dk.SampleSets.from_arrays(
+        [rng.beta(*rng.uniform(1, 4, 2), (n, d)) for n in sizes]
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(case):
+    embedding, sets = case
+    return clone(embedding).fit(sets).transform(sets)
+
+
+@pytest.fixture(scope="module")
+def path(case, tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "sets.zarr"
+    dk.write_sets(path, case[1])
+    return path
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often a scheduler was asked to compute, and how many views of a store were read."""
+    found = {"computes": 0, "reads": 0}
+    load = SetStore.load
+
+    def counting_load(self):
+        found["reads"] += 1
+        return load(self)
+
+    def counting_get(graph, keys, **kwargs):
+        found["computes"] += 1
+        return dask.get(graph, keys, **kwargs)
+
+    monkeypatch.setattr(SetStore, "load", counting_load)
+    with dask.config.set(scheduler=counting_get):
+        yield found
+
+
+def test_nothing_is_read_before_it_is_computed(case, rows, path, counts):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    lazy = fitted.transform(dk.open_sets(path, block_sets=20))
+    part = lazy[25:30]
+    assert isinstance(lazy, da.Array)
+    assert counts == {"computes": 0, "reads": 0}
+    np.testing.assert_array_equal(part.compute(), rows[25:30])
+    assert counts == {"computes": 1, "reads": 1}  # one block of the five
+    np.testing.assert_array_equal(lazy.compute(), rows)
+    assert counts == {"computes": 2, "reads": 6}
+
+
+def test_shape_dtype_and_chunks_are_known(case, rows, path):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    assert isinstance(rows, np.ndarray)
+    assert rows.dtype == np.float32
+    assert rows.flags.c_contiguous
+    assert np.isfinite(rows).all()
+    lazy = fitted.transform(dk.open_sets(path, block_sets=30))
+    assert (lazy.shape, lazy.dtype) == (rows.shape, rows.dtype)
+    assert lazy.chunks == ((30, 30, 23), (rows.shape[1],))
+    block = lazy.blocks[0].compute()
+    assert (block.dtype, block.shape, block.flags.c_contiguous) == (rows.dtype, (30, rows.shape[1]), True)
+
+
+@pytest.mark.parametrize("block_sets", [None, 7, 64, 1000])
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_blocks_and_schedulers_leave_no_trace(case, rows, path, block_sets, scheduler):
+    embedding, _ = case
+    store = dk.open_sets(path, block_sets=block_sets)
+    with dask.config.set(scheduler=scheduler):
+        fitted = clone(embedding).fit(store)
+        np.testing.assert_array_equal(fitted.transform(store).compute(), rows)
+        np.testing.assert_array_equal(fitted.transform(store[40:]).compute(), rows[40:])
+        np.testing.assert_array_equal(fitted.transform(store[[5, 3, 60]]).compute(), rows[[5, 3, 60]])
+
+
+def test_a_set_alone_in_its_block_leaves_no_trace(case, rows, path):
+    embedding, sets = case
+    store = dk.open_sets(path, block_sets=1)[:9]
+    np.testing.assert_array_equal(clone(embedding).fit(sets).transform(store).compute(), rows[:9])
+
+
+def test_fitting_a_store_or_memory_is_the_same(case, path):
+    embedding, sets = case
+    on_store = clone(embedding).fit(dk.open_sets(path, block_sets=9))
+    assert on_store.spec_ == clone(embedding).fit(sets).spec_
+
+
+def test_a_row_depends_on_its_own_set(case, rows):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    np.testing.assert_array_equal(fitted.transform(sets[::-1])[::-1], rows)
+    np.testing.assert_array_equal(fitted.transform(sets[17:19]), rows[17:19])
+    mask = np.arange(N_SETS) % 3 == 1
+    np.testing.assert_array_equal(fitted.transform(sets[mask]), rows[mask])
+
+
+def test_order_of_points_is_rounding_alone(case, rows):
+    embedding, sets = case
+    if isinstance(embedding, dk.DistanceEmbedding) and embedding.distance == "dtw":
+        pytest.skip("series have an order")
+    fitted, rng = clone(embedding).fit(sets), np.random.default_rng(0)
+    shuffled = fitted.transform([x[rng.permutation(len(x))] for x in sets])
+    norm = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1))
+    distance = np.sqrt(((shuffled - rows).astype(np.float64) ** 2).sum(axis=1))
+    assert (distance / norm).max() < 2e-3
+
+
+def test_every_form_of_sets_gives_the_same_rows(case):
+    embedding, sets = case
+    fitted = clone(embedding).fit(sets)
+    arrays = [x[:30] for x in sets if len(x) >= 30]
+    expected = fitted.transform(arrays)
+    for form in (
+        np.array(arrays),
+        np.array(arrays, np.float64),
+        dk.SampleSets.from_arrays(arrays),
+        tuple(arrays),
+    ):
+        np.testing.assert_array_equal(fitted.transform(form), expected)
+
+
+def test_inputs_stay_as_they_are(case):
+    embedding, sets = case
+    arrays = [np.array(x, np.float64) for x in sets]
+    before = copy.deepcopy(arrays)
+    points, offsets = sets.points.copy(), sets.offsets.copy()
+    clone(embedding).fit(arrays).transform(arrays)
+    clone(embedding).fit(sets).transform(sets)
+    for x, y in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(sets.points, points)
+    np.testing.assert_array_equal(sets.offsets, offsets)
+
+
+def test_fitting_again_gives_the_same_rows(case, rows):
+    embedding, sets = case
+    fitted = clone(embedding)
+    np.testing.assert_array_equal(fitted.fit_transform(sets), rows)
+    fitted.fit(sets[:40])
+    np.testing.assert_array_equal(fitted.fit(sets).transform(sets), rows)
+    np.testing.assert_array_equal(fitted.transform(sets), rows)  # transform changes nothing
+
+
+def test_clone_and_parameters(case):
+    embedding, sets = case
+    parameters = embedding.get_params(deep=False)
+    fitted = clone(embedding).fit(sets)
+    assert repr(fitted) == repr(embedding)
+    assert not hasattr(clone(fitted), "spec_")
+    assert fitted.fit(sets) is fitted
+    assert type(embedding)(**parameters).get_params(deep=False).keys() == parameters.keys()
+
+
+def test_pickle(case, rows):
+    embedding, sets = case
+    sent = pickle.dumps(clone(embedding).fit(sets))
+    assert len(sent) < 5000  # plain numbers, no tables
+    np.testing.assert_array_equal(pickle.loads(sent).transform(sets), rows)
+
+
+def test_a_model_file_keeps_it(case, rows, tmp_path):
+    embedding, sets = case
+    chosen = embedding.get_params()
+    if callable(chosen.get("divergence")) or isinstance(chosen.get("distance"), Pairwise):
+        pytest.skip("code is not kept in a model file")
+    dk.save_model(clone(embedding).fit(sets), tmp_path / "model.npz")
+    again = dk.load_model(tmp_path / "model.npz")
+    assert hash(again.spec_) == hash(clone(embedding).fit(sets).spec_)
+    np.testing.assert_array_equal(again.transform(sets), rows)
+
+
+def test_feature_names(case, rows):
+    embedding, sets = case
+    names = clone(embedding).fit(sets).get_feature_names_out()
+    assert len(names) == len(set(names)) == rows.shape[1]
+    assert names[0] == type(embedding).__name__.lower() + "0"
+
+
+def test_transform_before_fit_is_refused(case):
+    embedding, sets = case
+    with pytest.raises(NotFittedError):
+        clone(embedding).transform(sets)
+    with pytest.raises(NotFittedError):
+        clone(embedding).get_feature_names_out()
+
+
+def test_a_pipeline_stays_lazy_and_equals_memory(case, path, counts):
+    embedding, sets = case
+    model = make_pipeline(clone(embedding), dk.RandomFourierFeatures(64, sigma=1.0, random_state=0)).fit(sets)
+    lazy = model.transform(dk.open_sets(path, block_sets=20))
+    assert isinstance(lazy, da.Array)
+    assert counts["reads"] == 0
+    np.testing.assert_array_equal(lazy.compute(), model.transform(sets))
+    assert counts == {"computes": 1, "reads": 5}
+
+
+def test_graph_keys_name_what_is_computed(case, path):
+    embedding, sets = case
+    store = dk.open_sets(path, block_sets=20)
+    fitted = clone(embedding).fit(sets)
+    assert fitted.transform(store).name == fitted.transform(dk.open_sets(path, block_sets=20)).name
+    assert fitted.transform(store).name != fitted.transform(store[1:]).name
+    name = next((name for name in RESOLUTION if name in embedding.get_params()), None)
+    if name is None:
+        pytest.skip("no parameter sets the length of its rows")
+    other = clone(embedding).set_params(**{name: RESOLUTION[name](getattr(embedding, name))}).fit(sets)
+    assert fitted.transform(store).name != other.transform(store).name
+
+
+def test_a_bad_set_costs_itself_alone(case):
+    embedding, sets = case
+    chosen = embedding.get_params().get("distance")
+    if chosen == "dtw" or isinstance(chosen, Pairwise):
+        pytest.skip("it takes no weights, by which a set is spoilt here")
+    weights = np.ones(sets.n_points, np.float32)
+    clean = dk.SampleSets(sets.points, sets.offsets, weights)
+    weights = weights.copy()
+    weights[sets.offsets[3]] = -1
+    spoilt = dk.SampleSets(sets.points, sets.offsets, weights)
+    with pytest.raises(dk.SampleSetError, match="set 3"):
+        clone(embedding).fit(spoilt)
+    with pytest.raises(dk.SampleSetError, match="set 3"):
+        clone(embedding).fit(clean).transform(spoilt)
+    fitted = clone(embedding).set_params(on_error="skip").fit(clean)
+    with pytest.warns(UserWarning, match=r"1 bad set\(s\) cannot be embedded and have rows of NaN: 3"):
+        rows = fitted.transform(spoilt)
+    others = np.arange(N_SETS) != 3
+    assert np.isnan(rows[3]).all()
+    np.testing.assert_array_equal(rows[others], fitted.transform(clean)[others])
+    with pytest.warns(UserWarning, match="left out of fit"):
+        assert clone(fitted).fit(spoilt).skipped_.tolist() == [3]

@@ -1,0 +1,133 @@
+"""Sets too large to be read at once: embedded from pieces, with the bits of the whole and the memory of a piece."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
+    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**15)
+
+
+@pytest.fixture
+def no_whole_sets(monkeypatch):
+    """Sets that should come in pieces cannot be loaded."""
+    load = dk.SetStore.load
+
+    def load_small(self):
+        assert len(self) > 1 or self.n_points < 10_000
+        return load(self)
+
+    monkeypatch.setattr(dk.SetStore, "load", load_small)
+
+
+def write(path, arrays, weights=None, chunk_rows=512):
+    sets = dk.SampleSets.from_arrays(arrays, weights)
+    with dk.SetWriter(path, sets.n_dims, chunk_rows=chunk_rows) as writer:
+        writer.append(sets)
+    return dk.open_sets(path)
+
+
+def some_weights(n, kind):
+    if kind == "none":
+        return None
+    w = RNG.exponential(3, n).astype(np.float32)
+    w[RNG.random(n) < 0.2] = 0
+    return w if kind == "one each" else w[:, None]
+
+
+@pytest.mark.parametrize("weights", ["none", "one each", "one column"])
+@pytest.mark.parametrize("sigma", [2.0, (2.0, 4.0), "median"])
+@pytest.mark.parametrize(
+    ("method", "d"), [("fourier", 1), ("fourier", 2), ("fourier", 3), ("orthogonal", 1), ("orthogonal", 7)]
+)
+def test_rows_have_the_bits_of_whole_sets(weights, d, sigma, method, tmp_path, small_pieces, no_whole_sets):
+    sizes = (300, 20_011, 7, 33_000)
+    arrays = [RNG.normal(i, 1, (n, d)).astype(np.float32) for i, n in enumerate(sizes)]
+    w = None if weights == "none" else [some_weights(n, weights) for n in sizes]
+    store = write(tmp_path / "s.zarr", arrays, w)
+    embedding = dk.MeanEmbedding(800, sigma, method, random_state=0)
+    of_memory = embedding.fit_transform(dk.SampleSets.from_arrays(arrays, w))
+    spec = embedding.spec_
+    np.testing.assert_array_equal(embedding.fit(store).transform(store).compute(), of_memory)
+    assert embedding.spec_ == spec
+    np.testing.assert_array_equal(embedding.transform(store[1:2]).compute(), of_memory[1:2])
+
+
+def test_points_outside_are_counted_and_lost_chunks_named(tmp_path, small_pieces):
+    arrays = [RNG.normal(size=(20_000, 2)), RNG.normal(size=(90, 2))]
+    store = write(tmp_path / "s.zarr", arrays)
+    embedding = dk.MeanEmbedding(200, 1.0, "fourier").fit(store[1:])
+    with pytest.warns(UserWarning, match="points of 1 sets") as told:
+        found = embedding.transform(store).compute()
+    with pytest.warns(UserWarning, match="points of 1 sets") as in_memory:
+        expected = embedding.transform(store.load())
+    assert str(told[0].message) == str(in_memory[0].message)
+    np.testing.assert_array_equal(found, expected)
+    (tmp_path / "s.zarr" / "points" / "c" / "9" / "0").unlink()
+    with pytest.raises(dk.StoreFormatError, match="set 0 cannot be read"):
+        embedding.fit(store)
+    with pytest.warns(UserWarning, match="1 bad set"):
+        skipped = dk.MeanEmbedding(200, 1.0, "fourier", on_error="skip").fit(store)
+    assert skipped.skipped_.tolist() == [0]
+
+
+@pytest.mark.parametrize("method", ["fourier", "iid"])
+def test_weights_that_are_no_measure_are_named(method, tmp_path, small_pieces, no_whole_sets):
+    n = 20_000
+    arrays = [RNG.normal(size=(k, 2)) for k in (9, n)]
+    w = [np.ones(9), np.zeros(n)]
+    embedding = dk.MeanEmbedding(100, 1.0, method, random_state=0)
+    with pytest.raises(dk.SampleSetError, match="the weights of set 1 sum to 0"):
+        embedding.fit(write(tmp_path / "nothing.zarr", arrays, w))
+    w[1][[100, 15_555, 17_000]] = 1, -2, -3
+    store = write(tmp_path / "negative.zarr", arrays, w)
+    with pytest.raises(dk.SampleSetError, match="weight of point 15555 of set 1 is -2"):
+        embedding.fit(store)
+    with pytest.raises(dk.SampleSetError, match="weight of point 15555 of set 0 is -2"):
+        embedding.fit(store[:1]).transform(store[1:]).compute()
+    w[1][[15_555, 17_000]] = 0  # pieces that weigh nothing are no fault
+    embedding.fit(write(tmp_path / "one.zarr", arrays, w))
+
+
+@pytest.mark.parametrize(("method", "weighted"), [("fourier", False), ("orthogonal", True)])
+def test_memory_is_that_of_a_piece(method, weighted, tmp_path, monkeypatch):
+    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**20)
+    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**19)
+    n = 6_000_000  # Python's own table of names may grow by 8 MB meanwhile
+    weights = [np.ones(n, np.float32)] if weighted else None
+    store = write(tmp_path / "s.zarr", [RNG.random((n, 2), dtype=np.float32)], weights, 8192)
+    embedding = dk.MeanEmbedding(50, 0.5, method, random_state=0)
+    embedding.fit(store).transform(store).compute()  # compiles
+    tracemalloc.start()
+    row = embedding.fit(store).transform(store).compute()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n / 3  # of its bytes
+    np.testing.assert_allclose(row @ row.T, 0.58363, atol=0.1 if weighted else 1e-3)  # of the unit square
+
+
+def test_far_sets_in_pieces_have_the_bits_of_whole_sets(tmp_path, small_pieces, no_whole_sets):
+    """Pieces are counted from the origin of the model, and of the store, as whole sets are."""
+    arrays = [np.array([1e9, -4.5e6]) + RNG.normal(i, 1, (n, 2)) for i, n in enumerate((300, 20_011, 7))]
+    store = write(tmp_path / "s.zarr", arrays)
+    assert store.origin.all()
+    for origin in (store.origin, np.array([1e9 - 100, -4.5e6 + 64])):
+        near = store.rebased(origin)
+        embedding = dk.MeanEmbedding(100, 2.0).fit(near)
+        assert np.array_equal(embedding.origin_, origin)
+        whole = dk.SampleSets.from_arrays(arrays, origin=store.origin)
+        assert np.array_equal(embedding.transform(store).compute(), embedding.transform(whole))
+        np.testing.assert_allclose(near.bounds, whole.bounds, rtol=0, atol=1)
+        assert np.array_equal(
+            embedding.fit(near[1:2]).spec_.domain.low,
+            embedding.fit(whole[1:2].rebased(origin)).spec_.domain.low,
+        )

@@ -1,0 +1,450 @@
+"""Distances of embedded sets against numerical integration of the same densities; options and errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from oracles import gaussian_mixtures, panels, rms_errors, series_density, squared_distances
+from scipy.fft import dctn
+
+import dkdist as dk
+from dkdist.densities.density_loops import degree_for, term_table
+from dkdist.densities.divergence_spec import ball_of_degrees
+from dkdist.densities.measures.divergences import divergence
+
+NAMES = ("jensen-shannon", "hellinger", "chi2", "total-variation")
+FINE = {1: (40, 12), 2: (8, 12), 3: (2, 14)}  # panels and nodes of the reference integral
+
+
+def scaled(sets, spec):
+    low, high = np.array(spec.domain.low), np.array(spec.domain.high)
+    return [(x.astype(np.float64) - low) / (high - low) for x in sets]
+
+
+def densities(sets, spec, grid):
+    degrees = [degree_for(h) for h in spec.bandwidth]
+    return np.array([series_density(x, degrees, spec.bandwidth, grid) for x in scaled(sets, spec)])
+
+
+def integrals(kappa, p, weights, i, j):
+    return np.array([weights @ kappa(p[a], p[b]) for a, b in zip(i, j, strict=True)])
+
+
+def random_pairs(n_sets, n_pairs, seed=1):
+    i, j = np.triu_indices(n_sets, 1)
+    chosen = np.random.default_rng(seed).choice(len(i), n_pairs, replace=False)
+    return i[chosen], j[chosen]
+
+
+@pytest.fixture(scope="module")
+def problems():
+    """For each d: sets, pairs, and densities on the fine grid under the default bandwidth and domain."""
+    made = {}
+    for d, n_sets, n_pairs in ((1, 120, 1000), (2, 120, 1000), (3, 30, 200)):
+        sets = dk.SampleSets.from_arrays(gaussian_mixtures(n_sets, d, 200, seed=d))
+        spec = dk.DivergenceEmbedding().fit(sets).spec_
+        grid, w = panels(*FINE[d])
+        weights = np.prod(np.meshgrid(*[w] * d, indexing="ij"), axis=0).ravel()
+        made[d] = sets, spec, densities(sets, spec, grid), weights, random_pairs(n_sets, n_pairs)
+    return made
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_default_settings_give_the_integral(problems, name, d):
+    sets, spec, p, weights, (i, j) = problems[d]
+    embedding = dk.DivergenceEmbedding(name)
+    rows = embedding.fit_transform(sets)
+    assert (embedding.spec_.bandwidth, embedding.spec_.domain) == (spec.bandwidth, spec.domain)
+    expected = integrals(divergence(name).kappa, p, weights, i, j)
+    bound = 0.03 if name == "total-variation" else 0.005
+    of_sum, relative = rms_errors(squared_distances(rows, i, j), expected)
+    assert of_sum < bound
+    assert relative < bound
+
+
+@pytest.mark.parametrize("rule", ["gauss", "stratified"])
+def test_other_rules_come_close(problems, rule):
+    sets, _, p, weights, (i, j) = problems[2]
+    rows = dk.DivergenceEmbedding("jensen-shannon", frequencies=rule).fit_transform(sets)
+    expected = integrals(divergence("jensen-shannon").kappa, p, weights, i, j)
+    assert rms_errors(squared_distances(rows, i, j), expected)[0] < 0.02
+
+
+@pytest.mark.parametrize("name", ["jensen-shannon", "chi2", "total-variation"])
+def test_random_frequencies_are_unbiased_over_seeds(name):
+    sets = dk.SampleSets.from_arrays(gaussian_mixtures(6, 1, 200, 0))
+    i, j = np.triu_indices(6, 1)
+    found, n_seeds = [], 300
+    for seed in range(n_seeds):
+        embedding = dk.DivergenceEmbedding(
+            name, frequencies="random", n_frequencies=5, random_state=seed, bandwidth=0.1
+        )
+        found.append(squared_distances(embedding.fit_transform(sets), i, j))
+    n_nodes = embedding.spec_.n_basis
+    p = densities(sets, embedding.spec_, (np.arange(n_nodes) + 0.5) / n_nodes)
+    expected = integrals(divergence(name).kappa, p, np.full(n_nodes, 1 / n_nodes), i, j)
+    z = (np.mean(found, axis=0) - expected) / (np.std(found, axis=0, ddof=1) / np.sqrt(n_seeds))
+    assert np.abs(z).max() < 4
+    spread = np.std(found, axis=0) / expected
+    assert spread.min() > 0.02  # they do vary: the fitted rule does not
+    with_more = dk.DivergenceEmbedding(
+        name, frequencies="random", n_frequencies=5000, random_state=0, bandwidth=0.1
+    )
+    assert rms_errors(squared_distances(with_more.fit_transform(sets), i, j), expected)[0] < 0.1
+
+
+def own_jensen_shannon(x, y):
+    m = np.where(x + y > 0, (x + y) / 2, 1.0)
+    return sum(np.where(z > 0, z, 0) * np.log(np.where(z > 0, z, m) / m) for z in (x, y)) / 2
+
+
+OWN = {
+    "jensen-shannon": own_jensen_shannon,
+    "hellinger": lambda x, y: (np.sqrt(x) - np.sqrt(y)) ** 2 / 2,
+    "chi2": lambda x, y: (x - y) ** 2 / np.where(x + y > 0, x + y, 1.0),
+    "total-variation": lambda x, y: np.abs(x - y),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_users_own_kappa_gives_the_distances_of_the_built_in(name):
+    sets = gaussian_mixtures(20, 2, 100, 0)
+    i, j = np.triu_indices(20, 1)
+    own, built_in = (
+        squared_distances(dk.DivergenceEmbedding(kappa).fit_transform(sets), i, j)
+        for kappa in (OWN[name], name)
+    )
+    assert rms_errors(own, built_in)[1] < (0.02 if name == "total-variation" else 1e-3)
+
+
+def test_another_kappa_gives_its_own_integral():
+    def sum_of_two(x, y):  # half of Jensen-Shannon and half of Hellinger
+        return (divergence("jensen-shannon").kappa(x, y) + divergence("hellinger").kappa(x, y)) / 2
+
+    sets = gaussian_mixtures(20, 1, 100, 0)
+    i, j = np.triu_indices(20, 1)
+    js, hellinger, both = (
+        squared_distances(dk.DivergenceEmbedding(k).fit_transform(sets), i, j)
+        for k in ("jensen-shannon", "hellinger", sum_of_two)
+    )
+    assert rms_errors(both, (js + hellinger) / 2)[1] < 2e-3
+
+
+def mirror_free_lattice(n, d):
+    """Another rule than the library's: a Kronecker sequence of the generalised golden ratio."""
+    g = np.sqrt(2.0)
+    for _ in range(60):
+        g = (1 + g) ** (1 / (d + 1))
+    return (0.5 + np.outer(np.arange(1, n + 1), g ** -np.arange(1.0, d + 1))) % 1
+
+
+@pytest.mark.parametrize(("d", "bandwidth"), [(4, "auto"), (5, "auto"), (6, "auto"), (4, 0.12)])
+@pytest.mark.parametrize("name", ["jensen-shannon", "total-variation"])
+def test_joint_embedding_in_many_dimensions(name, d, bandwidth):
+    sets = dk.SampleSets.from_arrays(gaussian_mixtures(12, d, 200, d))
+    embedding = dk.DivergenceEmbedding(name, structure="joint", bandwidth=bandwidth).fit(sets)
+    spec = embedding.spec_
+    exponents, _, _ = ball_of_degrees(spec.bandwidth)
+    C = []
+    for x in scaled(sets, spec):
+        product = np.ones((len(x), len(exponents)))
+        for j in range(d):
+            product *= np.cos(np.pi * np.outer(x[:, j], np.arange(exponents.max() + 1)))[:, exponents[:, j]]
+        C.append(product.mean(axis=0))
+    nodes = mirror_free_lattice(2**13, d)
+    p = np.maximum(np.array(C) @ term_table(nodes, exponents, np.array(spec.bandwidth)), 1e-6)
+    i, j = np.triu_indices(12, 1)
+    expected = integrals(divergence(name).kappa, p, np.full(len(nodes), 1 / len(nodes)), i, j)
+    d2 = squared_distances(embedding.transform(sets), i, j)
+    assert rms_errors(d2, expected)[0] < (0.05 if bandwidth == "auto" else 0.15)
+    assert d2.max() < 1.05 * 2 * divergence(name).total  # disjoint sets have twice the total mass
+
+
+def test_marginal_is_the_sum_over_dimensions(problems):
+    sets = problems[3][0]
+    i, j = np.triu_indices(30, 1)
+    both = squared_distances(dk.DivergenceEmbedding("chi2", structure="marginal").fit_transform(sets), i, j)
+    alone = [
+        dk.DivergenceEmbedding("chi2").fit_transform(dk.SampleSets(sets.points[:, k : k + 1], sets.offsets))
+        for k in range(3)
+    ]
+    np.testing.assert_allclose(both, sum(squared_distances(a, i, j) for a in alone), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("d", "structure", "resolved"),
+    [
+        (1, "auto", "tensor"),
+        (3, "auto", "tensor"),
+        (4, "auto", "marginal"),
+        (2, "marginal", "marginal"),
+        (4, "joint", "ball"),
+    ],
+)
+def test_structure_follows_the_dimension(d, structure, resolved):
+    sets = [np.random.default_rng(i).random((30, d)) for i in range(3)]
+    assert dk.DivergenceEmbedding(structure=structure).fit(sets).spec_.structure == resolved
+
+
+# ---- weights
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_integer_weights_are_repeated_points(d):
+    rng = np.random.default_rng(d)
+    arrays, counts = gaussian_mixtures(8, d, 50, d), rng.integers(1, 4, (8, 50))
+    weighted = dk.SampleSets.from_arrays(arrays, weights=list(counts))
+    repeated = [np.repeat(x, c, axis=0) for x, c in zip(arrays, counts, strict=True)]
+    embedding = dk.DivergenceEmbedding(bandwidth=0.12).fit(weighted)
+    np.testing.assert_allclose(embedding.transform(weighted), embedding.transform(repeated), atol=1e-4)
+
+
+def test_scale_of_weights_does_not_matter_and_no_weight_is_no_point():
+    arrays, rng = gaussian_mixtures(8, 2, 50, 0), np.random.default_rng(0)
+    weights = [rng.random(50) + 0.01 for _ in arrays]
+    embedding = dk.DivergenceEmbedding("jensen-shannon")
+    rows = embedding.fit_transform(dk.SampleSets.from_arrays(arrays, weights=weights))
+    scaled_up = dk.SampleSets.from_arrays(arrays, weights=[w * 1e3**i for i, w in enumerate(weights)])
+    np.testing.assert_allclose(embedding.transform(scaled_up), rows, atol=2e-5)
+    np.testing.assert_allclose(
+        dk.DivergenceEmbedding("jensen-shannon").fit(scaled_up).bandwidth_, embedding.bandwidth_, rtol=1e-5
+    )
+    padded = [np.concatenate([x, x[::-1]]) for x in arrays]
+    with_zeros = dk.SampleSets.from_arrays(padded, weights=[np.append(w, 0 * w) for w in weights])
+    np.testing.assert_allclose(embedding.transform(with_zeros), rows, atol=2e-5)
+
+
+def test_weights_that_are_no_measure_are_refused():
+    arrays = [np.zeros((2, 1)), np.ones((3, 1))]
+    for weights, message in (
+        ([[1, 1], [1, -2, 1]], r"weight of point 1 of set 1 is -2"),
+        ([[1, 1], [0, 0, 0]], r"weights of set 1 sum to 0"),
+    ):
+        sets = dk.SampleSets.from_arrays(arrays, weights=weights)
+        with pytest.raises(dk.SampleSetError, match=message):
+            dk.DivergenceEmbedding().fit(sets)
+        fitted = dk.DivergenceEmbedding().fit(arrays)
+        with pytest.raises(dk.SampleSetError, match=message):
+            fitted.transform(sets)
+
+
+# ---- domain
+
+
+def test_domain_is_what_was_asked_for():
+    sets = [np.array([[0.25, 0.5], [0.5, 0.75]]), np.array([[0.375, 0.125]])]
+    for domain, low, high, fixed in (
+        ("data", (0.25, 0.125), (0.5, 0.75), False),
+        ("unit", (0, 0), (1, 1), True),
+        ((0, 2), (0, 0), (2, 2), True),
+        (([-1, 0], [3, 5]), (-1, 0), (3, 5), True),
+    ):
+        found = dk.DivergenceEmbedding(domain=domain).fit(sets).spec_.domain
+        assert (found.low, found.high, found.fixed) == (low, high, fixed)
+
+
+def test_distances_do_not_depend_on_the_units_of_the_points():
+    arrays = gaussian_mixtures(6, 2, 60, 0)
+    moved = [x * [1000, 0.01] + [5e4, -3] for x in arrays]
+    i, j = np.triu_indices(6, 1)
+    d2, other = (squared_distances(dk.DivergenceEmbedding().fit_transform(a), i, j) for a in (arrays, moved))
+    np.testing.assert_allclose(other, d2, rtol=0.01)
+
+
+@pytest.fixture
+def with_one_outside():
+    arrays = [np.random.default_rng(i).random((5, 2)) for i in range(700)]
+    arrays[612][3, 1] = 1.5
+    return arrays
+
+
+OUTSIDE = r"point 3 of set 612 is 1\.5 in column 1, outside the given domain \[0\.0, 1\.0\]"
+
+
+def test_points_outside_a_given_domain_are_refused_by_name(with_one_outside):
+    with pytest.raises(dk.SampleSetError, match=OUTSIDE):
+        dk.DivergenceEmbedding(domain="unit").fit(with_one_outside)
+    embedding = dk.DivergenceEmbedding(domain="unit").fit(with_one_outside[:600])
+    with pytest.raises(dk.SampleSetError, match=OUTSIDE):
+        embedding.transform(with_one_outside)
+
+
+def test_points_outside_are_named_by_their_place_in_the_store(with_one_outside, tmp_path):
+    dk.write_sets(tmp_path / "sets.zarr", with_one_outside)
+    store = dk.open_sets(tmp_path / "sets.zarr", block_sets=100)
+    with pytest.raises(dk.SampleSetError, match=OUTSIDE):
+        dk.DivergenceEmbedding(domain="unit").fit(store)
+    lazy = dk.DivergenceEmbedding(domain="unit").fit(store[:600]).transform(store)
+    with pytest.raises(dk.SampleSetError, match=OUTSIDE):
+        lazy.compute(scheduler="sync")
+
+
+def test_points_outside_the_data_are_clipped_with_a_warning_that_counts(with_one_outside):
+    with_one_outside[650][:, 0] = -7
+    embedding = dk.DivergenceEmbedding().fit(with_one_outside[:600])
+    with pytest.warns(
+        UserWarning, match=r"points of \d+ sets \(the first is set \d+\) lie outside"
+    ) as caught:
+        rows = embedding.transform(with_one_outside)
+    assert len(caught) == 1
+    low, high = (np.array(side) for side in (embedding.spec_.domain.low, embedding.spec_.domain.high))
+    count = sum(int(((x < low) | (x > high)).any(axis=1).sum()) for x in np.float32(with_one_outside))
+    assert str(caught[0].message).startswith(f"{count} points of ")
+    clipped = [np.clip(np.float32(x), *np.float32([low, high])) for x in with_one_outside]
+    np.testing.assert_array_equal(rows, embedding.transform(clipped))
+
+
+def test_flat_dimensions_change_nothing():
+    arrays = gaussian_mixtures(6, 1, 60, 0)
+    flat = [np.column_stack([x, np.full(len(x), 7.0)]) for x in arrays]
+    i, j = np.triu_indices(6, 1)
+    # marginal: the bandwidth rule is then that of one dimension, and a constant adds nothing
+    d2 = squared_distances(dk.DivergenceEmbedding(structure="marginal").fit_transform(flat), i, j)
+    np.testing.assert_allclose(
+        d2, squared_distances(dk.DivergenceEmbedding().fit_transform(arrays), i, j), rtol=1e-4
+    )
+    joint = dk.DivergenceEmbedding(bandwidth=0.1)
+    alone = squared_distances(dk.DivergenceEmbedding(bandwidth=0.1).fit_transform(arrays), i, j)
+    np.testing.assert_allclose(squared_distances(joint.fit_transform(flat), i, j), alone, rtol=0.01)
+
+
+# ---- options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"divergence": "kl"}, r"unknown divergence 'kl': expected one of 'jensen-shannon'"),
+        ({"n_basis": 1}, r"n_basis must be a whole number >= 2; found 1"),
+        ({"n_basis": 2.5}, r"n_basis must be a whole number"),
+        ({"n_frequencies": 0}, r"n_frequencies must be a whole number >= 1; found 0"),
+        ({"frequencies": "halton"}, r"frequencies must be one of 'auto', 'fitted'"),
+        ({"bandwidth": "scott"}, r"bandwidth must be one of 'auto'"),
+        ({"bandwidth": -1.0}, r"bandwidth must be a positive number or 2 of them"),
+        ({"bandwidth": [0.1, 0.1, 0.1]}, r"bandwidth must be a positive number or 2 of them"),
+        ({"bandwidth": None}, r"bandwidth must be a positive number or 2 of them"),
+        (
+            {"index_set": "ball"},
+            r"index_set must be one of 'nodes', 'tensor', 'total-degree', or \('sobolev', s\)",
+        ),
+        ({"bandwidth": [[0.1], [0.0]]}, r"bandwidth must be a positive number or 2 of them"),
+        (
+            {"bandwidth": [[0.1], [0.1, 0.2]]},
+            r"nested sequence of these for several scales \(\[\[0\.05\], \[0\.1\]\]\)",
+        ),
+        ({"domain": "sphere"}, r"domain must be one of 'data', 'unit'"),
+        ({"domain": (1, 0)}, r"domain must have finite low < high"),
+        ({"domain": ([0, 0, 0], 1)}, r"domain must be 'data', 'unit' or \(low, high\)"),
+        ({"structure": "sparse"}, r"structure must be one of 'auto', 'joint', 'marginal'"),
+        ({"frequencies": "random", "divergence": "chi2", "random_state": -1}, r"random_state must be None"),
+        ({"divergence": lambda x, y: (x - y) ** 2}, r"homogeneous"),
+    ],
+)
+def test_wrong_options_say_what_was_expected(options, message):
+    with pytest.raises(ValueError, match=message):
+        dk.DivergenceEmbedding(**options).fit([np.random.default_rng(0).random((9, 2))])
+
+
+def test_joint_beyond_six_dimensions_is_refused():
+    with pytest.raises(ValueError, match=r"joint' estimates a density in 7 dimensions; up to 6.*marginal"):
+        dk.DivergenceEmbedding(structure="joint").fit([np.random.default_rng(0).random((9, 7))])
+
+
+def test_sets_of_another_dimension_are_refused():
+    embedding = dk.DivergenceEmbedding().fit([np.random.default_rng(0).random((9, 2))])
+    with pytest.raises(
+        dk.SampleSetError, match=r"have 3 dimension\(s\), but this embedding was fitted on sets of 2"
+    ):
+        embedding.transform([np.zeros((4, 3))])
+
+
+@pytest.mark.parametrize("X", [[], np.zeros((5, 2)), "sets", np.zeros((0, 3, 2))])
+def test_what_is_no_collection_is_refused(X):
+    with pytest.raises(dk.SampleSetError):
+        dk.DivergenceEmbedding().fit(X)
+
+
+@pytest.mark.parametrize("settings", [{}, {"structure": "marginal"}, {"divergence": "total-variation"}])
+def test_squared_distances_of_several_scales_are_the_mean_over_them(problems, settings):
+    sets, *_, (i, j) = problems[2]
+    scales = [[0.1, 0.15], [0.2, 0.2], [0.4, 0.3]]
+    embedding = dk.DivergenceEmbedding(bandwidth=scales, **settings).fit(sets)
+    np.testing.assert_array_equal(embedding.bandwidth_, scales)
+    each = [dk.DivergenceEmbedding(bandwidth=h, **settings).fit_transform(sets) for h in scales]
+    rows = embedding.transform(sets)
+    assert rows.shape[1] == 3 * each[0].shape[1] == len(embedding.get_feature_names_out())
+    mean = np.mean([squared_distances(one, i, j) for one in each], axis=0)
+    np.testing.assert_allclose(squared_distances(rows, i, j), mean, rtol=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_projections_on_cosines_are_the_cosine_transform_of_the_nodes_values(problems, d):
+    sets = problems[d][0][:9]
+    settings = {"divergence": "chi2", "n_basis": 6, "bandwidth": 0.2}
+    nodal = dk.DivergenceEmbedding(**settings).fit_transform(sets)
+    rows = dk.DivergenceEmbedding(index_set="tensor", **settings).fit_transform(sets)
+    grids = nodal.reshape(len(nodal), -1, *(6,) * d).astype(np.float64)
+    expected = dctn(grids, axes=range(2, 2 + d), norm="ortho")
+    np.testing.assert_allclose(rows, expected.reshape(rows.shape), atol=1e-6)
+    i, j = np.triu_indices(9, 1)
+    np.testing.assert_allclose(squared_distances(rows, i, j), squared_distances(nodal, i, j), rtol=1e-5)
+    for index_set, order in (("total-degree", 1), (("sobolev", 1), 2)):
+        embedding = dk.DivergenceEmbedding(index_set=index_set, **settings).fit(sets)
+        a = np.indices((6,) * d).reshape(d, -1)
+        inside = (a**order).sum(axis=0) <= 5**order
+        kept = rows.reshape(len(rows), -1, 6**d)[:, :, inside].reshape(len(rows), -1)
+        np.testing.assert_array_equal(embedding.transform(sets), kept)
+        assert len(embedding.get_feature_names_out()) == kept.shape[1]
+
+
+def test_projections_of_dimensions_taken_alone(problems):
+    sets, *_, (i, j) = problems[2]
+    settings = {"structure": "marginal", "bandwidth": [[0.1], [0.2]]}
+    nodal = dk.DivergenceEmbedding(**settings).fit_transform(sets)
+    rows = dk.DivergenceEmbedding(index_set="total-degree", **settings).fit_transform(sets)
+    np.testing.assert_allclose(squared_distances(rows, i, j), squared_distances(nodal, i, j), rtol=1e-4)
+
+
+def test_a_small_index_set_keeps_nearly_all_of_the_distance(problems):
+    sets, *_, (i, j) = problems[2]
+    nodal = squared_distances(dk.DivergenceEmbedding().fit_transform(sets), i, j)
+    short = squared_distances(dk.DivergenceEmbedding(index_set="total-degree").fit_transform(sets), i, j)
+    assert (short <= nodal * 1.00001).all()
+    assert rms_errors(short, nodal)[0] < 0.01
+
+
+def test_projections_need_a_tensor_grid():
+    with pytest.raises(
+        ValueError, match="needs a tensor grid of nodes, which 4 joint dimensions do not have"
+    ):
+        dk.DivergenceEmbedding(structure="joint", index_set="tensor").fit(gaussian_mixtures(3, 4, 50, 0))
+
+
+def test_one_scale_may_be_nested_and_leaves_no_trace(problems):
+    sets = problems[2][0]
+    plain = dk.DivergenceEmbedding(bandwidth=0.2).fit(sets)
+    nested = dk.DivergenceEmbedding(bandwidth=[[0.2]]).fit(sets)
+    assert nested.spec_ == plain.spec_
+    assert nested.bandwidth_.shape == (2,)
+
+
+def test_bandwidth_finer_than_the_nodes_warns_and_says_what_helps():
+    sets = gaussian_mixtures(3, 1, 50, 0)
+    with pytest.warns(UserWarning, match=r"bandwidth 0\.02 .*use n_basis >= 40, or a bandwidth of 0\.08"):
+        dk.DivergenceEmbedding(bandwidth=0.02).fit(sets)
+    with pytest.warns(UserWarning, match=r"bandwidth 0\.1 .*in 5 dimensions.*at least 0\.15"):
+        dk.DivergenceEmbedding(bandwidth=0.1, structure="joint").fit(gaussian_mixtures(3, 5, 50, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dk.DivergenceEmbedding(bandwidth=0.02, n_basis=40).fit(sets)
+
+
+def test_advised_bandwidth_is_good_for_a_quarter_of_a_percent(problems):
+    sets = problems[1][0]
+    embedding = dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.08).fit(sets)
+    grid, weights = panels(*FINE[1])
+    i, j = problems[1][4]
+    p = densities(sets, embedding.spec_, grid)
+    expected = integrals(divergence("jensen-shannon").kappa, p, weights, i, j)
+    assert rms_errors(squared_distances(embedding.transform(sets), i, j), expected)[1] < 0.0025

@@ -1,0 +1,133 @@
+"""P1's Monte Carlo coefficients: unbiased, seeded, and as far from the exact ones as their variance says."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.densities.cosine.index_set import index_set
+from dkdist.densities.cosine.nodes import midpoints
+from dkdist.theory.hdd_terms import sampled_integrals
+
+SEEDS = 60
+
+
+def collection(d):
+    rng = np.random.default_rng(d)
+    return [rng.beta(1 + i, 2, (60, d)) for i in range(3)]
+
+
+def embedding(seed=0, **choices):
+    given = {"domain": "unit", "bandwidth": 0.15, "n_basis": 4, "nodes": "uniform", "n_nodes": 300}
+    return dk.DivergenceEmbedding("hellinger", random_state=seed, **(given | choices))
+
+
+def exact_values(sets, d, structure, q=64):
+    """sqrt(p / 2) at q^d midpoints, from our own fine densities: (n_sets, parts, q^d), and the nodes."""
+    fine = dk.DivergenceEmbedding(
+        "hellinger", domain="unit", bandwidth=0.15, n_basis=q, structure=structure
+    ).fit(sets)
+    p = fine.spec_.draw().densities(dk.SampleSets.from_arrays(sets)).astype(np.float64)
+    axis = midpoints(q)[0]
+    dims = 1 if structure == "marginal" else d
+    return np.sqrt(p / 2), np.stack(np.meshgrid(*[axis] * dims, indexing="ij"), -1).reshape(-1, dims)
+
+
+def functions(nodes, order):
+    a = index_set(nodes.shape[1], 4, order)
+    phi = np.cos(np.pi * nodes[:, None, :] * a) * np.where(a > 0, np.sqrt(2), 1)
+    return phi.prod(axis=2)
+
+
+@pytest.mark.parametrize(
+    ("d", "structure", "index_set", "order"),
+    [(1, "joint", "tensor", np.inf), (2, "joint", "total-degree", 1.0), (2, "marginal", "tensor", np.inf)],
+)
+def test_coefficients_are_unbiased_with_the_variance_of_a_mean(d, structure, index_set, order):
+    sets = collection(d)
+    f, nodes = exact_values(sets, d, structure)
+    phi = functions(nodes, order)
+    values = f[..., None] * phi  # (sets, parts, nodes, functions)
+    expected = values.mean(axis=2).reshape(3, -1)
+    variance = values.var(axis=2).reshape(3, -1) / 300
+    rows = np.array(
+        [
+            embedding(seed, index_set=index_set, structure=structure).fit_transform(sets)
+            for seed in range(SEEDS)
+        ],
+        np.float64,
+    )
+    error = (rows.mean(axis=0) - expected) / np.sqrt(variance / SEEDS + 1e-12)
+    assert np.abs(error).max() < 4.5  # some forty of them: one in 4,000 for a normal error
+    found = ((rows - expected) ** 2).mean() / variance.mean()
+    # rows of one seed share their nodes: some SEEDS independent ones, of standard error sqrt(2 / SEEDS)
+    assert abs(found - 1) < 4.5 * np.sqrt(2 / SEEDS)
+
+
+def test_distances_keep_to_the_bound_and_are_unbiased_at_the_nodes():
+    sets = collection(2)
+    f, nodes = exact_values(sets, 2, "joint")
+    phi = functions(nodes, np.inf)
+    exact = np.linalg.norm(((f[0, 0] - f[1, 0])[:, None] * phi).mean(axis=0))
+    found, at_nodes = [], []
+    for seed in range(SEEDS):
+        A = embedding(seed, index_set="tensor").fit_transform(sets).astype(np.float64)
+        found.append(np.linalg.norm(A[0] - A[1]))
+        B = embedding(seed).fit_transform(sets).astype(np.float64)
+        at_nodes.append(((B[0] - B[1]) ** 2).sum())
+    bound = sampled_integrals(0.5, 2, 4, 300, 0.1)
+    assert np.mean(np.abs(np.array(found) - exact) > bound) <= 0.1
+    truth = ((f[0, 0] - f[1, 0]) ** 2).mean()
+    assert abs(np.mean(at_nodes) - truth) < 4.5 * np.std(at_nodes) / np.sqrt(SEEDS)
+
+
+@pytest.mark.parametrize("structure", ["joint", "marginal"])
+@pytest.mark.parametrize("d", [1, 3, 4])
+def test_rows_follow_from_the_seed_and_their_set_alone(d, structure, tmp_path):
+    sets = collection(d)
+    choices = {"structure": structure, "divergence": "jensen-shannon", "bandwidth": [[0.2], [0.4]]}
+    if d < 4 or structure == "marginal":
+        choices["index_set"] = "total-degree"
+    given = {"domain": "unit", "n_basis": 4, "nodes": "uniform", "n_nodes": 100}
+    fitted = dk.DivergenceEmbedding(random_state=3, **given, **choices).fit(sets)
+    A = fitted.transform(sets)
+    assert A.shape == (3, fitted.spec_.n_features)
+    again = dk.DivergenceEmbedding(random_state=3, **given, **choices).fit_transform(sets)
+    other = dk.DivergenceEmbedding(random_state=4, **given, **choices).fit_transform(sets)
+    np.testing.assert_array_equal(again, A)
+    assert (other != A).any()
+    for i in range(3):
+        np.testing.assert_array_equal(fitted.transform(sets[i : i + 1])[0], A[i])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(sets), A)
+    dk.save_model(fitted, tmp_path / "model.npz")
+    np.testing.assert_array_equal(dk.load_model(tmp_path / "model.npz").transform(sets), A)
+    store = dk.write_sets(tmp_path / "sets.zarr", dk.SampleSets.from_arrays(sets))
+    np.testing.assert_array_equal(fitted.transform(store).compute(), A)
+
+
+def test_many_nodes_come_to_the_midpoints():
+    """Distances at 20,000 random nodes: their standard error from the values themselves."""
+    sets = collection(2)
+    near = embedding(0, n_nodes=20_000).fit_transform(sets).astype(np.float64)
+    exact = embedding(nodes="midpoint", n_nodes="auto", n_basis=32).fit_transform(sets).astype(np.float64)
+    for i, j in ((0, 1), (0, 2)):
+        terms = 20_000 * (near[i] - near[j]) ** 2
+        assert abs(terms.mean() - ((exact[i] - exact[j]) ** 2).sum()) < 4.5 * terms.std() / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"nodes": "random"}, "nodes must be one of 'midpoint', 'uniform'; found 'random'"),
+        ({"nodes": "midpoint"}, "n_nodes=300 is for nodes='uniform'"),
+        ({"n_nodes": 0}, "n_nodes must be"),
+        ({"n_nodes": "many"}, "n_nodes must be one of 'auto'"),
+        ({"n_nodes": 10**9}, "1000000000 uniform nodes need a table of .*: take fewer nodes"),
+    ],
+)
+def test_what_is_refused(choices, message):
+    with pytest.raises(ValueError, match=message):
+        embedding(**choices).fit(collection(2))

@@ -1,0 +1,329 @@
+"""`DistanceEmbedding` and `distance_matrix`: features against distances one by one, samplers, strings, bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import dkdist as dk
+from dkdist.distances.random_objects import SAMPLERS
+
+RNG = np.random.default_rng(0)
+SETS = dk.SampleSets.from_arrays(
+    [RNG.normal(i % 3, 1, (n, 2)) for i, n in enumerate(RNG.integers(3, 20, 40))]
+)
+WORDS = ["".join(RNG.choice(list("ACGT"), n)) for n in RNG.integers(2, 20, 30)]
+
+
+def edit_distance(a, b):
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        above, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (x != y))
+    return row[-1]
+
+
+def warping(a, b):
+    ground, D = cdist(a, b, "sqeuclidean"), np.full((len(a) + 1, len(b) + 1), np.inf)
+    D[0, 0] = 0
+    for i in range(len(a)):
+        for j in range(len(b)):
+            D[i + 1, j + 1] = ground[i, j] + min(D[i, j], D[i, j + 1], D[i + 1, j])
+    return D[-1, -1]
+
+
+def modified_hausdorff(a, b):
+    ground = cdist(a, b)
+    return max(ground.min(axis=1).mean(), ground.min(axis=0).mean())
+
+
+def table(function, objects, others):
+    return np.array([[function(a, b) for b in others] for a in objects])
+
+
+CASES = {
+    "dtw": (SETS, warping),
+    "modified-hausdorff": (SETS, modified_hausdorff),
+    "levenshtein": (dk.SampleSets.from_strings(WORDS), edit_distance),
+}
+
+
+def as_objects(sets):
+    return list(sets) if sets.alphabet is None else sets.strings()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_features_are_those_of_the_distances(name):
+    sets, function = CASES[name]
+    embedding = dk.DistanceEmbedding(name, n_components=9, gamma=0, random_state=0).fit(sets)
+    D = table(function, as_objects(sets), as_objects(embedding.omegas_))
+    np.testing.assert_allclose(embedding.transform(sets), D, rtol=1e-5, atol=1e-5)
+    several = dk.DistanceEmbedding(name, n_components=9, gamma=[0.5, 0, 2], random_state=0).fit(sets)
+    A = several.transform(sets)
+    np.testing.assert_allclose(A[:, :9], np.exp(-0.5 * D) / np.sqrt(27), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(A[:, 9:18], D, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(A[:, 18:], np.exp(-2 * D) / np.sqrt(27), rtol=1e-4, atol=1e-6)
+    median = dk.DistanceEmbedding(name, n_components=9, random_state=0).fit(sets)
+    assert median.gamma_ == pytest.approx(1 / np.median(D[D > 0]), rel=1e-4)
+    assert median.transform(sets).max() <= 1 / 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_matrices_are_those_of_the_distances(name):
+    sets, function = CASES[name]
+    objects = as_objects(sets)
+    D = dk.distance_matrix(sets, distance=name)
+    np.testing.assert_allclose(D, table(function, objects, objects), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(D, D.T)
+    np.testing.assert_array_equal(dk.distance_matrix(sets, sets[:7], distance=name)[7:], D[7:, :7])
+
+
+def test_matrices_of_stores_are_the_same_bit_for_bit(tmp_path):
+    store = dk.write_sets(tmp_path / "s", SETS)
+    D = dk.distance_matrix(SETS, distance="energy")
+    np.testing.assert_array_equal(dk.distance_matrix(store, distance="energy"), D)
+    np.testing.assert_array_equal(dk.distance_matrix(store, SETS[:5], distance="energy"), D[:, :5])
+
+
+def test_standardised_columns_have_mean_zero_and_deviation_one(tmp_path):
+    embedding = dk.DistanceEmbedding("chamfer", n_components=20, standardize=True, random_state=0)
+    A = embedding.fit_transform(SETS)
+    np.testing.assert_allclose(A.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(A.std(axis=0), 1, atol=1e-5)
+    store = dk.write_sets(tmp_path / "s", SETS, chunk_rows=16)
+    np.testing.assert_array_equal(embedding.fit(store).transform(store).compute(), A)
+
+
+def test_a_constant_feature_is_zero_when_standardised():
+    embedding = dk.DistanceEmbedding(
+        dk.pairwise(lambda a, b: 2.0), n_components=3, standardize=True, random_state=0
+    )
+    np.testing.assert_array_equal(embedding.fit_transform(SETS), 0)
+
+
+def test_strings_in_stores_and_lists_have_the_same_rows(tmp_path):
+    embedding = dk.DistanceEmbedding("levenshtein", n_components=50, random_state=0)
+    A = embedding.fit_transform(WORDS)
+    store = dk.write_sets(tmp_path / "s", WORDS)
+    np.testing.assert_array_equal(embedding.fit(store).transform(store).compute(), A)
+    # another alphabet gives other codes, not other distances
+    np.testing.assert_array_equal(embedding.transform(dk.SampleSets.from_strings(WORDS[5:], "TGCA")), A[5:])
+
+
+def test_symbols_that_fit_has_not_seen():
+    embedding = dk.DistanceEmbedding("levenshtein", n_components=8, gamma=0, random_state=0).fit(WORDS)
+    with pytest.raises(dk.SampleSetError, match="symbol 1 of set 2 is 'N', which no string had in fit"):
+        embedding.transform(["A", "C", "GNT"])
+    differs = dk.DistanceEmbedding(
+        "levenshtein", n_components=8, gamma=0, unknown_symbols="differ", random_state=0
+    ).fit(WORDS)
+    omegas = differs.omegas_.strings()
+    np.testing.assert_array_equal(differs.transform(["GNT"]), table(edit_distance, ["GNT"], omegas))
+    skipping = dk.DistanceEmbedding("levenshtein", n_components=8, on_error="skip", random_state=0).fit(WORDS)
+    with pytest.warns(UserWarning, match="1 bad set"):
+        rows = skipping.transform(["A", "GNT"])
+    assert np.isnan(rows[1]).all()
+    assert np.isfinite(rows[0]).all()
+
+
+def test_a_function_of_text_gets_text():
+    def lengths(a, b):
+        assert isinstance(a, str)
+        assert isinstance(b, str)
+        return float(abs(len(a) - len(b)))
+
+    embedding = dk.DistanceEmbedding(dk.pairwise(lengths), n_components=5, gamma=0, random_state=0).fit(WORDS)
+    expected = table(lengths, WORDS, embedding.omegas_.strings())
+    np.testing.assert_array_equal(embedding.transform(WORDS), expected)
+
+
+def test_weights_count_as_repeated_points():
+    sizes = RNG.integers(1, 4, (12, 5))
+    points = RNG.normal(size=(12, 5, 2))
+    weighted = dk.SampleSets.from_arrays(list(points), weights=list(sizes.astype(float)))
+    repeated = [np.repeat(p, n, axis=0) for p, n in zip(points, sizes, strict=True)]
+    for distance in ("energy", "modified-hausdorff", "chamfer", "sliced-wasserstein"):
+        one = dk.distance_matrix(weighted, distance=distance, random_state=0)
+        np.testing.assert_allclose(
+            one, dk.distance_matrix(repeated, distance=distance, random_state=0), atol=1e-5
+        )
+    A = dk.DistanceEmbedding("energy", n_components=6, random_state=0).fit_transform(weighted)
+    assert np.isfinite(A).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_samplers_draw_what_they_say(sampler):
+    text = sampler in ("uniform", "markov")
+    sets = dk.SampleSets.from_strings(WORDS) if text else SETS
+    lengths = "auto" if sampler in ("element", "object") else (2, 7)
+    distance = "levenshtein" if text else "dtw"
+    made = dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets).omegas_
+    again = dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets).omegas_
+    np.testing.assert_array_equal(made.points, again.points)
+    assert len(made) == 30
+    if lengths != "auto":
+        assert set(made.sizes.tolist()) == set(range(2, 8))
+    objects = as_objects(sets)
+    if sampler == "object":
+        assert len({tuple(o.ravel()) for o in made} & {tuple(o.ravel()) for o in objects}) == 30
+    elif sampler in ("subsample", "segment", "element"):
+        assert all(any(is_piece(o, x, sampler == "segment") for x in objects) for o in made)
+        assert sampler != "element" or set(made.sizes.tolist()) == {1}
+    elif sampler == "sphere":
+        np.testing.assert_allclose(
+            np.linalg.norm(made.points, axis=1), np.sqrt((SETS.points**2).sum(1).mean()), rtol=1e-5
+        )
+    elif sampler == "ball":
+        assert (
+            np.linalg.norm(made.points, axis=1).max() <= np.linalg.norm(SETS.points, axis=1).max() * 1.00001
+        )
+    elif text:
+        assert set("".join(made.strings())) == set("ACGT")
+
+
+def is_piece(piece, whole, contiguous):
+    """Whether rows of the piece are rows of the whole, in order."""
+    if contiguous:
+        starts = range(len(whole) - len(piece) + 1)
+        return any(np.array_equal(whole[a : a + len(piece)], piece) for a in starts)
+    rest = iter(whole.tolist())
+    return all(row in rest for row in piece.tolist())
+
+
+def test_a_markov_chain_knows_what_follows():
+    words = ["ABABABABAB", "BABABABA"] * 5
+    made = (
+        dk.DistanceEmbedding("levenshtein", "markov", 50, lengths=(5, 9), random_state=0).fit(words).omegas_
+    )
+    assert all("AA" not in word and "BB" not in word for word in made.strings())
+
+
+def test_options_are_options():
+    band = dk.DistanceEmbedding(dk.DynamicTimeWarping(band=0.0, root=True), n_components=4, random_state=0)
+    assert not np.array_equal(
+        band.fit_transform(SETS),
+        dk.DistanceEmbedding("dtw", n_components=4, random_state=0).fit_transform(SETS),
+    )
+
+
+def test_models_of_named_distances_are_saved_and_own_functions_are_not(tmp_path):
+    embedding = dk.DistanceEmbedding("levenshtein", n_components=8, standardize=True, random_state=0).fit(
+        WORDS
+    )
+    dk.save_model(embedding, tmp_path / "m.npz")
+    loaded = dk.load_model(tmp_path / "m.npz")
+    np.testing.assert_array_equal(loaded.transform(WORDS), embedding.transform(WORDS))
+    own = dk.DistanceEmbedding(dk.pairwise(lambda a, b: 1.0), n_components=2, random_state=0).fit(SETS)
+    with pytest.raises(ValueError, match="a model file cannot hold"):
+        dk.save_model(own, tmp_path / "own.npz")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"distance": "dwt"}, "distance must be one of 'dtw', 'levenshtein'.*found 'dwt'"),
+        ({"distance": len}, r"give pairwise\(function\)"),
+        ({"distance": dk.Chamfer}, "distance must be a name"),
+        ({"sampler": "segments"}, "sampler must be one of 'auto', 'subsample'.*found 'segments'"),
+        ({"sampler": "markov"}, "found 'markov', which is for strings"),
+        ({"sampler": "object", "n_components": 41}, "there are 40 to choose from: found n_components=41"),
+        ({"sampler": "object", "lengths": (1, 2)}, "would change nothing"),
+        ({"lengths": (5, 90)}, "of up to 90 points, but the longest of the 40 objects looked at has 19"),
+        ({"lengths": (5, 4)}, "least <= most"),
+        ({"lengths": 5}, r"\(least, most\)"),
+        ({"lengths": "long"}, "found 'long'"),
+        ({"gamma": -1}, "gamma must be 'median', a number from 0"),
+        ({"gamma": [1.0, 1e200]}, "gamma must be 'median', a number from 0"),
+        ({"gamma": "mean"}, "gamma must be one of 'median'"),
+        ({"n_components": 0}, "n_components must be a whole number >= 1"),
+        ({"unknown_symbols": "drop"}, "'raise', 'differ'"),
+        (
+            {"distance": "levenshtein"},
+            "Levenshtein compares strings, but the sets .* real-valued points of 2",
+        ),
+        ({"distance": dk.pairwise(lambda a, b: -1.0)}, "gives -1.0 for sets 0 and 0"),
+        ({"distance": dk.pairwise(lambda a, b: np.nan)}, "gives nan for sets 0 and 0"),
+        ({"distance": dk.pairwise(lambda a, b: float(len(a)))}, "a distance should be symmetric"),
+    ],
+)
+def test_what_is_refused(parameters, message):
+    choices = {"distance": "dtw", "n_components": 4, "random_state": 0, **parameters}
+    with pytest.raises(ValueError, match=message):
+        dk.DistanceEmbedding(**choices).fit(SETS)
+
+
+def test_data_that_is_refused():
+    embedding = dk.DistanceEmbedding("dtw", n_components=4, random_state=0)
+    with pytest.raises(dk.SampleSetError, match="set 1 has 3 dimensions but set 0 has 2"):
+        embedding.fit([np.zeros((4, 2)), np.zeros((4, 3))])
+    with pytest.raises(dk.SampleSetError, match="point 2 of set 1 is nan"):
+        embedding.fit([np.zeros((4, 1)), np.array([[0.0], [1], [np.nan]])])
+    with pytest.raises(dk.SampleSetError, match="are strings of characters: give 'levenshtein'"):
+        embedding.fit(WORDS)
+    with pytest.raises(dk.SampleSetError, match="has no use for weights"):
+        embedding.fit(dk.SampleSets.from_arrays([np.zeros((3, 1))] * 5, weights=[np.ones(3)] * 5))
+    with pytest.raises(dk.SampleSetError, match="string 1 is empty"):
+        dk.DistanceEmbedding("levenshtein").fit(["a", ""])
+    fitted = dk.DistanceEmbedding("levenshtein", n_components=4, random_state=0).fit(WORDS)
+    with pytest.raises(
+        dk.SampleSetError, match="are points or codes without an alphabet, but this embedding was fitted"
+    ):
+        fitted.transform([b"ACGT"])
+    with pytest.raises(dk.SampleSetError, match=r"embed them with DistanceEmbedding\('levenshtein'\)"):
+        dk.DivergenceEmbedding().fit(WORDS)
+    with pytest.raises(ValueError, match="gives 2 numbers for a pair"):
+        dk.distance_matrix(SETS, distance="directed-modified-hausdorff")
+
+
+def test_a_function_that_turns_bad_later_is_named():
+    embedding = dk.DistanceEmbedding(
+        dk.pairwise(lambda a, b: np.nan if len(a) == 50 else 1.0), n_components=2, random_state=0
+    ).fit(SETS)
+    with pytest.raises(dk.SampleSetError, match="the distance of set 1 to random object 0 is nan"):
+        embedding.transform([np.zeros((3, 2)), np.zeros((50, 2))])
+
+
+def test_an_asymmetric_function_is_taken_at_its_word():
+    ahead = dk.pairwise(lambda a, b: max(0.0, float(a.mean() - b.mean())), symmetric=False)
+    D = dk.distance_matrix(SETS, distance=ahead)
+    assert not np.array_equal(D, D.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dk.DistanceEmbedding(ahead, n_components=4, random_state=0).fit_transform(SETS)
+
+
+@pytest.mark.parametrize(
+    "distance",
+    ["dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "directed-modified-hausdorff"],
+)
+def test_points_whose_squares_are_no_float32_are_refused(distance):
+    """Not distances of 0, infinity or NaN."""
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(n, 2)).astype("f4") for n in (3, 5, 4)]
+    embedding = dk.DistanceEmbedding(distance, n_components=4, random_state=0)
+    for unit in (1e-30, 1e-20, 1e20, 1e30):
+        with pytest.raises(dk.SampleSetError, match=r"squares distances in float32.*other units"):
+            embedding.fit([unit * x for x in sets])
+    far = [sets[0], 1e20 * sets[1]]
+    with pytest.raises(dk.SampleSetError, match=r"point . of set 1 has a coordinate of .*, beyond 1e"):
+        embedding.fit(sets).transform(far)
+    assert np.isfinite(embedding.transform([0 * x for x in sets])).all()
+    degree = 2 if distance in ("dtw", "chamfer") else 1
+    if distance != "directed-modified-hausdorff":
+        expected = dk.distance_matrix(sets, distance=distance)
+        for unit in (2.0**-40, 2.0**40):
+            found = dk.distance_matrix([unit * x for x in sets], distance=distance)
+            power = 0.5 if distance == "energy" else degree
+            np.testing.assert_allclose(found, unit**power * expected, rtol=1e-6)
+        with pytest.raises(dk.SampleSetError, match="squares distances in float32"):
+            dk.distance_matrix([1e-30 * x for x in sets], distance=distance)
+
+
+def test_a_matrix_refuses_weights_that_are_no_measure_and_other_dimensions():
+    sets = dk.SampleSets.from_arrays([np.ones((2, 1)), np.zeros((2, 1))], [[1, 1], [1, -1]])
+    with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
+        dk.distance_matrix(sets, distance="energy")
+    with pytest.raises(dk.SampleSetError, match=r"sets of other .* have 2 dimension.* those of sets have 1"):
+        dk.distance_matrix(sets, [np.ones((2, 2))], distance="energy")

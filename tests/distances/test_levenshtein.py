@@ -1,0 +1,122 @@
+"""The edit distance against the plain table and rapidfuzz, and the laws it keeps: all of it exact."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dkdist.distances.bit_parallel_loops import LONG
+from dkdist.distances.levenshtein import Levenshtein
+
+strings_of = st.one_of(
+    st.text("ab", max_size=140), st.text("abcdefgh", max_size=70), st.text("a", max_size=200)
+)
+
+
+def flat(strings, dtype=np.uint8):
+    codes = np.array([ord(symbol) for string in strings for symbol in string], dtype).reshape(-1, 1)
+    return codes, np.cumsum([0, *(len(string) for string in strings)])
+
+
+def distances(objects, omegas, normalize=False, dtypes=(np.uint8, np.uint8)):
+    distance = Levenshtein(normalize)
+    packed = distance.prepare(*flat(omegas, dtypes[1]), None)
+    assert packed.n_omegas == len(omegas)
+    out = np.full((len(objects), len(omegas)), np.nan, np.float32)
+    distance.fill(pickle.loads(pickle.dumps(packed)), *flat(objects, dtypes[0]), None, out)
+    return out
+
+
+def table(x, y):
+    row = list(range(len(y) + 1))
+    for i, a in enumerate(x):
+        last, row = row, [i + 1]
+        for j, b in enumerate(y):
+            row.append(min(last[j] + (a != b), last[j + 1] + 1, row[j] + 1))
+    return row[-1]
+
+
+def tables(objects, omegas):
+    return np.array([[table(x, y) for y in omegas] for x in objects])
+
+
+def random_strings(lengths, alphabet, seed=0):
+    rng = np.random.default_rng(seed)
+    return ["".join(chr(c) for c in rng.integers(0, alphabet, n)) for n in lengths]
+
+
+@pytest.mark.parametrize("alphabet", [1, 2, 4, 40, 250])
+def test_equals_the_table_at_every_length(alphabet):
+    objects = random_strings([0, 1, 2, 3, 4, 5, 33, 66], alphabet)
+    edges = [0, 1, 2, 3, 30, 31, 32, 61, 62, 63, 64, 65, 125, 126, 127, 128, 129, 189, 190, 260]
+    omegas = random_strings(edges, alphabet, seed=1)
+    np.testing.assert_array_equal(distances(objects, omegas), tables(objects, omegas))
+
+
+def test_large_alphabets_and_symbols_that_no_omega_has():
+    objects = random_strings([40, 50], 55_000)
+    omegas = [objects[0][:30], objects[1][5:] * 2, *random_strings([20, 90], 55_000, seed=1)]
+    wide = (np.uint16, np.uint16)
+    expected = tables(objects, omegas)
+    assert expected[0, 0] == 10
+    np.testing.assert_array_equal(distances(objects, omegas, dtypes=wide), expected)
+    np.testing.assert_array_equal(distances(["xyz"], ["ab", "y" * 70], dtypes=wide), [[3, 69]])
+    few = ["abc", "b" * 80]
+    np.testing.assert_array_equal(distances(objects, few, dtypes=(np.uint16, np.uint8)), tables(objects, few))
+
+
+def test_normalised_by_the_longer_string():
+    objects, omegas = random_strings([0, 1, 20], 3), random_strings([0, 7, 100], 3, seed=1)
+    longer = np.maximum(np.array([[0], [1], [20]]), np.array([0, 7, 100])).astype(np.float32)
+    longer[0, 0] = 1
+    expected = tables(objects, omegas).astype(np.float32) / longer
+    np.testing.assert_array_equal(distances(objects, omegas, normalize=True), expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(strings_of, min_size=3, max_size=7))
+def test_it_is_a_metric(strings):
+    D = distances(strings, strings)
+    np.testing.assert_array_equal(D, tables(strings, strings))
+    np.testing.assert_array_equal(D, D.T)
+    same = [[x == y for y in strings] for x in strings]
+    np.testing.assert_array_equal(D == 0, same)
+    assert (D[:, None, :] <= D[:, :, None] + D[None, :, :]).all()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_rows_and_columns_depend_on_nothing_else(normalize):
+    rng = np.random.default_rng(0)
+    objects = random_strings(rng.integers(0, 90, 8), 4)
+    omegas = random_strings([*rng.integers(0, 64, 500), *rng.integers(64, 200, LONG + 5)], 4, seed=1)
+    D = distances(objects, omegas, normalize)
+    for i in (0, 3, 7):
+        np.testing.assert_array_equal(distances(objects[i : i + 1], omegas, normalize), D[i : i + 1])
+    order = rng.permutation(len(omegas))
+    np.testing.assert_array_equal(distances(objects, [omegas[j] for j in order], normalize), D[:, order])
+    for some in (order[:1], order[:40]):
+        np.testing.assert_array_equal(distances(objects, [omegas[j] for j in some], normalize), D[:, some])
+
+
+def test_equals_rapidfuzz():
+    process = pytest.importorskip("rapidfuzz.process")
+    scorer = pytest.importorskip("rapidfuzz.distance").Levenshtein
+    rng = np.random.default_rng(0)
+    for alphabet in (2, 4, 200):
+        objects = random_strings(rng.integers(1, 150, 20), alphabet)
+        omegas = random_strings(rng.integers(1, 150, 300), alphabet, seed=1)
+        expected = process.cdist(objects, omegas, scorer=scorer.distance, dtype=np.int32, workers=1)
+        np.testing.assert_array_equal(distances(objects, omegas), expected)
+
+
+def test_what_is_no_string_is_refused():
+    with pytest.raises(ValueError, match=r"codes.*\(3, 2\) uint8"):
+        Levenshtein().prepare(np.zeros((3, 2), np.uint8), np.array([0, 3]))
+    with pytest.raises(ValueError, match="float32"):
+        Levenshtein().prepare(np.zeros((3, 1), np.float32), np.array([0, 3]))
+    with pytest.raises(ValueError, match="weights"):
+        Levenshtein().prepare(np.zeros((3, 1), np.uint8), np.array([0, 3]), np.ones(3, np.float32))

@@ -1,0 +1,153 @@
+"""`align`: motions that are known are found again; slopes against differences; the Fourier search against all pairs."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import dkdist as dk
+from dkdist.kernel.alignment.climbing import climb, overlap_slopes, plane_slopes
+from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
+from dkdist.loops.cell_means import cell_means, merged
+
+
+def closed_curve(rng, d, n=200):
+    t = np.linspace(0, 2 * np.pi, n, endpoint=False)[:, None]
+    return sum(rng.normal(size=d) / k * np.cos(k * t + rng.uniform(0, 6, d)) for k in range(1, 6))
+
+
+def any_rotation(rng, d):
+    return rotation_from(rng.uniform(0, 6, 1), 2) if d == 2 else Rotation.random(rng=rng).as_matrix()
+
+
+@pytest.mark.parametrize(("d", "trials"), [(2, 4), (3, 1)])
+def test_known_motions_are_found_again(d, trials):
+    rng = np.random.default_rng(0)
+    for _ in range(trials):
+        P, R = closed_curve(rng, d), any_rotation(rng, d)
+        Q = (P + 0.02 * rng.normal(size=P.shape)) @ R.T + 10 * rng.normal(size=d)
+        found = dk.align(Q, P, sigma=0.15, random_state=0)
+        np.testing.assert_allclose(found.rotation @ found.rotation.T, np.eye(d), atol=1e-9)
+        assert np.linalg.det(found.rotation) == pytest.approx(1)
+        assert np.abs(found.rotation @ R - np.eye(d)).max() < 0.05
+        moved = Q @ found.rotation.T + found.translation
+        assert np.sqrt(((moved - P) ** 2).sum(axis=1)).max() < 0.2
+        assert found.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.15, eps=1e-8))
+        assert found.distance < 0.1 * found.distance_before
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_translations_alone(d):
+    rng = np.random.default_rng(1)
+    P = rng.normal(size=(150, d))
+    found = dk.align(P[:100] + 7, P[:100], sigma=0.5, transform="translation", random_state=0)
+    np.testing.assert_array_equal(found.rotation, np.eye(d))
+    np.testing.assert_allclose(found.translation, -7, atol=1e-3)
+    assert found.distance < 1e-3
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_slopes_are_those_of_differences(d):
+    rng = np.random.default_rng(d)
+    x, y, t = np.zeros((30, 3)), np.zeros((20, 3)), np.zeros(3)
+    x[:, :d], y[:, :d], t[:d] = rng.normal(size=(30, d)), rng.normal(size=(20, d)), 0.3
+    p, q = rng.random(30), rng.random(20)
+
+    def f(v):  # float64
+        moved = y @ Rotation.from_rotvec(v[3:]).as_matrix().T + t + v[:3]
+        return p @ np.exp(-((x[:, None] - moved) ** 2).sum(axis=2) / 2) @ q
+
+    order = np.argsort(x[:, 0])
+    x, p = x[order], p[order]
+    value, gradient, hessian = overlap_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
+    assert value == pytest.approx(f(np.zeros(6)), rel=1e-5)
+    E = np.eye(6) * 1e-3
+    slopes = [(f(e) - f(-e)) / 2e-3 for e in E]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-3)
+    second = [[(f(e + g) - f(e - g) - f(g - e) + f(-e - g)) / 4e-6 for g in E] for e in E]
+    np.testing.assert_allclose(hessian, second, rtol=1e-3, atol=1e-2)
+    if d == 2:
+        flat = plane_slopes(x.T.astype("f4").copy(), p.astype("f4"), y, q, t)
+        assert flat[0] == pytest.approx(value, rel=1e-6)
+        free = np.ix_([0, 1, 5], [0, 1, 5])
+        np.testing.assert_allclose(flat[1][[0, 1, 5]], gradient[[0, 1, 5]], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(flat[2][free], hessian[free], rtol=1e-5, atol=1e-5)
+
+
+def test_points_beyond_reach_change_nothing():
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(size=(3, 40)).astype("f4"), rng.normal(size=(3, 40)).astype("f4")
+    far[0] += 30
+    y, p, q, t = rng.normal(size=(20, 3)), np.ones(80, "f4"), np.ones(20), np.zeros(3)
+    near, far = (v[:, np.argsort(v[0])] for v in (near, far))
+    alone = overlap_slopes(near.copy(), p[:40], y, q, t)
+    both = overlap_slopes(np.hstack([near, far]), p, y, q, t)
+    for a, b in zip(alone, both, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # float32 sums
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_search_finds_the_best_translation(d):
+    rng = np.random.default_rng(d)
+    x, y = rng.uniform(-1, 1, (40, d)), rng.uniform(-1, 1, (30, d))
+    p, q, sigma = rng.random(40), rng.random(30), 0.4
+    turns = np.array([np.eye(d), -np.eye(d)])
+
+    def overlap(t, R):
+        return p @ np.exp(-((x[:, None] - y @ R.T - t) ** 2).sum(axis=2) / (2 * sigma**2)) @ q
+
+    shifts, values = best_translations(x, p, y, q, turns, sigma, np.sqrt(d))
+    for R, t, value in zip(turns, shifts, values, strict=True):
+        assert value == pytest.approx(overlap(t, R), rel=0.03)
+        tried = max(overlap(rng.uniform(-2, 2, d), R) for _ in range(300))
+        assert value >= 0.9 * tried
+        _, ends, best = climb(x, p, y, q, sigma, (R[None], t[None]), False, 50)
+        assert best[0] == pytest.approx(overlap(ends[0], R), rel=1e-4)
+        assert best[0] >= max(tried, overlap(t, R)) * 0.999
+
+
+def test_a_climb_keeps_rotations_and_never_descends():
+    rng = np.random.default_rng(0)
+    x, y, p = rng.normal(size=(50, 3)), rng.normal(size=(40, 3)), np.full(50, 1 / 50)
+    starts = Rotation.random(5, rng=rng).as_matrix(), rng.normal(size=(5, 3))
+    few = [climb(x, p, y, p[:40], 0.5, starts, True, steps)[2] for steps in (0, 1, 5, 50)]
+    assert (np.diff(few, axis=0) >= 0).all()
+    R, _, _ = climb(x, p, y, p[:40], 0.5, starts, True, 50)
+    np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.tile(np.eye(3), (5, 1, 1)), atol=1e-10)
+    far = climb(x, p, y + 1e3, p[:40], 0.5, starts, True, 50)  # where nothing overlaps it stays
+    assert far[2].max() < 1e-30
+    assert np.isfinite(far[1]).all()
+
+
+def test_means_of_regions_stand_for_the_points():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(size=(700, 2)), np.ones((50, 2))])  # many of them equal
+    means, shares = cell_means(x, 64)
+    assert means.shape == (64, 2)
+    assert np.ptp(shares) * len(x) <= 1 + 1e-9
+    np.testing.assert_allclose(shares @ means, x.mean(axis=0), atol=1e-12)
+    assert dk.kernel_distance(means, x, sigma=1.0, weights=(shares, None)) < 0.02
+    np.testing.assert_array_equal(cell_means(x[:3], 64)[0], x[:3])
+    for found, expected in zip(merged(means, shares), cell_means(x, 32), strict=True):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_rotations_are_spread_evenly():
+    turns = [rotation_from(q, 3) for q in rotation_grid(3, 640)]
+    angles = [min(np.arccos(np.clip((np.trace(R @ S.T) - 1) / 2, -1, 1)) for S in turns)
+              for R in Rotation.random(100, rng=np.random.default_rng(0)).as_matrix()]  # fmt: skip
+    assert np.degrees(max(angles)) < 25
+
+
+def test_what_is_refused():
+    P = np.random.default_rng(0).normal(size=(10, 2))
+    for message, arguments in (
+        ("Q has 3 dimensions and P has 2", (np.ones((4, 3)), P)),
+        ("2 or 3", (P[:, :1], P[:, :1])),
+        ("point 0 of Q is", ([[np.nan, 0.0]], P)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dk.align(*arguments, sigma=1.0)
+    with pytest.raises(ValueError, match="'rigid', 'translation'"):
+        dk.align(P, P, sigma=1.0, transform="affine")
+    with pytest.raises(ValueError, match="sigma"):
+        dk.align(P, P, sigma=0.0)

@@ -1,0 +1,139 @@
+"""The guaranteed search of `align`: its bounds hold for every motion of a cell, and nothing beats what it finds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+import dkdist as dk
+from dkdist.kernel.alignment import branch_and_bound
+from dkdist.kernel.alignment.branch_and_bound import Search, _estimate, _first_cells, _stand_ins
+from dkdist.kernel.alignment.climbing import climb
+from dkdist.kernel.alignment.motion_cells_loops import bounds, cell_rotations, split, turn_radius
+from dkdist.kernel.alignment.motions import rotation_from
+
+
+def overlap(x, p, y, q, R, t):
+    return p @ np.exp(-((x[:, None] - y @ R.T - t) ** 2).sum(axis=2) / 2) @ q
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([(1, 0), (2, 0), (2, 1), (3, 0), (3, 3)]), st.floats(-3, 1))
+def test_no_motion_of_a_cell_exceeds_its_bound(seed, dims, exponent):
+    (d, turns), rng = dims, np.random.default_rng(seed)
+    x, y = 2 * rng.normal(size=(8, d)), 2 * rng.normal(size=(7, d))
+    p, q = rng.random(8), rng.random(7)
+    middle, half = rng.uniform(-2, 2, (1, turns + d)), 10.0**exponent * rng.random((1, 2)) * [turns > 0, 1]
+    motions = cell_rotations(middle[:, :turns], d), middle[:, turns:]
+    upper, f = bounds(x, p, y, q, *motions, turn_radius(half[:, 0], turns), half[:, 1])
+    assert f[0] == pytest.approx(overlap(x, p, y, q, motions[0][0], motions[1][0]), rel=1e-4, abs=1e-6)
+    sides = np.r_[np.full(turns, half[0, 0]), np.full(d, half[0, 1])]
+    corners = rng.choice([-1, 1], (20, turns + d))
+    for v in middle + sides * np.concatenate([rng.uniform(-1, 1, (20, turns + d)), corners]):
+        R = cell_rotations(v[None, :turns], d)[0]
+        assert overlap(x, p, y, q, R, v[turns:]) <= upper[0]
+    radius, weights = np.sqrt((y**2).sum(axis=1)), p.sum()  # no worse than the rule of a plain grid
+    delta = turn_radius(half[:, 0], turns) * radius + np.sqrt(d) * half[:, 1]
+    assert upper[0] <= f[0] + weights * (q * delta).sum() * np.exp(-0.5) + 2e-5 * weights * q.sum()
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_halves_cover_their_cell(turns):
+    d, rng = max(2, turns), np.random.default_rng(turns)
+    middles, halves = rng.normal(size=(3, turns + d)), rng.random((3, 2)) + 0.1
+    children, smaller, parents = split(middles, halves, turns, 1.0)
+    for k in range(3):
+        sides = np.repeat(halves[k], [turns, d])
+        for v in middles[k] + sides * rng.uniform(-1, 1, (50, turns + d)):
+            mine = parents == k
+            inside = np.abs(children[mine] - v) <= np.repeat(smaller[mine], [turns, d], axis=1) + 1e-12
+            assert inside.all(axis=1).any()
+    size = [np.prod(np.repeat(h, [turns, d], axis=1), axis=1).sum() for h in (halves, smaller)]
+    cells = np.prod(np.repeat(halves, [turns, d], axis=1), axis=1)
+    assert size[1] * 2 ** (turns + d) == pytest.approx((cells * 2 ** (turns + d)).sum())
+
+
+@pytest.mark.parametrize(("d", "sigma", "eps"), [(2, 0.7, 0.02), (2, 0.35, 0.1), (3, 2.0, 0.2)])
+def test_nothing_beats_the_guaranteed_motion(d, sigma, eps):
+    rng = np.random.default_rng(d)
+    P, Q = rng.normal(size=(7, d)), rng.normal(size=(6, d)) + 5
+    found = dk.align(Q, P, sigma=sigma, guarantee=eps, random_state=0)
+    assert found.certified
+    assert found.gap == eps
+    local = dk.align(Q, P, sigma=sigma)
+    assert local.gap == np.inf
+    assert not local.certified
+    starts = 600  # brute force: climbs from everywhere
+    R = Rotation.random(starts, rng=rng).as_matrix() if d == 3 else np.array(
+        [rotation_from(a, 2) for a in rng.uniform(0, 7, (starts, 1))]
+    )  # fmt: skip
+    p, q, y = np.full(7, 1 / 7), np.full(6, 1 / 6), Q - Q.mean(axis=0)
+    f = climb(P, p, y, q, sigma, (R, rng.normal(size=(starts, d))), True, 30)[2].max()
+    energy = [
+        (w @ np.exp(-((a[:, None] - a) ** 2).sum(axis=2) / (2 * sigma**2)) @ w) for a, w in ((P, p), (y, q))
+    ]
+    best = sum(energy) - 2 * f
+    assert found.distance**2 <= best + found.gap + 1e-5
+    assert found.distance**2 >= best - 1e-5  # so many climbs do find it
+
+
+def test_a_guarantee_on_coresets_and_for_translations():
+    rng = np.random.default_rng(0)
+    P = np.concatenate([rng.normal(0, 0.3, (300, 2)), rng.normal(2, 0.2, (150, 2))])
+    Q = P[::2] + 3
+    found = dk.align(Q, P, sigma=1.0, transform="translation", guarantee=0.05, random_state=0)
+    assert found.certified
+    np.testing.assert_allclose(found.translation, -3, atol=0.1)
+    (a, p), (b, q), c = _stand_ins(P, Q, 0.1, 0)
+    assert len(p) < len(P)
+    assert 0 < c <= 0.1 / 8
+    for _ in range(50):  # f of the coresets is off by no more than c
+        R, t = rotation_from(rng.uniform(0, 6, 1), 2), 3 * rng.normal(size=2)
+        whole = overlap(P, np.full(450, 1 / 450), Q, np.full(225, 1 / 225), R, t)
+        assert abs(overlap(a, p, b, q, R, t) - whole) <= c
+
+
+def test_what_a_guarantee_would_take_is_told_or_refused(capfd):
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
+    with pytest.raises(ValueError, match=r"about .* cells .* s at the rate.*plain grid.*max_seconds=0.01"):
+        dk.align(Q, P, sigma=0.3, guarantee=0.01, max_seconds=0.01, random_state=0)
+    dk.align(Q[:, :2], P[:, :2], sigma=1.0, guarantee=0.1, verbose=True, random_state=0)
+    assert "alignment certified to 0.1 of D^2: about" in capfd.readouterr().err
+    with pytest.raises(ValueError, match="give guarantee"):
+        dk.align(Q, P, sigma=1.0, max_seconds=3.0)
+    with pytest.raises(ValueError, match="guarantee"):
+        dk.align(Q, P, sigma=1.0, guarantee=0.0)
+
+
+def test_the_estimate_is_of_the_size_of_the_search():
+    rng = np.random.default_rng(1)
+    x, y = 2 * rng.normal(size=(12, 2)), 2 * rng.normal(size=(12, 2))
+    p = np.full(12, 1 / 12)
+    best = max(overlap(x, p, y, p, rotation_from(a, 2), t) for a, t in zip(
+        rng.uniform(0, 7, (500, 1)), rng.normal(size=(500, 2)), strict=True))  # fmt: skip
+    search = Search(x, p, y, p, True, best + 0.01)
+    first = _first_cells(search)
+    estimates = [_estimate(search, first, np.random.default_rng(k)) for k in range(8)]
+    search.counted, cells = 0, first
+    while len(cells.upper):
+        children, _, _ = search.split(cells)
+        cells = children.part(children.upper > search.enough)
+        assert search.counted < 10**6
+    assert np.mean(estimates) == pytest.approx(search.counted, rel=0.5)
+
+
+def test_a_search_that_takes_longer_stops_with_what_is_proven(monkeypatch):
+    monkeypatch.setattr(branch_and_bound, "_estimate", lambda *_: 0.0)
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
+    found = dk.align(Q, P, sigma=0.3, guarantee=0.01, max_seconds=0.2, random_state=0)
+    assert not found.certified
+    assert 0.01 < found.gap <= 2
+
+
+def test_points_that_coincide():
+    found = dk.align(np.ones((4, 3)), np.zeros((5, 3)), sigma=1.0, guarantee=0.1, random_state=0)
+    assert found.certified
+    assert found.distance < 1e-3

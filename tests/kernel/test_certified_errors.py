@@ -1,0 +1,121 @@
+"""Errors of kernel distances beside the eps that was asked for, over random sets of every awkward kind.
+
+`make chaos` runs 10,000 trials of every method; ``pytest -s -m slow`` on this file prints the greatest ratio.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+DIAMETERS = 1e6  # that points may lie from the origin
+REFUSALS = {
+    "taylor": 0.6,
+    "fourier": 0.02,
+}  # share of the trials that a method may refuse: too many terms or modes
+
+
+METHODS = (
+    "fourier", "fourier on a mesh", "fourier by frequencies", "tree", "taylor", "wspd",
+    "auto by parts", "auto by blocks",
+)  # fmt: skip
+NEVER, ALWAYS = 1e300, 1e-12
+FOURIER, RULE = "dkdist.kernel.sums.fourier_energy", "dkdist.kernel.distance.kernel_methods"
+FEW = {f"{RULE}.SMALL": 2, "dkdist.kernel.distance.kernel_energy.SMALL": 2}
+WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
+    "fourier on a mesh": {f"{FOURIER}.CELL_NS": NEVER, f"{FOURIER}.FIND_NS": np.inf},
+    "fourier by frequencies": {f"{FOURIER}.FIND_NS": -1.0, f"{FOURIER}.FREQUENCY_NS": ALWAYS},
+    "auto by parts": {**FEW, f"{RULE}.LOOK_NS": ALWAYS, f"{RULE}.PAIR_NS": NEVER},
+    "auto by blocks": {
+        **FEW, f"{RULE}.LOOK_NS": -1.0, f"{RULE}.PAIR_NS": NEVER,
+        f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_NS": 0.0,
+    },
+}  # fmt: skip
+
+
+def random_trial(seed):
+    """(P, Q, sigma, weights, eps): 1 to 40 points, coincident or flat ones, far from the origin, signed weights."""
+    rng = np.random.default_rng([seed, 0x4345])
+    d, (n, m) = rng.integers(1, 4), rng.integers(1, 41, 2)
+    x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d)) * rng.uniform(0.1, 2) + rng.uniform(0, 3)
+    if rng.random() < 0.2:
+        x, y = np.round(x), np.round(y)  # many coincide
+    if rng.random() < 0.1:
+        y = np.repeat(x[:1], m, axis=0)
+    if rng.random() < 0.1:
+        x[:, 0] = y[:, 0] = 0.25
+    scale = 10.0 ** rng.uniform(-6, 6)
+    both = np.concatenate([x, y])
+    diameter = float(np.sqrt(((both.max(axis=0) - both.min(axis=0)) ** 2).sum())) or 1.0
+    if rng.random() < 0.25:
+        offset = DIAMETERS * diameter * rng.choice([-1, 1], d)
+        x, y = x + offset, y + offset
+    w = [None, None]
+    for k, size in enumerate((n, m)):
+        kind = rng.integers(3)
+        w[k] = [None, rng.random(size) + 1e-3, rng.standard_normal(size) * 10.0 ** rng.uniform(-3, 3)][kind]
+    W = sum(1.0 if v is None else float(np.abs(v).sum()) for v in w)
+    sigma = diameter * 0.02 * 150 ** rng.random()  # .02 to 3 diameters
+    return scale * x, scale * y, scale * sigma, tuple(w), W**2 * 10.0 ** rng.uniform(-6, -1)
+
+
+def exact_square(x, y, sigma, weights):
+    """D^2 by all pairs, in float64."""
+    p, q = (np.full(len(s), 1 / len(s)) if w is None else w for s, w in zip((x, y), weights, strict=True))
+    both, signed = np.concatenate([x, y]), np.concatenate([p, -q])
+    square = ((both[:, None] - both) ** 2).sum(axis=2)
+    return float(signed @ np.exp(-square / (2 * sigma**2)) @ signed)
+
+
+def with_outliers(trial, seed):
+    """The same trial with some points of either set moved far away, near each other or not."""
+    x, y, sigma, weights, eps = trial
+    rng = np.random.default_rng([seed, 0x4F55])
+    for s in (x, y):
+        moved = rng.random(len(s)) < rng.uniform(0, 0.5)
+        s[moved] += sigma * 10.0 ** rng.uniform(0, 6) * rng.choice([-1, 0, 1], (len(s), s.shape[1]))[moved]
+    return x, y, sigma, weights, eps
+
+
+def ratios(method, n_trials):
+    """|error of D^2| / eps of each trial that the method does not refuse for its number of terms."""
+    found = []
+    for seed in range(n_trials):
+        x, y, sigma, weights, eps = random_trial(seed)
+        if method == "auto":
+            x, y, sigma, weights, eps = with_outliers((x, y, sigma, weights, eps), seed)
+        try:
+            square = dk.kernel_distance(
+                x, y, sigma=sigma, weights=weights, squared=True, method=method, eps=eps
+            )
+        except ValueError as error:
+            if method not in REFUSALS or "would need" not in str(error):
+                raise
+        else:
+            found.append(abs(square - exact_square(x, y, sigma, weights)) / eps)
+    assert len(found) >= n_trials * (1 - REFUSALS.get(method, 0.0))
+    return np.array(found)
+
+
+@pytest.fixture
+def method(request, monkeypatch):
+    for name, value in WAYS.get(request.param, {}).items():
+        monkeypatch.setattr(name, value)
+    return request.param.split()[0]
+
+
+@pytest.mark.parametrize("method", METHODS, indirect=True)
+def test_no_error_is_above_eps(method):
+    found = ratios(method, 200)
+    assert found.max() <= 1
+    assert found.max() > 1e-3  # the bound is not idle
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS, indirect=True)
+def test_no_error_of_ten_thousand_is_above_eps(method, request):
+    found = ratios(method, 10_000)
+    print(f"{request.node.name}: greatest error / eps {found.max():.4f} in {len(found):,} trials")
+    assert found.max() <= 1

@@ -1,0 +1,64 @@
+"""Exact kernel energies against float64 NumPy over all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dkdist.kernel.sums.exact_loops import KERNELS, energy, scaled, sums
+
+
+def values(y, x, sigma, kernel="gaussian"):
+    """k of all pairs, from differences."""
+    r = np.sqrt(((y[:, None] - x[None]) ** 2).sum(axis=2)) / sigma
+    return {
+        "gaussian": lambda: np.exp(-(r**2) / 2),
+        "laplacian": lambda: np.exp(-r),
+        "epanechnikov": lambda: np.maximum(0, 1 - r**2),
+    }[kernel]()
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 11])
+@pytest.mark.parametrize(("n", "C"), [(1, 1), (63, 1), (64, 2), (65, 3), (600, 1), (300, 6)])
+def test_all_pairs(kernel, d, n, C):
+    rng = np.random.default_rng(n + d)
+    x, z = rng.standard_normal((n, d)), rng.standard_normal((n, C))
+    sigma = 1.3 * np.sqrt(d)
+    K = values(x, x, sigma, kernel)
+    found = energy(scaled(x, sigma, kernel), z, kernel)
+    assert found == pytest.approx(float(np.einsum("ic,ij,jc->", z, K, z)), abs=1e-13 * (np.abs(z).sum()) ** 2)
+    y = rng.standard_normal((70, d))
+    at = sums(scaled(y, sigma, kernel), scaled(x, sigma, kernel), z, kernel)
+    np.testing.assert_allclose(at, values(y, x, sigma, kernel) @ z, atol=1e-13 * np.abs(z).sum())
+
+
+@pytest.mark.parametrize("d", [2, 10])
+@pytest.mark.parametrize("sigma", [1e-8, 1e-3, 1e8])
+def test_bandwidths_far_from_the_width_of_the_points(d, sigma):
+    """Products of coordinates would lose 1e-16 (width / sigma)^2 of the exponent: then differences are taken."""
+    rng = np.random.default_rng(d)
+    x = rng.uniform(-1, 1, (200, d))
+    x = np.concatenate([x, x + sigma * rng.standard_normal(x.shape)])  # near pairs, whatever the bandwidth
+    z = rng.standard_normal((400, 1))
+    expected = float(z[:, 0] @ values(x, x, sigma) @ z[:, 0])
+    assert energy(scaled(x, sigma), z) == pytest.approx(expected, abs=1e-9 * float(np.abs(z).sum()))
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_opposite_weights_of_equal_points_cancel(d):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((500, d)), rng.random((500, 1)) / 500
+    assert abs(energy(scaled(np.tile(x, (2, 1)), 0.7), np.concatenate([w, -w]))) < 1e-16
+
+
+def test_the_exponential_is_right_to_the_last_digits():
+    """At single pairs, down to where 2^-1000 stands for what is smaller."""
+    r = np.concatenate([[0], np.geomspace(1e-9, 60, 3000)])
+    found = sums(scaled(r[:, None], 1.0), np.zeros((1, 1)), np.ones((1, 1)))[:, 0]
+    expected = np.exp(-(r**2) / 2)
+    near = expected > 1e-300
+    assert np.abs(found / np.maximum(expected, 1e-300) - 1)[near].max() < 4e-13  # of the exponent's rounding
+    assert np.abs(found / np.maximum(expected, 1e-300) - 1)[r < 3].max() < 4e-15
+    assert found[~near].max() < 1e-299
+    assert found[0] == 1

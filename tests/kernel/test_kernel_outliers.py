@@ -1,0 +1,123 @@
+"""Far outliers do not make kernel distances quadratic: the work is counted, and the error held to eps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.kernel.distance import energy_task, kernel_methods
+
+N, SIGMA = 10_000, 0.1
+EPS = 1e-4
+
+
+def one_outlier(rng, d):
+    x, y = rng.normal(0, 1, (N, d)), rng.normal(0.1, 1, (N, d))
+    x[0] = 1e4
+    return x, y
+
+
+def many_on_both_sides(rng, d):
+    x, y = rng.normal(0, 1, (N, d)), rng.normal(0.1, 1, (N, d))
+    for s in (x, y):
+        s[:400] = rng.uniform(-1e4, 1e4, (400, d))
+    return x, y
+
+
+def heavy_tails(rng, d):
+    return rng.standard_cauchy((N, d)), rng.standard_cauchy((N, d))
+
+
+def a_cloud_on_a_long_line(rng, d):
+    """No gap cuts it, and the box around it is empty but for the line."""
+    line = np.linspace(0, 4000, 8000)[:, None] * np.ones(d)
+    return np.concatenate([rng.normal(0, 1, (N, d)), line]), rng.normal(0.1, 1, (N, d))
+
+
+def two_far_clouds(rng, d):
+    x, y = (np.concatenate([rng.normal(m, 1, (N // 2, d)) for m in (0, 1e6)]) for _ in range(2))
+    return x, y
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """Pairs of "exact", numbers on meshes, points of trees: what each way of the rule was given."""
+    counts = {"pairs": 0.0, "cells": 0.0, "tree": 0}
+    energy, spans, tree = energy_task.energy, kernel_methods.spans_energy, kernel_methods.tree_energy
+    fourier, blocks = kernel_methods.fourier_energy, kernel_methods.block_energy
+
+    def counted_energy(x, z, kernel="gaussian"):
+        counts["pairs"] += len(x) ** 2 / 2
+        return energy(x, z, kernel)
+
+    def counted_spans(x, z, parts):
+        counts["pairs"] += float((np.diff(parts, axis=1).astype(float) ** 2).sum()) / 2
+        return spans(x, z, parts)
+
+    def counted_tree(boxes, eps):
+        counts["tree"] += boxes.columns.shape[1]
+        return tree(boxes, eps)
+
+    def counted_fourier(x, z, plan):
+        counts["cells"] += plan.n_modes
+        return fourier(x, z, plan)
+
+    def counted_blocks(z, sigma, cells, found):
+        counts["cells"] += found.n_cells
+        return blocks(z, sigma, cells, found)
+
+    for name, function in {
+        "spans_energy": counted_spans, "tree_energy": counted_tree,
+        "fourier_energy": counted_fourier, "block_energy": counted_blocks,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(kernel_methods, name, function)
+    monkeypatch.setattr(energy_task, "energy", counted_energy)
+    return counts
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize(
+    "sets", [one_outlier, many_on_both_sides, heavy_tails, a_cloud_on_a_long_line, two_far_clouds]
+)
+def test_work_goes_with_the_number_of_points(sets, d, work):
+    x, y = sets(np.random.default_rng(d), d)
+    n = len(x) + len(y)
+    sigma = SIGMA * (1 if d < 3 else 3)
+    found = dk.kernel_distance(x, y, sigma=sigma, squared=True, eps=EPS)
+    assert work["pairs"] <= energy_task.SMALL * n
+    assert work["cells"] <= 5000 * n
+    assert work["tree"] == 0  # whose work nothing bounds by the number of points
+    exact = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="exact")
+    assert abs(found - exact) <= EPS
+
+
+def test_weights_and_outliers(work):
+    """A heavy outlier, weights of both signs, and parts without weight."""
+    rng = np.random.default_rng(5)
+    x, y = many_on_both_sides(rng, 2)
+    x[1000:4000] += 1e5
+    p, q = rng.standard_normal(N) / N, rng.random(N) / N
+    p[0], p[1000:4000] = 3.0, 0.0
+    options = {"sigma": SIGMA, "weights": (p, q), "squared": True, "eps": 1e-3}
+    found = dk.kernel_distance(x, y, **options)
+    assert work["pairs"] <= energy_task.SMALL * 2 * N
+    assert abs(found - dk.kernel_distance(x, y, **options, method="exact")) <= 1e-3
+
+
+def test_taylor_terms_of_far_parts(work):
+    rng = np.random.default_rng(6)
+    x, y = rng.normal(0, 1, (N, 5)), rng.normal(0.1, 1, (N, 5))
+    x[:20], y[3] = rng.uniform(-1e4, 1e4, (20, 5)), 1e5
+    found = dk.kernel_distance(x, y, sigma=5.0, squared=True)
+    assert work["pairs"] <= 100
+    assert abs(found - dk.kernel_distance(x, y, sigma=5.0, squared=True, method="exact")) <= EPS
+
+
+def test_what_has_no_gaps_is_done_as_before(work, monkeypatch):
+    rng = np.random.default_rng(7)
+    x, y = rng.random((3000, 2)), rng.random((3000, 2))
+    expected = dk.kernel_distance(x, y, sigma=0.05, squared=True)
+    for name, value in {"LOOK_NS": 0.0, "BLOCK_NS": 1e300, "TREE_NS": 1e300}.items():
+        monkeypatch.setattr(kernel_methods, name, value)  # looking for parts changes no bit
+    assert dk.kernel_distance(x, y, sigma=0.05, squared=True) == expected

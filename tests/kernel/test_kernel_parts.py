@@ -1,0 +1,82 @@
+"""Far parts of point sets, and cells where points are alone: against all pairs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dkdist.kernel.sums.blocks_loops import WIDEST, block_energy, kernel_blocks
+from dkdist.kernel.sums.cells_loops import kernel_cells
+from dkdist.kernel.sums.exact_loops import energy, scaled
+from dkdist.kernel.sums.parts_loops import far_parts, reach_of, spans_energy
+
+
+def all_pairs(x, z, sigma):
+    k = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / (2 * sigma**2))
+    return float(np.einsum("ic,ij,jc->", z, k, z))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([0.01, 0.3, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_points_of_two_parts_are_beyond_reach(seed, d, reach):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rng.integers(1, 60), d)) * 10.0 ** rng.uniform(-2, 2, (1, d))
+    x = np.round(x) if seed % 3 == 0 else x
+    order, firsts = far_parts(x, reach)
+    assert np.array_equal(np.sort(order), np.arange(len(x)))
+    assert firsts[0] == 0
+    assert firsts[-1] == len(x)
+    assert (np.diff(firsts) > 0).all()
+    part = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
+    y = x[order]
+    apart = np.abs(y[:, None] - y).max(axis=2) > reach
+    assert apart[part[:, None] != part].all()
+    for a, b in pairwise(firsts):  # and no axis cuts a part again
+        assert (np.diff(np.sort(y[a:b], axis=0), axis=0) <= reach).all()
+
+
+def test_reach_is_where_the_kernel_is_that_small():
+    for eps in (1e-3, 1e-12):
+        assert np.exp(-((reach_of(0.7, eps) / 0.7) ** 2) / 2) == pytest.approx(eps, rel=1e-9)
+    assert np.isfinite(reach_of(1.0, 0.0))
+
+
+def test_runs_of_points_are_summed_alone():
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((90, 3)), rng.standard_normal((90, 2))
+    spans = np.array([[0, 1], [1, 70], [70, 90]])
+    expected = sum(all_pairs(x[a:b], z[a:b], 0.8) for a, b in spans)
+    assert spans_energy(scaled(x, 0.8), z, spans) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("eps", [1e-1, 1e-4, 1e-9])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_cells_of_blocks_keep_to_the_error_of_all_cells(d, eps):
+    rng = np.random.default_rng(d)
+    sigma = 0.3
+    cloud, line = rng.standard_normal((80, d)), np.linspace(0, 400, 200)[:, None] * np.ones(d)
+    x, z = np.concatenate([cloud, line]), rng.standard_normal((280, 2))
+    widths = x.max(axis=0) - x.min(axis=0)
+    cells = kernel_cells(widths, sigma, eps)
+    blocks = kernel_blocks(x, cells)
+    W = np.sqrt((z**2).sum(axis=1)).sum()
+    error = abs(block_energy(z, sigma, cells, blocks) - all_pairs(x, z, sigma))
+    assert error <= cells.error * W**2 + 1e-13 * W**2
+    if d > 1:
+        assert blocks.n_cells < cells.n_cells / 4  # empty space is left out
+
+
+@pytest.mark.parametrize("x", [np.zeros((5, 3)), np.array([[0.0, 3, 0], [0, 4, 0], [0, 4.1, 0]])])
+def test_flat_boxes_have_blocks_too(x):
+    cells, z = kernel_cells(np.ptp(x, axis=0), 1.0, 1e-9), np.ones((len(x), 1))
+    found = block_energy(z, 1.0, cells, kernel_blocks(x, cells))
+    assert found == pytest.approx(energy(scaled(x, 1.0), z), rel=1e-8)
+
+
+def test_cells_beyond_counting_have_no_blocks():
+    x = np.array([[0.0], [4.0 * WIDEST]])
+    assert kernel_blocks(x, kernel_cells(np.ptp(x, axis=0), 1.0, 1e-3)) is None

@@ -1,0 +1,49 @@
+"""Energies in twice the digits against sums in sixty decimal ones."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+
+from dkdist.kernel.sums.exact_loops import energy
+from dkdist.kernel.sums.twofold_loops import twofold_energy
+
+
+def decimal_energy(x, z, kernel):
+    points = [[Decimal(float(v)) for v in row] for row in x]
+    weights = [[Decimal(float(v)) for v in row] for row in z]
+    ln2, total = Decimal(2).ln(), Decimal(0)
+    for a, w in zip(points, weights, strict=True):
+        for b, v in zip(points, weights, strict=True):
+            s = sum((p - q) ** 2 for p, q in zip(a, b, strict=True))
+            if kernel == "epanechnikov":
+                k = max(Decimal(0), 1 - s)
+            else:
+                k = (-(s if kernel == "gaussian" else s.sqrt()) * ln2).exp()
+            total += k * sum(p * q for p, q in zip(w, v, strict=True))
+    return total
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
+@pytest.mark.parametrize(("n", "d", "C"), [(1, 1, 1), (3, 2, 2), (32, 1, 1), (40, 5, 1)])
+def test_all_digits_of_a_double_are_right(kernel, n, d, C):
+    rng = np.random.default_rng(n)
+    x = rng.uniform(-3, 3, (2 * n, d)) / np.sqrt(d)
+    x[n:] = x[:n] + 1e-9 * rng.standard_normal((n, d))
+    w = rng.standard_normal((n, C))
+    z = np.concatenate([w, -w])
+    with localcontext() as context:
+        context.prec = 60
+        expected = decimal_energy(x, z, kernel)
+        W = Decimal(float(np.sqrt((z**2).sum(axis=1)).sum()))
+        error = abs(Decimal(twofold_energy(x, z, kernel)) - expected)
+        assert error <= Decimal("1e-28") * W**2 + Decimal(2) ** -52 * abs(expected)
+
+
+@pytest.mark.parametrize("spread", [1e-3, 30.0, 1e6])
+def test_what_does_not_cancel_is_that_of_float64(spread):
+    rng = np.random.default_rng(1)
+    x, z = spread * rng.standard_normal((150, 2)), rng.random((150, 1))
+    assert twofold_energy(x, z) == pytest.approx(energy(x, z), rel=1e-13)

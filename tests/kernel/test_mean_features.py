@@ -1,0 +1,80 @@
+"""Averaged random features against float64 numpy, and the quasi-random normals they can be made of."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dkdist.kernel.sums.mean_features_loops import mean_features, waves_of
+from dkdist.loops.sobol import sobol_normals
+
+
+def means(points, offsets, weights, centre, W):
+    out = np.empty((len(offsets) - 1, 2 * len(W)), np.float32)
+    mean_features(points, offsets, weights, waves_of(W, np.asarray(centre, np.float64)), out)
+    return out
+
+
+def expected(points, offsets, weights, centre, W):
+    w = np.ones(len(points)) if weights is None else weights.astype(np.float64).ravel()
+    rows = []
+    for a, b in itertools.pairwise(offsets):
+        phases = (points[a:b].astype(np.float64) - centre) @ W.T
+        rows.append(w[a:b] @ np.concatenate([np.sin(phases), np.cos(phases)], axis=1) / w[a:b].sum())
+    return np.array(rows) / np.sqrt(len(W))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 33])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_against_float64(d, weighted):
+    rng = np.random.default_rng(d)
+    offsets = np.cumsum([0, 1, 2, 255, 256, 257, 600])
+    points = (1000 + rng.random((offsets[-1], d))).astype(np.float32)
+    weights = (1e-20 * rng.random((offsets[-1], 1))).astype(np.float32) if weighted else None
+    for count in (1, 63, 64, 150):
+        W = rng.standard_normal((count, d)) * 4
+        arguments = points, offsets, weights, np.full(d, 1000.5), W
+        error = np.abs(means(*arguments) - expected(*arguments)) * np.sqrt(count)
+        assert error.max() < 6e-7 * np.sqrt(d) * 4
+
+
+def test_a_row_depends_on_its_own_set():
+    rng = np.random.default_rng(0)
+    points, offsets = rng.random((900, 3)).astype(np.float32), np.array([0, 300, 301, 900])
+    W, weights = rng.standard_normal((70, 3)), rng.random(900).astype(np.float32)
+    rows = means(points, offsets, weights, np.zeros(3), W)
+    for i in range(3):
+        of = slice(offsets[i], offsets[i + 1])
+        alone = means(points[of], np.array([0, of.stop - of.start]), weights[of], np.zeros(3), W)
+        np.testing.assert_array_equal(alone[0], rows[i])
+
+
+def test_sums_of_many_points_keep_their_digits():
+    rng = np.random.default_rng(0)
+    points, W = rng.random((300_000, 1)).astype(np.float32), rng.standard_normal((20, 1))
+    arguments = points, np.array([0, len(points)]), None, [0.5], W
+    np.testing.assert_allclose(means(*arguments), expected(*arguments), rtol=0, atol=5e-8)
+
+
+def test_points_beyond_all_digits_stay_finite():
+    points = np.array([[3e38, -3e38], [-3e38, 1e30], [1e10, 0]], np.float32)
+    rows = means(points, np.arange(4), None, [0, 0], np.random.default_rng(0).standard_normal((90, 2)) * 1e6)
+    np.testing.assert_allclose((rows.astype(np.float64) ** 2).sum(axis=1), 1, atol=1e-5)
+
+
+def test_quasi_random_normals():
+    draws = np.array([sobol_normals(np.random.default_rng(seed), 96, 3) for seed in range(200)])
+    assert np.isfinite(draws).all()
+    np.testing.assert_array_equal(draws[0], sobol_normals(np.random.default_rng(0), 96, 3))
+    second, third = (draws**2).mean(axis=(0, 1)), draws.mean(axis=(0, 1))
+    np.testing.assert_allclose(second, 1, atol=0.01)
+    np.testing.assert_allclose(third, 0, atol=0.01)
+    np.testing.assert_allclose(np.corrcoef(draws.reshape(-1, 3).T), np.eye(3), atol=0.02)
+    each = draws[:, 5]  # any one of them is normal over the seeds
+    assert np.abs(each.mean(axis=0)).max() < 0.3
+    assert 0.7 < each.std(axis=0).min() < each.std(axis=0).max() < 1.3
+    assert draws.mean(axis=1).std() < 0.3 / np.sqrt(
+        96
+    )  # means spread far less than those of independent draws

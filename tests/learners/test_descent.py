@@ -1,0 +1,91 @@
+"""The compiled inner loop of stochastic gradient descent, against scikit-learn's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import SGDClassifier, SGDRegressor
+
+from dkdist.learners.descent import CLASSIFIER_LOSSES, LOSSES, descend
+
+
+def problem(n: int, D: int, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D)) / np.sqrt(D)
+    return X, X @ rng.standard_normal(D)
+
+
+def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.1, every: int = 64) -> Any:
+    K, D = Y.shape[1], X.shape[1]
+    W, b = np.zeros((K, D), X.dtype), np.zeros(K)
+    M, B = W.copy(), b.copy()
+    steps = np.full(K, eta), np.full(K, alpha)
+    n = descend(X, np.arange(len(X)), Y, LOSSES[loss].number, epsilon, *steps, W, b, M, B, 0, every)
+    return W, b, M, B, n
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("alpha", [0.0, 1e-4, 0.3])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_last_iterate_is_that_of_scikit_learn(loss: str, alpha: float, dtype: str) -> None:
+    X, y = problem(700, 37)
+    kind: Any = SGDClassifier if loss in CLASSIFIER_LOSSES else SGDRegressor
+    target = np.sign(y) if kind is SGDClassifier else y
+    model = kind(
+        loss=loss, alpha=alpha, learning_rate="constant", eta0=0.5, epsilon=0.1, shuffle=False, max_iter=1, tol=None
+    ).fit(X, target)  # fmt: skip
+    W, b, *_ = run(X.astype(dtype), target[:, None], loss, alpha, 0.5)
+    tolerance = 1e-9 if dtype == "f8" else 1e-3
+    scale = np.abs(model.coef_).max()
+    np.testing.assert_allclose(W[0], model.coef_.ravel(), atol=tolerance * scale)
+    np.testing.assert_allclose(b, model.intercept_, atol=tolerance * max(scale, 1.0))
+
+
+@pytest.mark.parametrize("strength", [0.9, 1.0, 3.0])
+def test_a_penalty_that_shrinks_all_in_one_step_leaves_the_last_step_alone(strength: float) -> None:
+    """eta alpha = 1 or more forgets everything before a row; .9 folds the scale every few rows."""
+    X, y = problem(300, 8)
+    W, *_ = run(X, y[:, None], "squared_error", strength / 0.5, 0.5)
+    w, b = np.zeros(8), 0.0
+    for x, target in zip(X, y, strict=True):
+        r = w @ x + b - target
+        w, b = max(0.0, 1.0 - strength) * w - 0.5 * r * x, b - 0.5 * r
+    np.testing.assert_allclose(W[0], w, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "every"), [(256, 64), (300, 64), (5, 64), (10, 1)])
+def test_the_mean_weighs_the_iterates_by_their_number(n: int, every: int) -> None:
+    X, y = problem(n, 6)
+    *_, M, B, count = run(X, y[:, None], "squared_error", 1e-2, 0.5, every=every)
+    ends = sorted({*range(every, n + 1, every), n})
+    iterates = [run(X[:end], y[:end, None], "squared_error", 1e-2, 0.5, every=n + 1)[:2] for end in ends]
+    share = np.arange(1, len(ends) + 1)
+    assert count == len(ends)
+    np.testing.assert_allclose(M, np.average([w for w, _ in iterates], axis=0, weights=share), rtol=1e-9)
+    np.testing.assert_allclose(B, np.average([b for _, b in iterates], axis=0, weights=share), rtol=1e-9)
+
+
+def test_functions_that_share_rows_are_fitted_as_if_alone() -> None:
+    X, y = problem(400, 20)
+    X = X.astype("f4")
+    Y = np.sign(np.stack([y, -y, y - 0.1], axis=1))
+    together = run(X, Y, "log_loss", 1e-3, 2.0)
+    for k in range(3):
+        alone = run(X, np.ascontiguousarray(Y[:, k : k + 1]), "log_loss", 1e-3, 2.0)
+        for a, b in zip(together[:4], alone[:4], strict=True):
+            np.testing.assert_array_equal(a[k], b[0])
+
+
+def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
+    X, y = problem(300, 8)
+    etas, alphas = np.array([0.5, 0.1, 0.5]), np.array([0.0, 1e-3, 1.9])
+    W, b = np.zeros((3, 8)), np.zeros(3)
+    M, B = W.copy(), b.copy()
+    Y = np.tile(y[:, None], 3)
+    descend(X, np.arange(300), Y, LOSSES["squared_error"].number, 0.1, etas, alphas, W, b, M, B, 0, 64)
+    for k in range(3):
+        alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
+        for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
+            np.testing.assert_array_equal(found, np.squeeze(expected))

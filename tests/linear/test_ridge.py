@@ -1,0 +1,152 @@
+"""Ridge in one pass, against scikit-learn's exact solvers."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+
+from dkdist import IncrementalRidge, IncrementalRidgeClassifier
+from dkdist.execution.tree import tree_sum
+
+from .problems import smooth_problem
+
+ALPHAS = [0.01, 1.0, 30.0, 1000.0]
+
+
+def data(n: int = 700, d: int = 12, k: int = 2, offset: float = 0.0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) + offset * rng.random(d)
+    return X, X @ rng.standard_normal((d, k)) + 3 * rng.standard_normal((n, k)) + 7.0
+
+
+def forms(X: Any) -> list[Any]:
+    return [X, da.from_array(X, chunks=(90, -1)), da.from_array(X, chunks=(8, 5))]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_single_alpha_is_ridge(fit_intercept: bool) -> None:
+    X, y = data()
+    exact = Ridge(alpha=2.0, fit_intercept=fit_intercept).fit(X, y)
+    for form in forms(X):
+        model = IncrementalRidge(2.0, fit_intercept=fit_intercept).fit(form, y)
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-10)
+        np.testing.assert_allclose(model.predict(form), exact.predict(X), rtol=1e-8)
+        assert np.isnan(model.alpha_errors_).all()
+    one = IncrementalRidge(2.0).fit(X, y[:, 0])
+    assert one.coef_.shape == (12,)
+    assert one.predict(X).shape == (700,)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_leave_one_out_is_that_of_ridge_cv(offset: float) -> None:
+    X, y = data(offset=offset)
+    exact = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y)
+    for form in forms(X):
+        model = IncrementalRidge(ALPHAS, selection="leave-one-out").fit(form, y)
+        assert model.alpha_ == exact.alpha_
+        np.testing.assert_allclose(model.alpha_errors_, exact.cv_results_.mean(axis=(0, 1)), rtol=1e-9)
+        np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-8)
+
+
+def test_leave_one_out_with_more_features_than_rows() -> None:
+    X, y = data(30, 50, 1)
+    exact = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y[:, 0])
+    model = IncrementalRidge(ALPHAS, selection="leave-one-out").fit(X, y[:, 0])
+    np.testing.assert_allclose(model.alpha_errors_, exact.cv_results_.mean(axis=0), rtol=1e-6)
+
+
+def test_held_out_selection_then_all_rows_are_fitted() -> None:
+    X, y = data()
+    model = IncrementalRidge(ALPHAS, random_state=3).fit(da.from_array(X, chunks=(90, -1)), y)
+    exact = Ridge(alpha=model.alpha_).fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9)
+    assert model.alpha_ == ALPHAS[int(np.argmin(model.alpha_errors_))]
+    again = IncrementalRidge(ALPHAS, random_state=3).fit(X, y)
+    np.testing.assert_allclose(again.alpha_errors_, model.alpha_errors_, rtol=1e-9)
+    assert not np.allclose(
+        IncrementalRidge(ALPHAS, random_state=4).fit(X, y).alpha_errors_, model.alpha_errors_
+    )
+
+
+def test_held_out_rows_choose_an_alpha_that_generalises() -> None:
+    p = smooth_problem(n=300, n_features=200)
+    scores = {
+        a: Ridge(alpha=a).fit(p.X.astype("f8"), p.y).score(p.X_test, p.y_test) for a in (1e-4, 0.1, 100.0)
+    }
+    X = da.from_array(p.X, chunks=(100, -1))
+    models = [IncrementalRidge(random_state=seed).fit(X, p.y) for seed in range(5)]
+    assert models[0].coef_.dtype == np.float32
+    chosen = np.median(
+        [model.score(p.X_test, p.y_test) for model in models]
+    )  # 30 rows held out: some mislead
+    assert chosen > max(scores.values()) - 0.01
+    assert max(scores.values()) > min(scores.values()) + 0.05  # the choice matters here
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_classes_are_targets_of_plus_and_minus_one(k: int) -> None:
+    X, y = data()
+    names = np.array(list("dbca"))[np.digitize(y[:, 0], np.quantile(y[:, 0], np.arange(1, k) / k))]
+    exact = RidgeClassifierCV(ALPHAS).fit(X, names)
+    for form in forms(X):
+        model = IncrementalRidgeClassifier(ALPHAS, selection="leave-one-out").fit(form, names)
+        assert model.alpha_ == exact.alpha_
+        np.testing.assert_allclose(model.coef_, np.atleast_2d(exact.coef_), rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(model.decision_function(form), exact.decision_function(X), atol=1e-8)
+        np.testing.assert_array_equal(model.predict(form), exact.predict(X))
+    held = IncrementalRidgeClassifier(ALPHAS, random_state=0).fit(X, names)
+    expected = RidgeClassifier(alpha=held.alpha_).fit(X, names).coef_
+    np.testing.assert_allclose(held.coef_, np.atleast_2d(expected), atol=1e-9)
+
+
+def test_rows_travel_as_classes(monkeypatch: Any) -> None:
+    X, _y = data(200)
+    sent: list[Any] = []
+    monkeypatch.setattr(
+        "dkdist.linear.ridge.tree_sum",
+        lambda b, j, *a, **k: (sent.extend(job.extra.targets for job in j), tree_sum(b, j, *a, **k))[1],
+    )
+    IncrementalRidgeClassifier(random_state=0).fit(X, np.arange(200) % 5)
+    np.testing.assert_array_equal(np.concatenate(sent), np.arange(200) % 5)  # not five numbers a row
+
+
+def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) -> None:
+    X, y = data(2000)
+    lazy = da.from_array(X.astype("f4"), chunks=(30, -1))  # 67 blocks
+    jobs: list[int] = []
+    monkeypatch.setattr(
+        "dkdist.linear.ridge.tree_sum",
+        lambda b, j, *a, **k: (jobs.append(len(j)), tree_sum(b, j, *a, **k))[1],
+    )
+    bits = set()
+    for config in ({"num_workers": 1}, {"num_workers": 5}, {"scheduler": "synchronous"}):
+        with dask.config.set(**config):
+            model = IncrementalRidge(ALPHAS, random_state=0).fit(lazy, y)
+        bits.add(pickle.dumps([model.coef_, model.intercept_, model.alpha_errors_]))
+    assert len(bits) == 1
+    assert (
+        jobs == [23] * 3
+    )  # three blocks each: what a task makes is four times what it sends, or there are 32
+
+
+def test_refusals() -> None:
+    X, y = data(50)
+    for alphas in (0.0, [1.0, -1.0], [], [np.nan]):
+        with pytest.raises(ValueError, match="alphas"):
+            IncrementalRidge(alphas).fit(X, y)
+    with pytest.raises(ValueError, match="50 rows but y has 49"):
+        IncrementalRidge().fit(da.from_array(X, chunks=(10, -1)), y[1:])
+    bad = X.copy()
+    bad[33, 2] = np.inf
+    with pytest.raises(ValueError, match="row 33 of X is inf in column 2"):
+        IncrementalRidge().fit(da.from_array(bad, chunks=(10, -1)), y)
+    with pytest.raises(ValueError, match="1 class"):
+        IncrementalRidgeClassifier().fit(X, np.zeros(50))
+    with pytest.raises(ValueError, match="selection"):
+        IncrementalRidge(selection="cv").fit(X, y)

@@ -1,0 +1,290 @@
+"""A search in one pass: every candidate is the model it would be alone, and what is shared is done once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from bad_sets import spoilt_store
+from distributed import Client
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dkdist as dk
+from dkdist.store import SetStore
+
+EMBEDDING = dk.DivergenceEmbedding("hellinger", domain="unit", n_basis=5, bandwidth=0.2)
+FEATURES = dk.RandomFourierFeatures(64, sigma=0.5, random_state=0)
+SGD = dk.IncrementalSGDRegressor(n_epochs=2, random_state=3)
+GRID = {
+    "divergenceembedding__bandwidth": [0.16, 0.3],
+    "randomfourierfeatures__sigma": [0.3, "median"],
+    "incrementalsgdregressor__alpha": [1e-6, 1e-2],
+}
+
+
+def problem(n: int = 500, seed: int = 0) -> tuple[dk.SampleSets, Any]:
+    """Sets whose spread is the target."""
+    rng = np.random.default_rng(seed)
+    y = rng.uniform(0.02, 0.3, n)
+    sets = [np.clip(0.5 + s * rng.standard_normal((rng.integers(20, 60), 2)), 0, 1) for s in y]
+    return dk.SampleSets.from_arrays(sets), y * 10
+
+
+def pipeline(*steps: Any) -> Any:
+    return make_pipeline(*map(clone, steps))
+
+
+@pytest.fixture(scope="module")
+def data() -> Any:
+    return problem()
+
+
+@pytest.fixture(scope="module")
+def path(data: Any, tmp_path_factory: Any) -> Path:
+    path = tmp_path_factory.mktemp("search") / "sets.zarr"
+    dk.write_sets(path, data[0], targets=data[1])
+    return Path(path)
+
+
+def search(learner: Any = SGD, grid: Any = GRID, **choices: Any) -> dk.OnePassSearch:
+    choices = {"validation_fraction": 0.2, "random_state": 3, **choices}
+    return dk.OnePassSearch(pipeline(EMBEDDING, FEATURES, learner), grid, **choices)
+
+
+def test_every_sgd_candidate_scores_as_if_it_were_trained_alone(data: Any) -> None:
+    """The same rows held out, the same order: the learner itself on features of the same blocks."""
+    sets, y = data
+    found = search(refit=False).fit(sets, y)
+    held = found.held_out_
+    for params, score in zip(found.cv_results_["params"], found.cv_results_["mean_test_score"], strict=True):
+        model = pipeline(EMBEDDING, FEATURES, SGD).set_params(**params)
+        Z = model[:-1].fit(sets).transform(sets)
+        learner = model[-1].set_params(validation_fraction=0.2)
+        learner.fit(da.from_array(Z, chunks=(128, -1)), y)
+        assert score == pytest.approx(learner.score(Z[held], y[held]), abs=1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_every_ridge_candidate_is_the_ridge_on_the_rows_that_are_not_held_out(
+    data: Any, fit_intercept: bool
+) -> None:
+    sets, y = data
+    ridge = dk.IncrementalRidge(fit_intercept=fit_intercept)
+    grid = {"randomfourierfeatures__sigma": [0.3, 0.7], "incrementalridge__alphas": [1e-3, 1.0, [1e-3, 1.0]]}
+    found = search(ridge, grid, refit=False).fit(sets, y)
+    held = found.held_out_
+    train = np.setdiff1d(np.arange(len(y)), held)
+    scores = found.cv_results_["mean_test_score"]
+    for i, params in enumerate(found.cv_results_["params"]):
+        model = pipeline(EMBEDDING, FEATURES, ridge).set_params(**params)
+        Z = model[:-1].fit(sets).transform(sets)
+        alphas = np.atleast_1d(params["incrementalridge__alphas"])
+        alone = [
+            clone(ridge).set_params(alphas=a).fit(Z[train], y[train]).score(Z[held], y[held]) for a in alphas
+        ]
+        assert scores[i] == pytest.approx(max(alone), abs=2e-4)
+        expected = alphas[np.argmax(alone)] if len(alphas) > 1 else None
+        assert found.cv_results_["alpha"][i] == expected
+
+
+def test_a_candidate_does_not_depend_on_what_else_is_tried(data: Any) -> None:
+    sets, y = data
+    together = search(refit=False).fit(sets, y).cv_results_
+    for i, params in enumerate(together["params"]):
+        alone = search(grid={k: [v] for k, v in params.items()}, refit=False).fit(sets, y).cv_results_
+        score = together["mean_test_score"][i]
+        assert alone["mean_test_score"][0] == pytest.approx(
+            score, rel=1e-7
+        )  # products of several models round apart
+
+
+def test_a_store_memory_and_a_cluster_give_the_same_bits(data: Any, path: Path) -> None:
+    sets, y = data
+    grid = {**GRID, "incrementalsgdregressor__loss": ["squared_error"]}
+    expected = search(grid=grid).fit(sets, y)
+    store = dk.open_sets(path)
+    on_store = search(grid=grid).fit(store, y)
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
+        on_cluster = search(grid=grid).fit(store, y)
+    for found in (on_store, on_cluster):
+        np.testing.assert_array_equal(
+            found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+        )
+        np.testing.assert_array_equal(found.predict(sets), expected.predict(sets))
+
+
+def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) -> None:
+    """A look at all sets, a sample for sigma, the step size, two epochs, and the held-out rows: for all candidates."""
+    reads = []
+    load = SetStore.load
+    monkeypatch.setattr(SetStore, "load", lambda self: reads.append(len(self)) or load(self))
+    search(refit=False).fit(dk.open_sets(path), data[1])
+    n = len(data[1])
+    assert (
+        sum(reads) <= 3 * n + 2 * n + 128 + 0.2 * n + 4
+    )  # look and two epochs; sample for two sigmas; step; score
+
+
+def test_large_sets_are_not_held_by_the_hundred(tmp_path: Path, monkeypatch: Any) -> None:
+    """A block holds at most 32 MiB of points, here made small."""
+    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**18)
+    rng = np.random.default_rng(0)
+    sets = dk.write_sets(tmp_path / "large.zarr", [rng.random((9000, 2)) for _ in range(40)])
+    most, load = [0], SetStore.load
+
+    def loading(self: SetStore) -> Any:
+        most[0] = max(most[0], self.n_points)
+        return load(self)
+
+    monkeypatch.setattr(SetStore, "load", loading)
+    search(refit=False, grid={"randomfourierfeatures__sigma": [0.3]}).fit(sets, rng.random(40))
+    assert most[0] == 3 * 9000
+
+
+def test_results_have_the_form_of_grid_search(data: Any) -> None:
+    sets, y = data
+    found = search().fit(sets, y)
+    grid = GridSearchCV(found.estimator, GRID, cv=2).fit(sets[:60], y[:60])
+    shared = {
+        k
+        for k in grid.cv_results_
+        if not k.startswith(("mean_fit", "std_fit", "mean_score", "std_score", "split1"))
+    }
+    assert shared == set(found.cv_results_)
+    assert found.cv_results_["params"] == grid.cv_results_["params"]
+    scores = found.cv_results_["mean_test_score"]
+    assert found.best_index_ == np.argmax(scores)
+    assert found.cv_results_["rank_test_score"][found.best_index_] == 1
+    assert found.best_score_ == scores.max()
+    assert found.best_params_ == found.cv_results_["params"][found.best_index_]
+    refitted = clone(found.estimator).set_params(**found.best_params_).fit(sets, y)
+    np.testing.assert_array_equal(found.predict(sets), refitted.predict(sets))
+    assert found.score(sets, y) == refitted.score(sets, y)
+
+
+def test_candidates_of_several_grids_losses_epochs_and_classes(data: Any) -> None:
+    sets, y = data
+    classes = np.array(["narrow", "middle", "wide"])[np.digitize(y, [1.0, 2.0])]
+    grid = [
+        {
+            "incrementalsgdclassifier__loss": ["log_loss", "hinge"],
+            "incrementalsgdclassifier__n_epochs": [1, 6],
+        },
+        {"incrementalsgdclassifier": [dk.IncrementalRidgeClassifier(alphas=1e-3)]},
+        {"randomfourierfeatures": ["passthrough"]},
+    ]
+    found = search(dk.IncrementalSGDClassifier(random_state=0), grid).fit(sets, classes)
+    scores = found.cv_results_["mean_test_score"]
+    assert len(scores) == 6
+    assert (scores > 0.6).all()
+    assert scores[1] > scores[0]  # six epochs after one
+    assert found.cv_results_["param_randomfourierfeatures"].mask.tolist() == [True] * 5 + [False]
+    assert sorted(found.classes_) == ["middle", "narrow", "wide"]
+    assert accuracy_score(classes, found.predict(sets)) > 0.8
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "balanced_accuracy"])
+def test_scorers_of_scikit_learn(data: Any, scoring: str) -> None:
+    sets, y = data
+    c = (y > 1.5).astype(int)
+    learner = dk.IncrementalSGDClassifier(random_state=3, validation_fraction=0.2)
+    found = search(learner, {"randomfourierfeatures__sigma": [0.4]}, scoring=scoring, refit=False).fit(
+        sets, c
+    )
+    model = pipeline(EMBEDDING, FEATURES, learner).set_params(randomfourierfeatures__sigma=0.4)
+    Z = model[:-1].fit(sets).transform(sets)
+    alone = model[-1].fit(da.from_array(Z, chunks=(128, -1)), c)
+    held = found.held_out_
+    assert found.best_score_ == pytest.approx(found.scorer_(alone, Z[held], c[held]), abs=1e-6)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_features_instead_of_sets(data: Any, lazy: bool) -> None:
+    sets, y = data
+    A = clone(EMBEDDING).fit_transform(sets)
+    grid = {k: v for k, v in GRID.items() if "divergence" not in k}
+    on_rows = dk.OnePassSearch(pipeline(FEATURES, SGD), grid, 0.2, random_state=3, refit=False)
+    found = on_rows.fit(da.from_array(A, chunks=(128, -1)) if lazy else A, y).cv_results_["mean_test_score"]
+    expected = search(grid=grid, refit=False).fit(sets, y).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-6
+    )  # held-out rows are multiplied in blocks of their own
+
+
+def test_a_learner_without_features_of_its_own(data: Any) -> None:
+    sets, y = data
+    A = clone(EMBEDDING).fit_transform(sets)
+    found = dk.OnePassSearch(dk.IncrementalRidge(), {"alphas": [1e-3, 1e3]}, 0.2, random_state=0).fit(A, y)
+    assert found.best_params_ == {"alphas": 1e-3}
+
+
+def test_a_candidate_that_runs_away_scores_nan(data: Any) -> None:
+    sets, y = data
+    grid = {"incrementalsgdregressor__eta0": [0.5, 50.0]}
+    with pytest.warns(UserWarning, match="1 of 2 candidates grew without bound and score NaN: 1"):
+        found = search(grid=grid).fit(sets, y)
+    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert found.best_index_ == 0
+    with pytest.raises(ValueError, match="no candidate could be scored"):
+        search(grid={"incrementalsgdregressor__eta0": [50.0]}).fit(sets, y)
+
+
+def test_bad_sets_are_named_or_left_out(tmp_path: Path) -> None:
+    spoilt = spoilt_store(tmp_path / "sets.zarr")
+    y = np.array([x.mean() for x in spoilt.clean])
+    grid = {"divergenceembedding__bandwidth": [0.2, 0.4]}
+    store = dk.open_sets(spoilt.path)
+    with pytest.raises(ValueError, match="set 5"):
+        search(grid=grid).fit(store, y)
+    skipping = search(grid=grid, refit=False)
+    skipping.estimator.set_params(
+        divergenceembedding__on_error="skip", incrementalsgdregressor__on_error="skip"
+    )
+    with pytest.warns(UserWarning, match="left out of fit"):
+        found = skipping.fit(store, y)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ((EMBEDDING, StandardScaler(), SGD), "step 1 is StandardScaler.*GridSearchCV"),
+        ((EMBEDDING, LinearRegression()), "step 1 is LinearRegression"),
+        ((FEATURES, EMBEDDING, SGD), "step 1 is DivergenceEmbedding"),
+    ],
+)
+def test_steps_that_cannot_share_a_pass_are_refused(data: Any, steps: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        dk.OnePassSearch(pipeline(*steps), {}).fit(*data)
+
+
+def test_bad_parameters_are_refused(data: Any) -> None:
+    sets, y = data
+    with pytest.raises(ValueError, match="validation_fraction must lie between 0 and 1"):
+        search(validation_fraction=0.0).fit(sets, y)
+    with pytest.raises(ValueError, match="X has 500 rows but y has shape"):
+        search().fit(sets, y[1:])
+    with pytest.raises(ValueError, match="target 7 of y is not finite"):
+        search().fit(sets, np.where(np.arange(500) == 7, np.nan, y))
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        search(grid={"nonsense": [1]}).fit(sets, y)
+    with pytest.raises(ValueError, match="alpha"):
+        search(grid={"incrementalsgdregressor__alpha": [-1.0]}).fit(sets, y)
+
+
+def test_grid_search_and_cross_validation_take_sets_and_stores(data: Any, path: Path) -> None:
+    sets, y = data
+    model, store = pipeline(EMBEDDING, FEATURES, SGD), dk.open_sets(path)
+    in_memory, on_store = (cross_val_score(model, X, y, cv=3) for X in (sets, store))
+    np.testing.assert_allclose(on_store, in_memory, atol=0.05)
+    assert on_store.mean() > 0.8
+    grid = GridSearchCV(model, {"divergenceembedding__bandwidth": [0.2, 0.4]}, cv=2).fit(store, y)
+    assert grid.best_score_ > 0.8

@@ -1,0 +1,330 @@
+"""Stochastic gradient descent over blocks: what it reaches, what it never depends on, how it resumes."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import dkdist.execution.passes
+from dkdist import IncrementalSGDClassifier, IncrementalSGDRegressor
+from dkdist.base.parameter_checks import draw_seed
+from dkdist.base.roles import Role
+from dkdist.execution.checkpoint import Checkpoint
+from dkdist.learners.rows import choose_held_out
+
+from .problems import smooth_problem
+
+
+def small(n: int = 700, d: int = 8, seed: int = 0) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)).astype("f4")
+    y = X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n)
+    return X, y, np.digitize(y, [-1.0, 1.0])
+
+
+def model_bits(model: Any) -> bytes:
+    return pickle.dumps([model.coef_, model.intercept_, model.loss_curve_, model.validation_loss_curve_])
+
+
+@pytest.fixture(scope="module")
+def problem() -> Any:
+    return smooth_problem()
+
+
+@pytest.fixture(scope="module")
+def best(problem: Any) -> tuple[float, float]:
+    """Test scores of the exact minimisers."""
+    exact = LogisticRegression(C=100.0, max_iter=300).fit(problem.X, problem.c)
+    ridge = Ridge(alpha=0.1).fit(problem.X.astype("f8"), problem.y)
+    return exact.score(problem.X_test, problem.c_test), ridge.score(problem.X_test, problem.y_test)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+def test_defaults_come_close_to_the_exact_minimisers(problem: Any, best: Any, order: str) -> None:
+    rank = np.argsort(problem.y) if order == "sorted" else np.arange(len(problem.y))
+    lazy = da.from_array(problem.X[rank], chunks=(500, -1))
+    c = IncrementalSGDClassifier(random_state=0).fit(lazy, problem.c[rank])
+    r = IncrementalSGDRegressor(random_state=0).fit(lazy, problem.y[rank])
+    assert c.score(problem.X_test, problem.c_test) > best[0] - 0.01
+    assert r.score(problem.X_test, problem.y_test) > best[1] - 0.03
+    assert c.loss_curve_[-1] < c.loss_curve_[0] < np.log(2)
+
+
+def test_averaging_helps(problem: Any) -> None:
+    scores = [
+        IncrementalSGDRegressor(average=average, random_state=0)
+        .fit(problem.X, problem.y)
+        .score(problem.X_test, problem.y_test)
+        for average in (True, False)
+    ]
+    assert scores[0] > scores[1] + 0.02
+
+
+@pytest.mark.parametrize("n_lanes", [1, 3])
+def test_same_bits_for_every_scheduler(n_lanes: int) -> None:
+    X, _, c = small()
+    lazy = da.from_array(X, chunks=(50, -1))
+    fit = IncrementalSGDClassifier(n_epochs=2, n_lanes=n_lanes, validation_fraction=0.1, random_state=0).fit
+    bits = [model_bits(fit(lazy, c))]
+    for workers in (1, 5):
+        with dask.config.set(num_workers=workers):
+            bits.append(model_bits(fit(lazy, c)))
+    with dask.config.set(scheduler="synchronous"):
+        bits.append(model_bits(fit(lazy, c)))
+    assert len(set(bits)) == 1
+
+
+def test_numpy_and_dask_of_the_same_blocks_agree_to_the_bit() -> None:
+    X, y, _ = small(2500)
+    a = IncrementalSGDRegressor(random_state=0).fit(X, y)
+    b = IncrementalSGDRegressor(random_state=0).fit(da.from_array(X, chunks=(1024, -1)), y)
+    assert model_bits(a) == model_bits(b)
+    lazy = da.from_array(X, chunks=(300, -1))
+    assert isinstance(b.predict(lazy), np.ndarray)
+    np.testing.assert_allclose(b.predict(lazy), b.predict(X), rtol=1e-5)
+
+
+def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
+    X, y, _ = small(4000)
+    lazy = da.from_array(X, chunks=(200, -1))
+    one, four = (IncrementalSGDRegressor(n_lanes=k, random_state=0).fit(lazy, y) for k in (1, 4))
+    assert not np.array_equal(one.coef_, four.coef_)
+    assert min(one.score(X, y), four.score(X, y)) > 0.98
+
+
+def test_held_out_rows_are_never_trained_on() -> None:
+    """Targets that change places change nothing if both rows are held out, and the model if not."""
+    X, y, _ = small(600)
+    held = choose_held_out(600, 0.5, (draw_seed(0), Role.HELD_OUT))
+    honest = IncrementalSGDRegressor(validation_fraction=0.5, random_state=0, alpha=0.0).fit(X, y)
+    same = 0
+    for i in range(0, 600, 25):
+        changed = y.copy()
+        changed[[i, i + 1]] = y[[i + 1, i]]
+        same += np.array_equal(clone(honest).fit(X, changed).coef_, honest.coef_)
+    assert same == sum(held[i] and held[i + 1] for i in range(0, 600, 25)) > 0
+    assert honest.validation_loss_curve_.shape == (5,)
+    assert 0 < honest.validation_loss_curve_[-1] < 0.05 * y.var()
+
+
+def test_patience_stops_when_held_out_rows_do_not_improve() -> None:
+    X, _, _ = small(600)
+    noise = np.random.default_rng(1).integers(0, 2, 600)
+    fit = IncrementalSGDClassifier(
+        n_epochs=40, validation_fraction=0.2, patience=2, average=False, random_state=0
+    ).fit(X, noise)
+    curve = fit.validation_loss_curve_
+    assert fit.n_iter_ == len(curve) == int(np.argmin(curve)) + 3 < 40
+    with pytest.raises(ValueError, match="validation_fraction"):
+        IncrementalSGDClassifier(patience=2).fit(X, noise)
+
+
+def test_partial_fit_of_all_rows_is_the_first_epoch_and_goes_on() -> None:
+    X, y, c = small()
+    once = IncrementalSGDClassifier(n_epochs=1, random_state=3).fit(X, c)
+    part = IncrementalSGDClassifier(random_state=3).partial_fit(X, c, classes=[0, 1, 2])
+    np.testing.assert_array_equal(part.coef_, once.coef_)
+    twice = IncrementalSGDClassifier(n_epochs=2, random_state=3).fit(X, c)
+    np.testing.assert_array_equal(part.partial_fit(X, c).coef_, twice.coef_)
+    np.testing.assert_array_equal(once.partial_fit(X, c).coef_, twice.coef_)
+    stream = IncrementalSGDRegressor(random_state=0)
+    for a in range(0, 700, 100):
+        stream.partial_fit(da.from_array(X[a : a + 100], chunks=(30, -1)), y[a : a + 100])
+    assert stream.score(X, y) > 0.95
+    with pytest.raises(ValueError, match="target 7 in row 1 is not one of the classes"):
+        part.partial_fit(X[:3], [0, 7, 1])
+    with pytest.raises(ValueError, match="first call"):
+        IncrementalSGDClassifier().partial_fit(X, c)
+
+
+def test_probabilities_for_losses_that_have_them() -> None:
+    X, _, c = small()
+    lazy = da.from_array(X, chunks=(50, -1))
+    for loss in ("log_loss", "modified_huber"):
+        model = IncrementalSGDClassifier(loss, random_state=0).fit(lazy, c)
+        np.testing.assert_allclose(model.predict_proba(lazy).sum(axis=1), 1.0, rtol=1e-5)
+        np.testing.assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
+    for loss in ("hinge", "squared_hinge"):
+        assert not hasattr(IncrementalSGDClassifier(loss), "predict_proba")
+        assert IncrementalSGDClassifier(loss, random_state=0).fit(X, c).score(X, c) > 0.8
+
+
+def test_targets_far_from_zero_and_of_any_unit() -> None:
+    X, y, _ = small()
+    plain = IncrementalSGDRegressor(random_state=0).fit(X, y)
+    moved = IncrementalSGDRegressor(random_state=0).fit(X, 1e5 + 1e3 * y)
+    np.testing.assert_allclose(moved.coef_, 1e3 * plain.coef_, rtol=1e-3)
+    assert moved.score(X, 1e5 + 1e3 * y) > 0.98
+    np.testing.assert_allclose(moved.loss_curve_, 1e6 * plain.loss_curve_, rtol=1e-2)
+
+
+def test_the_huber_loss_bears_outliers() -> None:
+    X, y, _ = small(2000)
+    spoilt = y + np.where(np.arange(2000) % 10 == 0, 100.0, 0.0)
+    squared = IncrementalSGDRegressor(random_state=0).fit(X, spoilt)
+    huber = IncrementalSGDRegressor("huber", epsilon=1.0, n_epochs=20, random_state=0).fit(X, spoilt)
+    assert np.abs(huber.predict(X) - y).mean() < 0.2 * np.abs(squared.predict(X) - y).mean()
+    for loss, epsilon in (("huber", None), ("squared_error", 1.0)):
+        with pytest.raises(ValueError, match="epsilon"):
+            IncrementalSGDRegressor(loss, epsilon=epsilon).fit(X, y)
+
+
+def test_what_cannot_be_learned_from_is_refused_before_any_block_is_made() -> None:
+    X, y, c = small(100)
+
+    def never(block: Any) -> Any:
+        raise AssertionError("a block was made")
+
+    lazy = da.map_blocks(never, da.from_array(X, chunks=(20, -1)), dtype="f4", meta=np.zeros((0, 0), "f4"))
+    fitted = IncrementalSGDClassifier(random_state=0).fit(X, c)
+    for call, message in (
+        (lambda: clone(fitted).fit(lazy, c[:-1]), "100 rows but y has 99"),
+        (lambda: clone(fitted).fit(lazy, np.zeros(100)), "1 class"),
+        (lambda: clone(fitted).fit(lazy, None), "requires y"),
+        (lambda: IncrementalSGDRegressor().fit(lazy, np.append(y[:-1], np.nan)), "NaN"),
+        (lambda: clone(fitted).fit(lazy, da.from_array(c)), "y.compute"),
+        (lambda: clone(fitted).set_params(alpha=-1.0).fit(lazy, c), "'alpha' parameter"),
+        (lambda: fitted.predict(lazy[:, :5]), "5 features.*8 features"),
+        (lambda: fitted.partial_fit(lazy[:, :5], c), "5 features.*8 features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(lazy)
+
+
+def test_a_row_that_is_not_finite_is_named_in_fit_and_predict() -> None:
+    X, _, c = small(100)
+    fitted = IncrementalSGDClassifier(random_state=0).fit(X, c)
+    X[57, 3] = np.nan
+    lazy = da.from_array(X, chunks=(20, -1))
+    for call in (lambda: clone(fitted).fit(lazy, c), lambda: fitted.predict(lazy)):
+        with pytest.raises(ValueError, match="row 57 of X is nan in column 3"):
+            call()
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("n_lanes", [1, 3])
+@pytest.mark.parametrize("random_state", [0, None])
+def test_a_run_killed_anywhere_ends_with_the_same_bits(
+    tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
+) -> None:
+    monkeypatch.setattr(dkdist.execution.passes, "SEGMENT", 4)
+    monkeypatch.setattr("dkdist.linear.epochs.ROUND", 2)
+    X, _, c = small()
+    lazy = da.from_array(X, chunks=(40, -1))
+    model = IncrementalSGDClassifier(
+        n_epochs=3, n_lanes=n_lanes, validation_fraction=0.1, random_state=random_state
+    )
+    save, rng, left, kills = Checkpoint.save, np.random.default_rng(n_lanes), [0], 0
+
+    def save_and_die(self: Checkpoint, *state: Any) -> None:
+        save(self, *state)
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "save", save_and_die)
+    interrupted = clone(model).set_params(checkpoint=tmp_path / "ck")
+    while True:
+        left[0] = int(rng.integers(1, 4))
+        try:
+            interrupted.fit(lazy, c)
+            break
+        except Killed:
+            kills += 1
+    assert kills >= 3
+    uninterrupted = clone(model).set_params(checkpoint=tmp_path / "other")
+    if random_state is None:  # the same draw as the one that the checkpoint keeps
+        seed = interrupted._stream[0]
+        monkeypatch.setattr("dkdist.linear.sgd_runs.draw_seed", lambda _: seed)
+    left[0] = 10**9
+    assert model_bits(uninterrupted.fit(lazy, c)) == model_bits(interrupted)
+
+
+def test_a_finished_run_is_not_run_again_and_another_is_refused(tmp_path: Path) -> None:
+    X, _, c = small()
+    made: list[int] = []
+
+    def count(block: Any) -> Any:
+        made.append(len(block))
+        return block
+
+    lazy = da.map_blocks(count, da.from_array(X, chunks=(100, -1)), name="counted", meta=X[:0], dtype="f4")
+    model = IncrementalSGDClassifier(checkpoint=tmp_path, random_state=0, n_epochs=2)
+    first = model_bits(model.fit(lazy, c))
+    assert len(made) == 2 * 7 + 1  # one block to find the step
+    assert model_bits(clone(model).fit(lazy, c)) == first
+    assert len(made) == 15
+    other = X.copy()
+    other[0, 0] += 1
+    for changed, data, targets, name in (
+        (model, lazy, c[::-1], "targets"),
+        (model, X, c, "features"),
+        (clone(model).set_params(alpha=0.1), lazy, c, "alpha: expected 0.1, found 1e-06"),
+        (clone(model).set_params(random_state=1), lazy, c, "random_state: expected 1, found 0"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            changed.fit(data, targets)
+    in_memory = clone(model).set_params(checkpoint=tmp_path / "numpy").fit(X, c)
+    with pytest.raises(ValueError, match="features"):
+        in_memory.fit(other, c)
+
+
+SCRIPT = """
+    import os, signal, sys
+    import dask.array as da, numpy as np
+    from dkdist import IncrementalSGDClassifier
+    from dkdist.execution.checkpoint import Checkpoint
+    import dkdist.execution.passes
+    dkdist.execution.passes.SEGMENT = 3
+    die_after, path = int(sys.argv[1]), sys.argv[2]
+    save = Checkpoint.save
+    def save_and_die(self, *state):
+        global die_after
+        save(self, *state)
+        die_after -= 1
+        if die_after == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    Checkpoint.save = save_and_die
+    X = np.random.default_rng(0).standard_normal((400, 5)).astype("f4")
+    model = IncrementalSGDClassifier(n_epochs=2, random_state=0, checkpoint=path)
+    print(model.fit(da.from_array(X, chunks=(40, -1)), X[:, 0] > 0).coef_.tobytes().hex())
+"""
+
+
+def test_a_process_killed_for_good_is_taken_up_by_the_next(tmp_path: Path) -> None:
+    def start(die_after: int, path: str) -> subprocess.CompletedProcess[str]:
+        script = textwrap.dedent(SCRIPT)
+        command = [sys.executable, "-c", script, str(die_after), str(tmp_path / path)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    killed = start(3, "ck")
+    assert killed.returncode == -signal.SIGKILL
+    assert killed.stdout == ""
+    resumed, whole = start(0, "ck"), start(0, "other")
+    assert resumed.returncode == whole.returncode == 0, resumed.stderr
+    assert resumed.stdout == whole.stdout != ""
+
+
+def test_targets_whose_squares_are_no_floats_are_refused():
+    """Not predicted as NaN."""
+    x = np.random.default_rng(0).standard_normal((40, 3))
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="their squares are no floats"):
+        IncrementalSGDRegressor(random_state=0).fit(x, 1e160 * x[:, 0])

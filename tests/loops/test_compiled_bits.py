@@ -1,0 +1,53 @@
+"""A loop gives the same bits in the process that compiled it and in those that find it in the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import hashlib, numpy as np, dkdist as dk
+from dkdist.learners.sgd_steps import Batch, Objective, State, step
+from dkdist.densities.divergence_spec import DivergenceSpec
+from dkdist.base.embedding_spec import Domain
+from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
+rng = np.random.default_rng(0)
+for d, n in ((1, 300), (2, 200), (3, 300)):
+    sets = dk.SampleSets.from_arrays(list(rng.random((40, n, d)).astype("f4")))
+    domain = Domain((0.0,) * d, (1.0,) * d, True)
+    A = DivergenceSpec(domain, (0.08,) * d, "tensor", 6, (0.19, 0.63), (0.28, 0.05)).draw().embed(sets)
+    for method in ("structured", "iid"):
+        Z = FourierSpec(A.shape[1], 500, 0.5, method, 0).draw().transform(A)
+        frequencies = {"iid": "fourier", "structured": "sobol"}[method]
+        mean = dk.MeanEmbedding(60, 0.3, frequencies, random_state=0).fit_transform(sets)
+        print(hashlib.md5(A.tobytes() + Z.tobytes() + mean.tobytes()).hexdigest())
+words = dk.SampleSets(rng.integers(0, 4, (3000, 1)).astype("u1"), np.arange(0, 3001, 30))
+for name in ("dtw", "chamfer", "levenshtein"):
+    embedding = dk.DistanceEmbedding(name, n_components=70, lengths=(1, 20), random_state=0)
+    data = words if name == "levenshtein" else sets
+    print(hashlib.md5(embedding.fit_transform(data[:20]).tobytes()).hexdigest())
+objective = Objective("log_loss", 1e-4, 1.0, 2)
+for writeable in (True, False):
+    Z.flags.writeable = writeable
+    batch = Batch(Z, np.arange(len(Z)) % 2, np.arange(len(Z)), np.arange(0))
+    print(hashlib.md5(step(objective, State.start(1, Z.shape[1], Z.dtype), batch).mean_coef.tobytes()).hexdigest())
+"""
+
+
+def bits(cache: Path) -> str:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", SCRIPT]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def test_compiled_and_cached_loops_agree_bit_for_bit(tmp_path: Path) -> None:
+    compiled = bits(tmp_path)
+    *rows, writeable, read_only = compiled.split()
+    assert len(rows) == 9
+    assert writeable == read_only
+    assert bits(tmp_path) == compiled
+    for index in tmp_path.rglob("*_tensor*.nbi"):  # one loop is compiled again, what it calls is not
+        index.unlink()
+    assert bits(tmp_path) == compiled

@@ -1,0 +1,28 @@
+"""Rows that are not finite, found by their sums."""
+
+import numpy as np
+import pytest
+
+from dkdist.loops.points import not_finite
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("D", [1, 7, 64, 1000])
+def test_rows_with_nan_or_infinity_and_no_others(dtype, D):
+    rng = np.random.default_rng(D)
+    X = rng.standard_normal((50, D)).astype(dtype)
+    assert not_finite(X).tolist() == []
+    expected = [3, 17, 20, 49]
+    for row, value in zip(expected, (np.nan, np.inf, -np.inf, np.nan), strict=True):
+        X[row, rng.integers(D)] = value
+    X[17, rng.integers(D)] = np.inf
+    X[30] = np.finfo(dtype).max  # its sum overflows, it itself does not
+    if D > 1:
+        X[31, :2] = np.inf, -np.inf
+        expected = sorted([*expected, 31])
+    assert not_finite(X).tolist() == expected
+
+
+def test_no_rows_and_no_columns():
+    assert not_finite(np.empty((0, 3), np.float32)).tolist() == []
+    assert not_finite(np.empty((3, 0), np.float32)).tolist() == []

@@ -1,0 +1,70 @@
+"""Products whose rows keep their bits: any rows beside them, any number of BLAS threads, both kinds of factor."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from dkdist.loops.products import TILE, WholeNumbers, blas_is_steady, steady_factor
+
+
+def product(factor, A, m):
+    out = np.full((len(A), m), np.nan, np.float32)
+    factor.product(A, out)
+    return out
+
+
+def random_case(k, m, n=2 * TILE + 45):
+    rng = np.random.default_rng(k)
+    return rng.standard_normal((n, k)).astype(np.float32), rng.standard_normal((k, m)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", [steady_factor, WholeNumbers])
+@pytest.mark.parametrize("k", [1, 7, 255, 256, 257, 600, 2000])
+@pytest.mark.parametrize("m", [1, 45, 2500])
+def test_bits_of_a_row_are_its_own(kind, k, m):
+    A, B = random_case(k, m)
+    with threadpool_limits(1):
+        factor = kind(B)
+        one = product(factor, A, m)
+    np.testing.assert_allclose(one, A.astype(np.float64) @ B, rtol=0, atol=2e-5 * np.sqrt(k) + 1e-6)
+    np.testing.assert_array_equal(product(factor, A[::-1].copy(), m)[::-1], one)
+    np.testing.assert_array_equal(product(factor, A[100:101], m), one[100:101])
+    for threads in (2, 3, 4):
+        with threadpool_limits(threads):
+            np.testing.assert_array_equal(product(factor, A, m), one)
+
+
+@pytest.mark.parametrize("k", [3, 600, 3000])
+def test_whole_numbers_are_exact_and_as_accurate_as_float32(k):
+    rng = np.random.default_rng(k)
+    A, B = (
+        rng.integers(-200, 200, (50, k)).astype(np.float32),
+        rng.integers(-200, 200, (k, 30)).astype(np.float32),
+    )
+    np.testing.assert_array_equal(
+        product(WholeNumbers(B), A, 30), (A.astype(np.int64) @ B.astype(np.int64)).astype("f4")
+    )
+    A, B = random_case(k, 30)
+    exact = A.astype(np.float64) @ B
+    worst = np.abs(product(WholeNumbers(B), A, 30) - exact).max()
+    assert worst <= k**0.5 * 2.0**-20 * np.abs(A).max() * np.abs(B).max()
+
+
+def test_rows_of_any_size_and_rows_that_are_not_finite():
+    A, B = random_case(20, 30, n=40)
+    sizes = np.geomspace(1e-38, 1e34, 40).astype(np.float32)[:, None]
+    A *= sizes
+    A[3], A[7, 2], A[9, 1] = 0, np.nan, np.inf
+    found = product(WholeNumbers(B), A, 30)
+    assert np.isnan(found[[7, 9]]).all()
+    good = np.setdiff1d(np.arange(40), [7, 9])
+    exact = A[good].astype(np.float64) @ B
+    np.testing.assert_allclose(found[good] / sizes[good], exact / sizes[good], atol=1e-4)
+    assert (found[3] == 0).all()
+
+
+def test_a_blas_is_tried_once_for_each_shape():
+    blas_is_steady.cache_clear()
+    first = blas_is_steady(100, 50)
+    assert blas_is_steady(100, 50) == first
+    assert blas_is_steady.cache_info().hits == 1

@@ -1,0 +1,296 @@
+"""All pairs: what a matrix of divergences is, whatever it is made of, and wherever it is made."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client
+from oracles import reflected_density
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.densities.density_loops import FLOOR
+from dkdist.execution import pairs
+from dkdist.pairs.divergences.divergence_matrix_spec import HalvedEntropies, Place
+
+MATRICES: list[dict[str, Any]] = [
+    {"divergence": "jensen-shannon"},
+    {"divergence": "jensen-shannon", "mixture": "halves", "random_state": 3},
+    {"divergence": "jensen-shannon", "estimator": "held-out", "domain": "unit", "random_state": 3},
+    {"divergence": "kullback-leibler", "estimator": "knn"},
+    {"divergence": "renyi", "estimator": "knn", "alpha": 0.7, "symmetric": True},
+    {"divergence": "hellinger", "estimator": "knn", "k": 2},
+    {"divergence": "total-variation", "estimator": "plugin"},
+    {"divergence": "kullback-leibler", "estimator": "plugin", "structure": "marginal"},
+    {"divergence": "renyi", "estimator": "plugin", "alpha": 2, "domain": "unit"},
+    {"divergence": lambda p, q: p * np.log(p / q) - p + q, "estimator": "plugin", "bandwidth": 0.1},
+]
+names = [f"{m.get('estimator', 'entropy')}-{m['divergence']}" for m in MATRICES]
+each = pytest.mark.parametrize(
+    "choices", MATRICES, ids=[n if "function" not in n else "kappa" for n in names]
+)
+
+
+def collection(n_sets: int = 13, d: int = 2, seed: int = 0) -> dk.SampleSets:
+    rng = np.random.default_rng(seed)
+    return dk.SampleSets.from_arrays(
+        [rng.beta(1 + i % 3, 2, (int(n), d)) for i, n in enumerate(rng.integers(12, 60, n_sets))]
+    )
+
+
+@each
+def test_tiles_stores_threads_and_clusters_change_no_bit(choices: dict[str, Any], monkeypatch: Any) -> None:
+    sets = collection()
+    expected = dk.divergence_matrix(sets, **choices)
+    assert expected.shape == (13, 13)
+    assert expected.dtype == np.float64
+    np.testing.assert_array_equal(np.diag(expected), 0)
+    memory = MemoryStore()
+    dk.write_sets(memory, sets)
+    for block_sets, scheduler in ((1, "threads"), (5, "sync"), (13, "threads")):
+        with dask.config.set(scheduler=scheduler):
+            store = dk.open_sets(memory, block_sets=block_sets)
+            np.testing.assert_array_equal(dk.divergence_matrix(store, **choices), expected)
+    monkeypatch.setattr(pairs, "TILES_A_SIDE", 3)
+    monkeypatch.setattr(pairs, "SEGMENT", 2)
+    np.testing.assert_array_equal(dk.divergence_matrix(list(sets), **choices), expected)
+
+
+@each
+def test_symmetry_and_columns(choices: dict[str, Any]) -> None:
+    sets = collection()
+    D = dk.divergence_matrix(sets, **choices)
+    directed = choices["divergence"] in ("kullback-leibler", "renyi") or callable(choices["divergence"])
+    directed = directed and "symmetric" not in choices
+    assert np.array_equal(D, D.T) != directed
+    across = dk.divergence_matrix(sets[:5], other=sets, **choices)
+    assert across.shape == (5, 13)
+    if "plugin" in choices.values():  # the domain and bandwidth are those of other, here as before
+        off_diagonal, up_to_rounding = ~np.eye(5, 13, dtype=bool), 1e-15
+        np.testing.assert_array_equal(across[off_diagonal], D[:5][off_diagonal])
+        assert np.abs(np.diag(across)).max() < up_to_rounding
+    elif "random_state" not in choices:  # halves depend on the side
+        off = ~np.eye(5, 13, dtype=bool)
+        np.testing.assert_array_equal(across[off], D[:5][off])
+    assert np.isfinite(across).all()
+
+
+@pytest.mark.parametrize("choices", [m for m in MATRICES if "random_state" not in m])
+def test_permuting_the_sets_permutes_the_matrix(choices: dict[str, Any]) -> None:
+    sets, order = collection(), np.random.default_rng(1).permutation(13)
+    D = dk.divergence_matrix(sets, **choices)
+    np.testing.assert_array_equal(dk.divergence_matrix(sets[order], **choices), D[np.ix_(order, order)])
+
+
+@pytest.mark.parametrize(
+    "choices", [m for m in MATRICES if "random_state" not in m]
+)  # halves are drawn by position
+def test_permuting_the_points_of_a_set_changes_rounding_alone(choices: dict[str, Any]) -> None:
+    sets = collection(5)
+    mixed = [x[np.random.default_rng(2).permutation(len(x))] for x in sets]
+    np.testing.assert_allclose(
+        dk.divergence_matrix(mixed, **choices), dk.divergence_matrix(sets, **choices), rtol=1e-3, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("factor", [0.001, 70.0])
+@pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])
+def test_units_of_measure_do_not_matter(estimator: str, factor: float) -> None:
+    sets = collection(6)
+    name = "hellinger" if estimator == "knn" else "jensen-shannon"
+    scaled = [factor * (x + 3) for x in sets]
+    np.testing.assert_allclose(
+        dk.divergence_matrix(scaled, name, estimator=estimator),
+        dk.divergence_matrix(sets, name, estimator=estimator),
+        atol=2e-3,
+    )
+
+
+KAPPAS = {
+    "jensen-shannon": lambda p, q: (p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q))) / 2,
+    "hellinger": lambda p, q: (np.sqrt(p) - np.sqrt(q)) ** 2 / 2,
+    "total-variation": lambda p, q: np.abs(p - q),
+    "chi2": lambda p, q: (p - q) ** 2 / (p + q),
+    "kullback-leibler": lambda p, q: p * np.log(p / q),
+}
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_plugin_integrates_reflected_densities(d: int) -> None:
+    sets, h, q = collection(3, d), 0.12, 60
+    grid = (np.arange(q) + 0.5) / q
+    nodes = np.stack(np.meshgrid(*[grid] * d, indexing="ij"), -1).reshape(-1, d)
+    p = [reflected_density(x, [h] * d, nodes) for x in sets]
+    given: Any = {"estimator": "plugin", "bandwidth": h, "domain": "unit"}
+    for name, kappa in KAPPAS.items():
+        truth = np.array([[kappa(a, b).mean() for b in p] for a in p])
+        np.testing.assert_allclose(dk.divergence_matrix(sets, name, **given), truth, rtol=4e-3, atol=2e-4)
+    renyi = [[np.log(np.mean(a**1.5 * b**-0.5)) / 0.5 for b in p] for a in p]
+    found = dk.divergence_matrix(sets, "renyi", alpha=1.5, **given)
+    np.testing.assert_allclose(found, renyi, rtol=4e-3, atol=2e-4)
+
+
+def test_plugin_agrees_with_the_embedding_and_adds_marginal_divergences() -> None:
+    sets = collection(6)
+    for structure in ("joint", "marginal"):
+        given: Any = {"structure": structure, "bandwidth": 0.15, "n_basis": 20}
+        A = dk.DivergenceEmbedding("hellinger", **given).fit_transform(sets).astype(np.float64)
+        d2 = ((A[:, None] - A[None]) ** 2).sum(-1)
+        D = dk.divergence_matrix(sets, "hellinger", estimator="plugin", **given)
+        np.testing.assert_allclose(D, d2, rtol=1e-4, atol=1e-6)
+    given["domain"] = "unit"
+    whole = dk.divergence_matrix(sets, "renyi", estimator="plugin", **given)
+    given["structure"] = "joint"
+    apart = [
+        dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator="plugin", **given) for j in (0, 1)
+    ]
+    np.testing.assert_allclose(whole, apart[0] + apart[1], rtol=1e-4, atol=1e-6)
+
+
+def test_weights_of_plugin_are_repeated_points() -> None:
+    sets = collection(5)
+    counts = np.random.default_rng(0).integers(1, 4, sets.n_points)
+    weighted = dk.SampleSets(sets.points, sets.offsets, counts)
+    repeated = [
+        np.repeat(x, counts[a:b], axis=0)
+        for x, a, b in zip(sets, sets.offsets[:-1], sets.offsets[1:], strict=True)
+    ]
+    given: Any = {"estimator": "plugin", "bandwidth": 0.1}
+    np.testing.assert_allclose(
+        dk.divergence_matrix(weighted, **given), dk.divergence_matrix(repeated, **given), atol=1e-5
+    )
+    for estimator in ("entropy", "knn"):
+        with pytest.raises(
+            dk.SampleSetError, match=f"have weights, and estimator='{estimator}' counts points"
+        ):
+            dk.divergence_matrix(weighted, KNOWN[estimator], estimator=estimator)
+        with pytest.raises(dk.SampleSetError, match=r"the sets of other .* have weights"):
+            dk.divergence_matrix(sets, KNOWN[estimator], weighted, estimator=estimator)
+
+
+KNOWN = {"entropy": "jensen-shannon", "knn": "hellinger", "plugin": "hellinger"}
+
+
+def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(200, 2)) for _ in range(12)]
+    halves = [dk.divergence_matrix(sets, mixture="halves", random_state=seed) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(halves[0], halves[1])
+    upper = np.triu_indices(12, 1)
+    assert (halves[0][upper] != halves[2][upper]).all()
+    D = dk.divergence_matrix(sets)  # the truth is zero everywhere
+    assert np.std(halves[0][upper]) > 2 * np.std(D[upper])
+    assert abs(D[upper].mean()) < 0.01
+    assert abs(halves[0][upper].mean()) < 0.05
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_halves_of_two_sets_in_either_order(d: int) -> None:
+    measure = HalvedEntropies(k=3, seed=0, floor=False)
+    made = measure.prepare(collection(12, d), [Place(i, i > 5) for i in range(12)])
+    for a, b in itertools.combinations(made, 2):
+        assert measure.pair(a, b) == measure.pair(b, a)
+
+
+def held_out(x, y, orders, h):
+    """P1's estimate, from sums of reflected Gaussians: densities of one half, mean over the other, both ways."""
+    halves = [(s[o][: -(-len(s) // 2)], s[o][-(-len(s) // 2) :]) for s, o in zip((x, y), orders, strict=True)]
+    found = []
+    for a, b in ((0, 1), (1, 0)):
+        p, q = (lambda at, s=s, a=a: np.maximum(reflected_density(s[a], h, at), FLOOR) for s in halves)
+        sides = [
+            np.mean(np.log(own(s[b]) / ((own(s[b]) + other(s[b])) / 2)))
+            for s, own, other in zip(halves, (p, q), (q, p), strict=True)
+        ]
+        found.append(sum(sides) / 2)
+    return sum(found) / 2
+
+
+@pytest.mark.parametrize("structure", ["joint", "marginal"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -> None:
+    sets = collection(4, d)
+    h = [0.15] * d
+    given: Any = {"bandwidth": 0.15, "domain": "unit", "structure": structure, "random_state": 7}
+    found = dk.divergence_matrix(sets, estimator="held-out", **given)
+    assert (found != dk.divergence_matrix(sets, estimator="held-out", **given | {"random_state": 8})).any()
+    orders = [np.random.default_rng([7, i, False]).permutation(len(x)) for i, x in enumerate(sets)]
+    for i, j in itertools.combinations(range(4), 2):
+        x, y = sets[i].astype(np.float64), sets[j].astype(np.float64)
+        pair = (orders[i], orders[j])
+        if structure == "joint":
+            expected = held_out(x, y, pair, h)
+        else:
+            expected = sum(held_out(x[:, [k]], y[:, [k]], pair, [0.15]) for k in range(d))
+        # degrees damped below 3e-4 are left out of the series, along each axis
+        assert found[i, j] == pytest.approx(expected, abs=2e-3 * d)
+
+
+def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
+    """Betas whose divergence is integrated; the standard error of means of logarithms is below 1 / sqrt(n)."""
+    rng, n = np.random.default_rng(0), 4000
+    x, y = rng.beta(2, 3, (n, 1)), rng.beta(3, 2, (n, 1))
+    u = (np.arange(4000) + 0.5) / 4000
+    p, q = 12 * u * (1 - u) ** 2, 12 * u**2 * (1 - u)
+    truth = KAPPAS["jensen-shannon"](p, q).mean()
+    found = dk.divergence_matrix([x, y], estimator="held-out", domain="unit", random_state=0)[0, 1]
+    assert abs(found - truth) < 2 / np.sqrt(n)
+    with pytest.raises(ValueError, match="up to 3 dimensions, found 4: use structure='marginal'"):
+        dk.divergence_matrix(collection(3, 4), estimator="held-out", structure="joint")
+    with pytest.raises(dk.SampleSetError, match=r"set 1 has 1 point.*two halves need at least 2"):
+        dk.divergence_matrix([x, x[:1]], estimator="held-out")
+    with pytest.raises(dk.SampleSetError, match="have weights, and estimator='held-out'"):
+        dk.divergence_matrix(
+            dk.SampleSets.from_arrays([x, y], weights=[np.ones(n)] * 2), estimator="held-out"
+        )
+    with pytest.raises(ValueError, match="n_basis=8 would change nothing for estimator='held-out'"):
+        dk.divergence_matrix([x, y], estimator="held-out", n_basis=8)
+
+
+def test_under_a_client(tmp_path: Any) -> None:
+    sets = collection()
+    dk.write_sets(tmp_path / "s.zarr", sets)
+    store = dk.open_sets(tmp_path / "s.zarr", block_sets=4)
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
+        for choices in MATRICES[:3] + MATRICES[-1:]:
+            found = dk.divergence_matrix(store, **choices)
+            np.testing.assert_array_equal(found, dk.divergence_matrix(sets, **choices))
+            across = dk.divergence_matrix(store[:3], other=store, **choices)
+            np.testing.assert_array_equal(across, dk.divergence_matrix(sets[:3], other=sets, **choices))
+
+
+OBJECTS = {
+    "entropy": dk.EntropyDivergence,
+    "knn": dk.KNNDivergence,
+    "plugin": dk.PluginDivergence,
+    "held-out": dk.HeldOutDivergence,
+}
+
+
+@each
+def test_an_estimator_object_is_its_name_and_options(choices: dict[str, Any]) -> None:
+    make = OBJECTS[choices.get("estimator", "entropy")]
+    own = {name: value for name, value in choices.items() if name in make.__dataclass_fields__}
+    rest = {name: value for name, value in choices.items() if name not in own}
+    found = dk.divergence_matrix(collection(), **{**rest, "estimator": make(**own)})
+    assert np.array_equal(found, dk.divergence_matrix(collection(), **choices))
+
+
+def test_options_belong_to_an_estimator_object() -> None:
+    sets = collection(3)
+    with pytest.raises(TypeError, match="n_basis"):
+        dk.EntropyDivergence(n_basis=8)  # type: ignore[call-arg]
+    with pytest.raises(
+        ValueError, match=r"k=5 beside estimator=EntropyDivergence\(.*: give EntropyDivergence\(k="
+    ):
+        dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(), k=5)
+    with pytest.raises(ValueError, match=r"n_basis=8 beside .*: KNNDivergence has k, duplicates"):
+        dk.divergence_matrix(sets, "hellinger", estimator=dk.KNNDivergence(), n_basis=8)
+    with pytest.raises(ValueError, match="duplicates='floor' would change nothing"):
+        dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(duplicates="floor"))
+    with pytest.raises(ValueError, match="'knn' knows the divergences"):
+        dk.divergence_matrix(sets, "chi2", estimator=dk.KNNDivergence(k=2))

@@ -1,0 +1,204 @@
+"""Entropies and divergences from nearest neighbours: closed forms, brute force, and errors that fall with n."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import digamma, gamma
+from sklearn.feature_selection import mutual_info_classif
+
+from dkdist.loops.neighbours import Cloud
+from dkdist.pairs.divergences import neighbour_ratios as ratios
+from dkdist.pairs.divergences.entropy import (
+    matched_jensen_shannon,
+    neighbour_entropy,
+    spacing_entropy,
+    spacings,
+)
+
+
+def sorted_distances(x, y):
+    return np.sort(np.linalg.norm(x[:, None] - y[None], axis=-1), axis=1)
+
+
+def log_ratios(p, q, k):
+    return ratios.log_ratios(p.own_distances(k), p.distances(q, k), p.n_dims, len(q))
+
+
+def gaussian_kl(mu, s, d):
+    """KL(N(0, 1) || N(mu, s^2)), mu in every one of d dimensions."""
+    return d * ((1 + mu**2) / s**2 - 1 + 2 * np.log(s)) / 2
+
+
+def gaussian_renyi(mu, s, d, a):
+    """Renyi divergence of order a of the same (Gil, Alajaji, Linder 2013)."""
+    mixed = a * s**2 + 1 - a
+    return d * (a * mu**2 / (2 * mixed) - np.log(mixed / s ** (2 * a)) / (2 * (a - 1)))
+
+
+def gaussian_js(mu, s):
+    """Jensen-Shannon divergence of N(0, 1) and N(mu, s^2) by quadrature."""
+
+    def density(x, m, t):
+        return np.exp(-(((x - m) / t) ** 2) / 2) / (t * np.sqrt(2 * np.pi))
+
+    def integrand(x):
+        p, q = density(x, 0, 1), density(x, mu, s)
+        return (p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q))) / 2
+
+    return quad(integrand, -12, 12, limit=200)[0]
+
+
+def test_neighbours_agree_with_all_distances():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 3)).astype("f4"), rng.normal(size=(45, 3)).astype("f4")
+    p, q = Cloud(x), Cloud(y)
+    x, y = x.astype("f8"), y.astype("f8")
+    np.testing.assert_allclose(p.own_distances(4), sorted_distances(x, x)[:, 4], rtol=1e-12)
+    np.testing.assert_allclose(p.distances(q, 4), sorted_distances(x, y)[:, 3], rtol=1e-12)
+    radius = sorted_distances(x, x)[:, 4:5]
+    np.testing.assert_array_equal(p.counts(q, 4), (sorted_distances(x, y) <= radius).sum(1))
+    np.testing.assert_array_equal(p.own_counts(4), 4)
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (1, 4), (2, 4), (3, 3)])
+def test_entropy_of_a_gaussian_from_neighbours(d, k):
+    rng = np.random.default_rng(1)
+    factor = np.tril(np.full((d, d), 0.5)) + np.eye(d)
+    truth = d / 2 * np.log(2 * np.pi * np.e) + np.log(np.abs(np.linalg.det(factor)))
+    found = [
+        neighbour_entropy(Cloud(rng.normal(size=(2000, d)) @ factor.T).own_distances(k), k, d)
+        for _ in range(10)
+    ]
+    assert abs(np.mean(found) - truth) < 0.02 * d
+
+
+@pytest.mark.parametrize("m", [1, 4, 12])
+def test_spacings_are_unbiased_for_a_uniform_density_and_shift_with_its_scale(m):
+    rng = np.random.default_rng(2)
+    found = [spacing_entropy(spacings(5 * rng.random(40), m), m) for _ in range(4000)]
+    assert abs(np.mean(found) - np.log(5)) < 5 * np.std(found) / np.sqrt(len(found))
+    assert np.std(found) / np.sqrt(len(found)) < 0.004
+
+
+def test_entropy_of_a_gaussian_from_spacings():
+    rng = np.random.default_rng(3)
+    found = [spacing_entropy(spacings(3 * rng.normal(size=2000), 4), 4) for _ in range(10)]
+    assert abs(np.mean(found) - np.log(3 * np.sqrt(2 * np.pi * np.e))) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "mu", "s"), [(800, 800, 0.0, 1.0), (800, 800, 1.0, 2.0), (900, 150, 2.0, 1.0)]
+)
+def test_jensen_shannon_of_gaussians(n, m, mu, s):
+    rng = np.random.default_rng(4)
+    found = [
+        matched_jensen_shannon(Cloud(rng.normal(0, 1, (n, 1))), Cloud(rng.normal(mu, s, (m, 1))), 4)
+        for _ in range(30)
+    ]
+    assert abs(np.mean(found) - gaussian_js(mu, s)) < 4 * np.std(found) / np.sqrt(30) + 0.003
+
+
+def test_the_error_of_jensen_shannon_falls_with_the_number_of_points():
+    rng = np.random.default_rng(5)
+    errors = []
+    for n in (50, 400, 3200):
+        found = [
+            matched_jensen_shannon(Cloud(rng.normal(0, 1, (n, 1))), Cloud(rng.normal(1, 1, (n, 1))), 4)
+            for _ in range(20)
+        ]
+        errors.append(np.sqrt(np.mean((np.array(found) - gaussian_js(1, 1)) ** 2)))
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+
+
+def test_jensen_shannon_is_the_sum_of_its_entropies():
+    """With equal sizes: k-NN entropies of the sets, and of the mixture at the same radii."""
+    rng = np.random.default_rng(6)
+    x, y, k = rng.normal(size=(70, 2)), rng.normal(size=(70, 2)) + 1, 3
+    own = [sorted_distances(x, x)[:, k], sorted_distances(y, y)[:, k]]
+    pooled = sorted_distances(np.concatenate([x, y]), np.concatenate([x, y]))
+    in_ball = (pooled <= np.concatenate(own)[:, None] * (1 + 1e-9)).sum(1) - 1
+    log_ball = np.log(np.pi)
+    single = [neighbour_entropy(r, k, 2) for r in own]
+    mixture = (
+        np.log(2 * 1.0) + digamma(70) + log_ball + np.mean(2 * np.log(np.concatenate(own)) - digamma(in_ball))
+    )
+    found = matched_jensen_shannon(Cloud(x), Cloud(y), k)
+    np.testing.assert_allclose(found, mixture - np.mean(single), rtol=1e-10)
+
+
+def test_jensen_shannon_is_the_information_on_where_a_point_is_from():
+    """Another library's estimate (Ross 2014), which takes the labels' entropy from counts: psi(2 n) - psi(n)."""
+    rng = np.random.default_rng(11)
+    n, k = 300, 4
+    x, y = rng.normal(0, 1, (n, 1)), rng.normal(1.5, 1, (n, 1))
+    found = mutual_info_classif(
+        np.concatenate([x, y]), np.repeat([0, 1], n), discrete_features=False, n_neighbors=k, random_state=0
+    )
+    expected = found[0] - (digamma(2 * n) - digamma(n) - np.log(2))
+    np.testing.assert_allclose(matched_jensen_shannon(Cloud(x), Cloud(y), k), expected, rtol=1e-6)
+
+
+def test_jensen_shannon_between_its_limits():
+    rng = np.random.default_rng(7)
+    x = rng.random((100, 2))
+    assert matched_jensen_shannon(Cloud(x), Cloud(x + 10), 4) == np.log(2)
+    found = [
+        matched_jensen_shannon(Cloud(rng.random((200, 2))), Cloud(rng.random((200, 2))), 4) for _ in range(40)
+    ]
+    assert abs(np.mean(found)) < 0.01
+    assert min(found) < 0  # unbiased, hence not cut at zero
+
+
+def test_jensen_shannon_of_atoms():
+    """Ties are counted: what is left is the divergence of the shares."""
+    x, y = np.repeat([0.0, 1.0], [500, 500])[:, None], np.repeat([0.0, 1.0], [900, 100])[:, None]
+    p, q = np.array([0.5, 0.5]), np.array([0.9, 0.1])
+    truth = (p @ np.log(2 * p / (p + q)) + q @ np.log(2 * q / (p + q))) / 2
+    assert abs(matched_jensen_shannon(Cloud(x), Cloud(y), 4) - truth) < 0.003
+    rng = np.random.default_rng(12)
+    found = [
+        matched_jensen_shannon(Cloud(rng.integers(0, 4, (60, 1))), Cloud(rng.integers(0, 4, (60, 1))), 4)
+        for _ in range(200)
+    ]
+    assert abs(np.mean(found)) < 0.008  # equal shares
+
+
+@pytest.mark.parametrize(("d", "mu", "s", "n", "m"), [(1, 0.5, 1.0, 1000, 1000), (2, 1.0, 1.5, 1500, 900)])
+def test_kullback_leibler_and_renyi_of_gaussians(d, mu, s, n, m):
+    rng = np.random.default_rng(8)
+    orders = (0.5, 0.8, 1.5)
+    found = []
+    for _ in range(15):
+        p, q = Cloud(rng.normal(0, 1, (n, d))), Cloud(rng.normal(mu, s, (m, d)))
+        ratio = log_ratios(p, q, 4)
+        found.append([ratios.kullback_leibler(ratio), *(ratios.renyi(ratio, a, 4) for a in orders)])
+    truth = np.array([gaussian_kl(mu, s, d), *(gaussian_renyi(mu, s, d, a) for a in orders)])
+    np.testing.assert_allclose(np.mean(found, axis=0), truth, atol=0.05 * d)
+
+
+def test_moments_of_equal_densities_need_their_correction():
+    """int p^a p^(1-a) = 1; without B the mean of the moments is another number."""
+    rng = np.random.default_rng(9)
+    for a in (0.3, 0.5, 1.7):
+        found = [
+            ratios.log_alpha_integral(
+                log_ratios(Cloud(rng.random((500, 2))), Cloud(rng.random((500, 2))), 3), a, 3
+            )
+            for _ in range(20)
+        ]
+        b = gamma(3) ** 2 / (gamma(4 - a) * gamma(2 + a))
+        assert abs(np.mean(found)) < 0.03
+        assert abs(np.mean(found) - np.log(b)) > 0.02 or abs(np.log(b)) < 0.03
+
+
+def test_hellinger_of_gaussians():
+    rng = np.random.default_rng(10)
+    found = [
+        ratios.hellinger(
+            log_ratios(Cloud(rng.normal(0, 1, (1000, 1))), Cloud(rng.normal(1, 1, (1000, 1))), 4), 4
+        )
+        for _ in range(15)
+    ]
+    assert abs(np.mean(found) - (1 - np.exp(-1 / 8))) < 0.015

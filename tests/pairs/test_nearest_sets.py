@@ -1,0 +1,124 @@
+"""`NearestSets` against scikit-learn's brute force, in memory and block by block."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.neighbors import NearestNeighbors
+
+import dkdist as dk
+from dkdist.loops.top_k import nearest_rows
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "m", "k"), [(50, 3, 7, 10), (9000, 40, 300, 10), (9, 2, 4, 9), (5000, 1, 20, 3)]
+)
+@pytest.mark.parametrize("offset", [0, 1e4])
+def test_neighbours_are_those_of_brute_force(n, D, m, k, offset):
+    X = (RNG.standard_normal((n, D)) + offset).astype(np.float32)
+    queries = (RNG.standard_normal((m, D)) + offset).astype(np.float32)
+    distances, indices = dk.NearestSets(k).fit(X).kneighbors(queries)
+    X, queries = X.astype(np.float64) - offset, queries.astype(np.float64) - offset
+    peer = NearestNeighbors(n_neighbors=k, algorithm="kd_tree" if D < 5 else "brute").fit(X)
+    np.testing.assert_allclose(distances, peer.kneighbors(queries)[0], rtol=1e-6, atol=1e-6)
+    apart = np.linalg.norm(queries[:, None] - X[indices], axis=2)
+    np.testing.assert_allclose(apart, distances, rtol=1e-6, atol=1e-6)
+    assert all(len(set(row)) == k for row in indices.tolist())
+
+
+@pytest.mark.parametrize("scale", [1, 1e17])
+def test_groups_that_float32_products_cannot_resolve(scale):
+    near = 1e-3 * RNG.standard_normal((150, 5))
+    X = (scale * np.concatenate([near, near[::-1] + 100, [[1e4] * 5]])).astype(np.float32)
+    distances, indices = dk.NearestSets(3).fit(X).kneighbors()
+    exact = np.linalg.norm(X[:, None].astype(np.float64) - X, axis=2)
+    np.fill_diagonal(exact, np.inf)
+    np.testing.assert_allclose(distances, np.sort(exact, axis=1)[:, :3], rtol=1e-12)
+    np.testing.assert_allclose(np.take_along_axis(exact, indices, 1), distances, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "D"), [(8000, 512), (4000, 2048)])
+def test_rows_whose_roundings_add_up(n, D):
+    """Constant rows: all terms of a product round to the same side, and the sum is off by far more than at random."""
+    c = np.sort(np.random.default_rng(0).random(n)).astype(np.float32)
+    X, some = np.repeat(c[:, None], D, axis=1), np.arange(0, n, 5)
+    squares, _ = nearest_rows(X, X[some], 3)
+    exact = np.sort(np.abs(c[some, None].astype(np.float64) - c), axis=1)[:, :3] * np.sqrt(D)
+    np.testing.assert_allclose(np.sqrt(squares), exact, rtol=1e-9, atol=1e-9)
+
+
+def test_lazy_features_give_the_same():
+    X = RNG.standard_normal((1000, 16)).astype(np.float32)
+    distances, indices = dk.NearestSets(5).fit(X).kneighbors(X[:50])
+    lazy = dk.NearestSets(5).fit(da.from_array(X, chunks=(130, 16)))
+    found = lazy.kneighbors(X[:50])
+    np.testing.assert_array_equal(found[1], indices)
+    np.testing.assert_array_equal(found[0], distances)
+    np.testing.assert_array_equal(indices[:, 0], np.arange(50))
+
+
+def test_blocks_shorter_than_the_number_of_neighbours():
+    X = RNG.standard_normal((40, 4)).astype(np.float32)
+    whole = dk.NearestSets(12).fit(X).kneighbors(X[:5])
+    found = dk.NearestSets(12).fit(da.from_array(X, chunks=(7, 4))).kneighbors(X[:5])
+    np.testing.assert_array_equal(found[1], whole[1])
+
+
+def test_rows_are_not_their_own_neighbours():
+    X = RNG.standard_normal((60, 3)).astype(np.float32)
+    X[7] = X[30]
+    model = dk.NearestSets(4).fit(X)
+    distances, indices = model.kneighbors()
+    peer = NearestNeighbors(n_neighbors=4).fit(X.astype(np.float64)).kneighbors()
+    np.testing.assert_allclose(distances, peer[0], atol=1e-6)
+    assert (indices != np.arange(60)[:, None]).all()
+    assert indices[7, 0] == 30
+    assert indices[30, 0] == 7
+    assert model.kneighbors(n_neighbors=2, return_distance=False).shape == (60, 2)
+
+
+def test_equal_distances_keep_the_order_of_the_rows():
+    _, indices = dk.NearestSets(3).fit(np.ones((20, 2), np.float32)).kneighbors(np.zeros((1, 2)))
+    assert indices.tolist() == [[0, 1, 2]]
+
+
+def test_it_finds_sets_by_divergence(tmp_path):
+    sets = [RNG.normal(i % 4, 1, (80, 1)) for i in range(40)]
+    rows = dk.DivergenceEmbedding("hellinger").fit(sets).transform(dk.write_sets(tmp_path / "s", sets))
+    _, indices = dk.NearestSets(5).fit(rows).kneighbors()
+    assert (indices % 4 == np.arange(40)[:, None] % 4).mean() > 0.95
+
+
+def test_faiss_finds_the_same():
+    pytest.importorskip("faiss")
+    X = RNG.standard_normal((500, 8)).astype(np.float32)
+    _, indices = dk.NearestSets(5, engine="faiss").fit(X).kneighbors(X[:20])
+    np.testing.assert_array_equal(indices, dk.NearestSets(5).fit(X).kneighbors(X[:20])[1])
+
+
+def test_what_is_refused():
+    X = RNG.standard_normal((10, 3)).astype(np.float32)
+    with pytest.raises(ValueError, match="n_neighbors <= 10, as there are 10 rows; found 11"):
+        dk.NearestSets(11).fit(X).kneighbors(X)
+    with pytest.raises(ValueError, match="n_neighbors <= 9"):
+        dk.NearestSets(10).fit(X).kneighbors()
+    with pytest.raises(ValueError, match="'exact', 'faiss'"):
+        dk.NearestSets(engine="tree").fit(X)
+    with pytest.raises(ValueError, match="in memory"):
+        dk.NearestSets(engine="faiss").fit(da.from_array(X))
+    with pytest.raises(ValueError, match="NaN"):
+        dk.NearestSets(2).fit(np.full((3, 2), np.nan))
+    with pytest.raises(ValueError, match="3 features"):
+        dk.NearestSets(2).fit(X).kneighbors(X[:, :2])
+    assert clone(dk.NearestSets(3)).n_neighbors == 3
+
+
+def test_a_model_file_keeps_it(tmp_path):
+    X = RNG.standard_normal((30, 3)).astype(np.float32)
+    dk.save_model(dk.NearestSets(3).fit(X), tmp_path / "m.npz")
+    found, expected = (
+        m.kneighbors(X[:4])[1] for m in (dk.load_model(tmp_path / "m.npz"), dk.NearestSets(3).fit(X))
+    )
+    np.testing.assert_array_equal(found, expected)

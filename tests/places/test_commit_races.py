@@ -1,0 +1,88 @@
+"""Two writers that end at the same moment: where the storage can, at most one commits."""
+
+import pytest
+from store.samples import assert_same_sets, random_sets
+from zarr.storage import MemoryStore
+
+from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.store.places.address import as_address, get_bytes, put_bytes
+from dkdist.store.places.conditional import Overtaken, replace_object
+
+from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
+
+SETS = random_sets([3, 5, 2, 4])
+guarded = pytest.mark.parametrize("place", params(obstore_memory, obstore_moto), indirect=True)
+
+
+@guarded
+@pytest.mark.parametrize("there", [b"before", None])
+def test_an_object_that_changed_since_it_was_seen_is_not_replaced(place, there):
+    store = as_address(place).open(read_only=False)
+    if there is not None:
+        put_bytes(store, "zarr.json", there)
+
+    def another_writes(found):
+        assert found == there
+        put_bytes(store, "zarr.json", b"theirs")
+
+    with pytest.raises(Overtaken):
+        replace_object(store, "zarr.json", b"mine", another_writes)
+    assert get_bytes(store, ["zarr.json"]) == [b"theirs"]
+    replace_object(store, "zarr.json", b"mine", lambda found: None)
+    assert get_bytes(store, ["zarr.json"]) == [b"mine"]
+
+
+@pytest.mark.parametrize(
+    "place", params(local, memory, obstore_local, obstore_memory, obstore_moto), indirect=True
+)
+def test_what_the_check_refuses_is_not_replaced(place):
+    store = as_address(place).open(read_only=False)
+    put_bytes(store, "zarr.json", b"theirs")
+
+    def refuse(found):
+        raise StoreFormatError(f"found {found!r}")
+
+    with pytest.raises(StoreFormatError, match="found b'theirs'"):
+        replace_object(store, "zarr.json", b"mine", refuse)
+    assert get_bytes(store, ["zarr.json"]) == [b"theirs"]
+
+
+def race(place, mode):
+    """A writer that looks a last time, and another whose commit arrives just then."""
+    slow, late = SetWriter(place, 2, mode), SetWriter(place, 2, mode)
+    slow.append(SETS[1:2])
+    late.append(SETS[2:])
+    slow._claim._token = late._claim._token  # as if it had looked before the other began
+    look = late._claim._require_generation
+
+    def look_and_let_the_other_commit(document, **at_the_token):
+        look(document, **at_the_token)
+        if not at_the_token:
+            slow.close()
+
+    late._claim._require_generation = look_and_let_the_other_commit
+    late.close()
+
+
+@guarded
+def test_of_two_appends_at_the_same_moment_one_commits(place):
+    write_sets(place, SETS[:1], chunk_rows=2)
+    with pytest.raises(StoreFormatError, match="at the same moment"):
+        race(place, "a")
+    assert len(open_sets(place)) == 2
+    assert open_sets(place).sizes.tolist() == [3, 5]
+
+
+@guarded
+def test_of_two_new_stores_at_the_same_moment_one_commits(place):
+    with pytest.raises(StoreFormatError, match="at the same moment"):
+        race(place, "w")
+    assert open_sets(place).sizes.tolist() == [5]
+
+
+def test_a_commit_leaves_no_token():
+    store = MemoryStore()
+    write_sets(store, SETS[:1])
+    open_sets(store).append(SETS[1:])
+    assert_same_sets(open_sets(store).load(), SETS)
+    assert [key for key in store._store_dict if key.startswith(".")] == []

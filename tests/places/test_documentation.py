@@ -1,0 +1,46 @@
+"""The page on storage does what it says: its Python runs, in order, and its environment is enough."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from dkdist.store.places import retry
+
+from . import servers
+
+PAGE = Path(__file__).parents[2] / "docs" / "storage.md"
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.network
+def test_every_snippet_runs(moto_url, tmp_path, monkeypatch):
+    pytest.importorskip("s3fs")
+    pytest.importorskip("obstore")
+    monkeypatch.chdir(tmp_path)
+    for name in re.findall(r"\b(AWS_\w+)=", "".join(blocks("sh"))):
+        assert os.environ[name]
+    names = {"KEY": servers.KEY, "SECRET": servers.SECRET, "ENDPOINT": moto_url}
+    with servers.web(servers.files(tmp_path)) as host:
+        for text in blocks("python"):
+            exec(compile(text.replace("localhost:8000", host), str(PAGE), "exec"), names)
+    assert names["features"].shape[0] == 200
+    assert names["model"].score(names["embedding"].transform(names["bags"]), names["y"]) > 0.9
+
+
+def test_the_bounds_are_those_of_the_code():
+    text = " ".join(PAGE.read_text().split())
+    assert f"repeated up to {'eight' if retry.TRIES == 8 else retry.TRIES} times" in text
+    assert f"({retry.FIRST_PAUSE:g} s doubling to {retry.LONGEST_PAUSE:g} s)" in text
+    assert f"at most {retry.TRY_SECONDS:g} s and all of them together {retry.TOTAL_SECONDS:g} s" in text
+    assert f"given up after {retry.FIRST_CONTACT_SECONDS:g} s" in text
+    told = {
+        int(n)
+        for n in re.search(r"HTTP ([\d, and]+), S3", text)[1].replace("and", ",").split(",")
+        if n.strip()
+    }
+    assert told == retry.PASSING_STATUS

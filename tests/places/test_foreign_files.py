@@ -1,0 +1,267 @@
+"""What is no plain file of a store - pipes, devices, sockets, links out of it, absurd sizes - is refused at once.
+
+Each case runs in a process of its own with 1 GB of address space beyond what it has, and is ended after a while: a
+reader that waits for a pipe, or takes what a file claims, fails.
+"""
+
+import json
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkdist
+import dkdist as dk
+from dkdist.store import StoreFormatError, open_sets, write_sets
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices are of POSIX")
+
+READERS = {
+    "sets": "found = dk.open_sets(place); found.load(); found.targets['y']; found.ids; found.verify()",
+    "verify": "dk.verify_sets(place)",
+    "append": "dk.open_sets(place).append([[[1.0, 2.0]]], targets=[1], ids=['a'])",
+    "features": "dk.open_features(place).compute()",
+}
+SECONDS = 60  # of a loaded machine, which are mostly those of the imports: a reader that hangs takes for ever
+READ = """
+import resource, sys, json, time
+import dkdist as dk
+import dask.array, dkdist.store, dkdist.files.feature_store, dkdist.files.store_care
+dk.write_sets(sys.argv[1] + ".warm", [[[1.0, 2.0]]]).verify()
+for place, reader, most in json.loads(sys.argv[2]):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begun = time.process_time()
+    try:
+        exec(reader)
+        said = ""
+    except (ValueError, OSError) as error:
+        said = f"{type(error).__name__}: {error}"
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(json.dumps([said, grown, time.process_time() - begun]), flush=True)
+"""
+
+
+def read_all(tmp_path, cases):
+    """(what is said, KiB of memory, seconds of this process) of each case (place, reader)."""
+    env = {**os.environ, "PYTHONPATH": str(Path(dkdist.__file__).parents[1])}
+    given = json.dumps([(str(place), READERS[reader], 0) for place, reader in cases])
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(READ), str(tmp_path / "w"), given],
+        capture_output=True, text=True, env=env, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def a_store(path):
+    write_sets(path, np.zeros((3, 40, 2)), np.arange(3), ["a", "b", "c"], chunk_rows=64)
+    return path
+
+
+def features(path):
+    dk.write_features(path, np.ones((10, 3), "f4"))
+    return path
+
+
+def replaced(path, make):
+    path.unlink()
+    make(path)
+
+
+def a_socket(path):
+    here = os.getcwd()
+    os.chdir(path.parent)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+    os.chdir(here)
+
+
+def linked_out(path):
+    outside = path.parents[len(path.parts) - 2 - path.parts.index("places")] / "outside"
+    outside.write_bytes(b"{}")
+    path.symlink_to(outside)
+
+
+KINDS = {
+    "a named pipe": os.mkfifo,
+    "a socket": a_socket,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link": linked_out,
+}
+SETS_FILES = [
+    "zarr.json",
+    "points/zarr.json",
+    "points/c/1/0",
+    "offsets/c/0",
+    "targets/y/c/0",
+    "ids/zarr.json",
+]
+FEATURE_FILES = ["zarr.json", "features/zarr.json", "features/c/0/0"]
+
+
+def test_what_is_no_plain_file_is_refused(tmp_path):
+    places, cases, expected = tmp_path / "places", [], []
+    places.mkdir()
+    for kind, make in KINDS.items():
+        for name in SETS_FILES:
+            place = a_store(places / f"{kind} {name.replace('/', '-')}")
+            replaced(place / name, make)
+            found = [r for r in ("sets", "verify", "append") if r != "append" or "points/c" not in name]
+            cases += [(place, reader) for reader in found]
+            expected += [(kind, name)] * len(found)
+        for name in FEATURE_FILES:
+            place = features(places / f"{kind} features {name.replace('/', '-')}")
+            replaced(place / name, make)
+            cases.append((place, "features"))
+            expected.append((kind, name))
+    for (place, reader), (said, grown, seconds), (kind, name) in zip(
+        cases, read_all(tmp_path, cases), expected, strict=True
+    ):
+        what = f"{kind} for {name} of {place.name}, {reader}: {said!r} in {seconds} s with {grown} KiB"
+        assert said.startswith("StoreFormatError"), what
+        assert name.partition("/c/")[0] in said, what
+        assert grown < 100 * 1024, what
+        assert seconds < 5, what
+
+
+def test_a_folder_that_leads_out_is_refused_and_one_that_stays_inside_is_read(tmp_path):
+    place = a_store(tmp_path / "s")
+    (place / "points/c").rename(tmp_path / "moved")
+    (place / "points/c").symlink_to(tmp_path / "moved")
+    with pytest.raises(StoreFormatError, match="leads out of it"):
+        open_sets(place).load()
+    (place / "points/c").unlink()
+    (tmp_path / "moved").rename(place / "points/d")
+    (place / "points/c").symlink_to("d")
+    assert open_sets(place).load().n_points == 120
+    (place / "points/zarr.json").rename(place / "points/other")
+    (place / "points/zarr.json").symlink_to("other")
+    assert open_sets(place).verify().n_sets == 3
+    (tmp_path / "link").symlink_to(place)
+    assert open_sets(tmp_path / "link").load().n_points == 120
+
+
+def with_document(place, name, change):
+    document = json.loads((place / name).read_text())
+    change(document)
+    (place / name).write_text(json.dumps(document))
+    return place
+
+
+def of_size(path, size):
+    with open(path, "rb+") as file:
+        file.truncate(size)
+
+
+def absurd(places):
+    """Stores that claim what no store has, with their readers and what is said of them."""
+
+    def rows(document):
+        document["attributes"]["dkdist"]["n_rows"] = 2**52
+
+    def blocks(document):
+        document["attributes"]["dkdist"] |= {"n_rows": 2**20, "block_rows": 1}
+
+    def names(document):
+        document["attributes"]["dkdist"]["arrays"] = [f"targets/{i}" for i in range(10**6)]
+
+    def some_names(document):
+        document["attributes"]["dkdist"]["arrays"] = [f"targets/{i}" for i in range(10**5)]
+
+    def deep(path):
+        path.write_text("[" * 10**6 + "]" * 10**6)
+
+    yield (
+        with_document(features(places / "rows"), "zarr.json", rows),
+        "features",
+        "2\\*\\*52|4503599627370496",
+    )
+    yield with_document(features(places / "blocks"), "zarr.json", blocks), "features", "missing|expected"
+    yield with_document(a_store(places / "names"), "zarr.json", names), "sets", "expected at most 2097152"
+    yield with_document(a_store(places / "less"), "zarr.json", some_names), "sets", "expected at most 4096"
+    for i, name in enumerate(("zarr.json", "points/zarr.json")):
+        place = a_store(places / f"sparse {i}")
+        of_size(place / name, 2**30)
+        yield place, "sets", "expected at most 2097152"
+    place = a_store(places / "chunk")
+    of_size(place / "points/c/1/0", 2**34)
+    yield place, "sets", "17179869184 bytes"
+    place = features(places / "block")
+    of_size(place / "features/c/0/0", 2**34)
+    yield place, "features", "17179869184 bytes"
+    place = a_store(places / "deep")
+    deep(place / "zarr.json")
+    yield place, "sets", r"zarr\.json"
+
+
+def test_absurd_claims_are_refused_at_once_and_in_little_memory(tmp_path):
+    (tmp_path / "places").mkdir()
+    cases = list(absurd(tmp_path / "places"))
+    answers = read_all(tmp_path, [(place, reader) for place, reader, _ in cases])
+    for (place, _, message), (said, grown, seconds) in zip(cases, answers, strict=True):
+        what = f"{place.name}: {said!r} in {seconds} s with {grown} KiB"
+        assert said.startswith("StoreFormatError"), what
+        assert re.search(message, said), what
+        assert grown < 100 * 1024, what
+        assert seconds < 5, what
+
+
+def test_a_pipe_for_a_zip_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "s.zip")
+    (said, _, _), = read_all(tmp_path, [(tmp_path / "s.zip", "sets")])  # fmt: skip
+    assert "a named pipe" in said
+
+
+def test_planted_links_are_not_followed(tmp_path, monkeypatch):
+    from dkdist.plain import files
+
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    monkeypatch.setattr(files.uuid, "uuid4", lambda: type("Known", (), {"hex": "known"}))
+    (tmp_path / ".known.partial").symlink_to(victim)
+    with pytest.raises(FileExistsError), files.written_whole(str(tmp_path / "f")) as handle:
+        files.write_all(handle, b"data")
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "f").exists()
+
+
+def full_disk(most_bytes):
+    """As if the disk was full after some bytes of one file; gives what undoes it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def files_of(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("most_bytes", [0, 300, 5000])
+def test_a_full_disk_leaves_nothing_behind_and_says_what_could_not_be_written_where(tmp_path, most_bytes):
+    points, numbers = np.random.default_rng(0).standard_normal((50, 40, 2)), np.arange(50)
+    write_sets(tmp_path / "s", points, numbers, chunk_rows=1024)
+    before = files_of(tmp_path)
+    for write, where in {
+        lambda: write_sets(tmp_path / "t", points): "/(.)?t",
+        lambda: write_sets(tmp_path / "s", points, overwrite=True): "/(.)?s",
+        lambda: open_sets(tmp_path / "s").append(points, numbers): "/s ",
+        lambda: dk.import_sets(tmp_path / "u", [0], lambda source: points): "/(.)?u",
+        lambda: dk.compact(tmp_path / "s"): "/(.)?s",
+    }.items():
+        undo = full_disk(most_bytes)
+        try:
+            with pytest.raises(OSError, match=r"cannot write .*nothing was committed\. Make room") as error:
+                write()
+        finally:
+            undo()
+        assert re.search(f"{tmp_path}{where}", str(error.value))
+        assert "File too large" in str(error.value)
+        assert files_of(tmp_path) == before
+    assert open_sets(tmp_path / "s").verify().n_sets == 50

@@ -1,0 +1,196 @@
+"""Metadata made to do harm: absurd sizes, names that lead out, codecs that unpickle."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+import zarr
+from store.samples import assert_same_sets
+from zarr.storage import MemoryStore
+
+from dkdist.store import StoreFormatError, open_sets, write_sets
+from dkdist.store.features import create_features, find_features
+from dkdist.store.places.address import as_address, put_bytes
+
+from .forged import SETS, assert_refused, chunks_of, codecs, put, read, shards, store_with
+
+ABSURD = {
+    "points of exabytes": ("points", put(shape=[2**62, 2]), "array 'points' has shape"),
+    "huge rows": ("points", put(shape=[2**50, 2**10]), "array 'points' claims"),
+    "negative": ("points", put(shape=[-1, 2]), "array 'points' has shape"),
+    "no numbers": ("points", put(shape=["10", 2]), "array 'points' has shape"),
+    "many dimensions": ("points", put(shape=[10, 2, 1]), "array 'points' has shape"),
+    "huge chunks": ("points", chunks_of(2**40, 2), "array 'points' has chunks of 8796093022208 bytes"),
+    "empty chunks": ("points", chunks_of(0, 2), "array 'points' has chunks"),
+    "negative chunks": ("points", chunks_of(-4, 2), "array 'points' has chunks"),
+    "chunks of another rank": ("points", chunks_of(4), "expected a regular grid"),
+    "huge chunks of offsets": ("offsets", chunks_of(2**40), "array 'offsets' has chunks of"),
+    "huge chunks of strings": ("targets/s", chunks_of(2**40), "array 'targets/s' has chunks of"),
+    "huge shards": ("points", shards([2**20, 2], [2**36, 2]), "array 'points' has shards of"),
+    "huge indexes of shards": ("points", shards([1, 2], [2**30, 2]), "1073741824 chunks in a shard"),
+    "shards that do not divide": ("points", shards([3, 2], [4, 2]), "no multiple of its chunks"),
+    "shards in shards": (
+        "points",
+        shards([4, 2], [8, 2], ["sharding_indexed"]),
+        "zarr.json of .* cannot be read",
+    ),
+    "pickles": (
+        "points",
+        codecs("numcodecs.pickle"),
+        "coded with 'numcodecs.pickle'.*none of which unpickles",
+    ),
+    "pickles after bytes": ("points", codecs("bytes", "numcodecs.pickle"), "coded with 'numcodecs.pickle'"),
+    "pickles in shards": ("points", shards([4, 2], [8, 2], ["numcodecs.pickle"]), "'numcodecs.pickle'"),
+    "pickles in indexes": (
+        "points",
+        shards([4, 2], [8, 2], index=["numcodecs.pickle"]),
+        "'numcodecs.pickle'",
+    ),
+    "objects": ("ids", put(data_type="object"), "data type object"),
+    "a future type": ("targets/y", put(data_type={"name": "numcodecs.object"}), "data type"),
+    "version 2": ("points", put(zarr_format=2), "no Zarr version 3 array"),
+    "a group": ("points", put(node_type="group"), "no Zarr version 3 array"),
+    "transformers": ("points", put(storage_transformers=[{"name": "x"}]), "storage transformers"),
+    "no chunks": ("points", put(chunk_grid={}), "cannot be read"),
+    "no codecs": ("points", put(codecs=3), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("kind", ABSURD)
+def test_absurd_metadata_is_refused(kind):
+    name, change, message = ABSURD[kind]
+    if name == "ids":
+        memory = MemoryStore()
+        write_sets(memory, SETS, ids=[1, 2, 3])
+        document = read(memory, "ids/zarr.json")
+        change(document)
+        put_bytes(memory, "ids/zarr.json", json.dumps(document).encode())
+    else:
+        memory = store_with(name, change)
+    assert_refused(memory, message)
+
+
+def test_the_same_store_unchanged_is_read():
+    assert_same_sets(open_sets(store_with("points", put())).load(), SETS)
+    assert_same_sets(open_sets(store_with("", put(), checksum=True)).load(), SETS)
+
+
+def arrays_named(*names):
+    def change(document):
+        document["attributes"]["dkdist"]["arrays"] = list(names)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("../../x", "targets/..", "targets/../..", "targets/../points", "/etc", "targets//etc", "targets/"),
+        *("targets/.hidden", "targets/zarr.json", "targets/a\\b", "other", "", 3, None, ["points"], "points"),
+    ],
+)
+def test_names_that_lead_out_are_refused(tmp_path, name):
+    memory = store_with("", arrays_named("points", "offsets", name))
+    assert_refused(memory, "the names of the arrays")
+
+
+def test_names_that_are_no_list_are_refused():
+    for names in (3, "points", {"a": 1}, [[]]):
+        memory = store_with(
+            "", lambda document, names=names: document["attributes"]["dkdist"].update(arrays=names)
+        )
+        assert_refused(memory, "the names of the arrays|has no metadata")
+
+
+def test_arrays_that_a_commit_does_not_name_are_not_read():
+    memory = store_with("", arrays_named("points", "offsets"))
+    assert list(open_sets(memory).targets) == []
+    assert_refused(store_with("", arrays_named("points", "offsets", "ids")), "array 'ids' .* has no metadata")
+    assert_refused(store_with("", arrays_named("points")), "array 'offsets' .* has no metadata")
+
+
+def commit(**values):
+    return lambda document: document["attributes"]["dkdist"].update(values)
+
+
+@pytest.mark.parametrize("value", [2**62, 2**53, -1, 0, 1e3, "9" * 5000, None])
+@pytest.mark.parametrize("name", ["n_points", "n_sets", "n_dims", "generation"])
+def test_absurd_commits_are_refused(name, value):
+    assert_refused(store_with("", commit(**{name: value})), "make no sense|cannot be read")
+
+
+def lengthened(n_sets, n_points):
+    """A store that claims many more sets and points than it has chunks for."""
+    memory = store_with("", commit(n_sets=n_sets, n_points=n_points))
+    for name, length in (
+        ("offsets", n_sets + 1),
+        ("points", n_points),
+        ("targets/y", n_sets),
+        ("targets/s", n_sets),
+    ):
+        document = read(memory, f"{name}/zarr.json")
+        document["shape"][0] = length
+        put_bytes(memory, f"{name}/zarr.json", json.dumps(document).encode())
+    return memory
+
+
+def test_sets_that_are_not_there_take_no_memory():
+    assert_refused(lengthened(2**45, 2**46), "offsets .* chunk 268435456 of array 'offsets' is")
+    memory = lengthened(2**45, 2**46)
+    zarr.open_array(memory, path="offsets", mode="r+")[2**45 : 2**45 + 1] = 2**46
+    store = open_sets(memory)
+    tracemalloc.start()
+    for ask in (lambda: store.sizes, lambda: store.targets["y"], lambda: store.targets["s"], store.load):
+        with pytest.raises(StoreFormatError, match=r"missing or damaged|is missing"):
+            ask()
+    assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    tracemalloc.stop()
+
+
+def test_a_set_of_too_many_chunks_is_not_read():
+    memory = MemoryStore()
+    write_sets(memory, [np.zeros((4, 1))], chunk_rows=1)
+    root = read(memory, "zarr.json")
+    root["attributes"]["dkdist"].update(n_points=2**36)
+    del root["attributes"]["dkdist"]["checksum"], root["attributes"]["dkdist"]["table"]
+    put_bytes(memory, "zarr.json", json.dumps(root).encode())
+    points = read(memory, "points/zarr.json")
+    points["shape"] = [2**36, 1]
+    put_bytes(memory, "points/zarr.json", json.dumps(points).encode())
+    zarr.open_array(memory, path="offsets", mode="r+")[1:2] = 2**36
+    assert_refused(memory, "68719476736 chunks of 1 rows, more than 1048576")
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "message"),
+    [
+        ("features/zarr.json", put(shape=[2**62, 3]), "array 'features' has shape"),
+        ("features/zarr.json", put(shape=[11, 3]), "expected"),
+        ("features/zarr.json", chunks_of(2**40, 3), "array 'features' has chunks of"),
+        ("features/zarr.json", codecs("numcodecs.pickle"), "numcodecs.pickle"),
+        ("features/zarr.json", put(data_type="object"), "data type object"),
+        ("zarr.json", commit(n_rows=2**62), "make no sense|expected"),
+        ("zarr.json", commit(n_rows=-1), "make no sense"),
+        ("zarr.json", commit(block_rows=2**40), "expected"),
+    ],
+)
+def test_features_that_claim_too_much_are_refused(key, change, message):
+    memory = MemoryStore()
+    made = create_features(memory, 10, 3, 4, "map")
+    for i in range(3):
+        made.write_block(i, np.zeros((min(4, 10 - 4 * i), 3), "f4"))
+    document = read(memory, key)
+    change(document)
+    put_bytes(memory, key, json.dumps(document).encode())
+    with pytest.raises(StoreFormatError, match=message):
+        find_features(memory).read_block(0)
+
+
+def test_a_lost_array_of_features_is_refused():
+    memory = MemoryStore()
+    made = create_features(memory, 10, 3, 4, "map")
+    del memory._store_dict["features/zarr.json"]
+    with pytest.raises(StoreFormatError, match="has no metadata"):
+        made.read_block(0)
+    assert as_address(memory).label.startswith("memory://")

@@ -1,0 +1,120 @@
+"""Chunks, zip files and pickles made to do harm: refused before they swell, never unpickled, never unpacked."""
+
+import json
+import os
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import zarr
+from numcodecs import Blosc, Zstd
+from store.samples import assert_same_sets
+from zarr.storage import MemoryStore
+
+from dkdist.store import StoreFormatError, open_sets, write_sets
+from dkdist.store.places.address import put_bytes
+
+from .forged import SETS, assert_refused, put, read, store_with
+
+
+def blosc_of(n_bytes):
+    """A small blosc chunk that unpacks to many zeros."""
+    return Blosc("zstd", clevel=9).encode(np.zeros(n_bytes, "u1"))
+
+
+def zstd_of(n_bytes):
+    return Zstd(9).encode(np.zeros(n_bytes, "u1"))
+
+
+def swelling_store(codec, chunk, **options):
+    memory = MemoryStore()
+    group = zarr.create_group(memory)
+    compressors = {"blosc": zarr.codecs.BloscCodec(), "zstd": zarr.codecs.ZstdCodec()}[codec]
+    for name, values, fill in (("points", SETS.points, np.nan), ("offsets", SETS.offsets, -1)):
+        chunks = (8, *values.shape[1:])
+        group.create_array(
+            name, data=values, chunks=chunks, fill_value=fill, compressors=compressors, **options
+        )
+    attrs = {"format": "dkdist.sets", "version": 1, "n_sets": 3, "n_points": 10, "n_dims": 2}
+    group.attrs["dkdist"] = {**attrs, "generation": 5, "sealed": False}
+    assert_same_sets(open_sets(memory).load(), SETS)
+    put_bytes(memory, "points/c/0/0", bytes(chunk))
+    return memory
+
+
+@pytest.mark.parametrize(("codec", "pack"), [("blosc", blosc_of), ("zstd", zstd_of)])
+def test_chunks_that_swell_are_refused(codec, pack):
+    chunk = pack(300 * 2**20)
+    assert len(chunk) < 300 * 2**20 / 100
+    assert_refused(swelling_store(codec, chunk), "decoded to 314572800 bytes, expected at most 64")
+    for n_bytes in (65, 100, 300, 2**17):
+        assert_refused(swelling_store(codec, pack(n_bytes)), f"decoded to {n_bytes} bytes")
+    for broken in (b"", b"\0", bytes(chunk)[:5], b"x" * 40):
+        assert_refused(swelling_store(codec, broken), "cannot be read")
+
+
+def test_zstd_frames_of_unknown_length_are_refused():
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\x01\x00\x00"
+    assert_refused(swelling_store("zstd", frame), "does not say how long")
+
+
+def test_chunks_of_too_many_strings_are_refused():
+    memory = MemoryStore()
+    write_sets(memory, SETS, {"s": np.array(["a", "b", "c"])})
+    metadata = read(memory, "targets/s/zarr.json")
+    metadata["codecs"] = [{"name": "vlen-utf8"}]
+    put_bytes(memory, "targets/s/zarr.json", json.dumps(metadata).encode())
+    root = read(memory, "zarr.json")
+    del root["attributes"]["dkdist"]["checksum"], root["attributes"]["dkdist"]["table"]
+    put_bytes(memory, "zarr.json", json.dumps(root).encode())
+    put_bytes(memory, "targets/s/c/0", struct.pack("<I", 2**31) + b"\0" * 20)
+    with pytest.raises(StoreFormatError, match="holds 2147483648 strings, expected 16384"):
+        _ = open_sets(memory).targets["s"]
+
+
+def zipped(path, store, compression, extra=()):
+    with zipfile.ZipFile(path, "w", compression) as file:
+        for key, value in store._store_dict.items():
+            file.writestr(key, value.to_bytes())
+        for name, value in extra:
+            file.writestr(name, value)
+    return path
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_zip_files_that_swell_or_lead_out(tmp_path, compression):
+    memory = MemoryStore()
+    write_sets(memory, SETS)
+    good = zipped(
+        tmp_path / "good.zip", memory, compression, [("../../escaped", b"x"), ("/etc/escaped", b"x")]
+    )
+    before = set(tmp_path.parent.iterdir())
+    assert_same_sets(open_sets(good).load(), SETS)
+    assert set(tmp_path.parent.iterdir()) == before
+    assert not os.path.exists("/etc/escaped")
+    bomb = zipped(tmp_path / "bomb.zip", memory, compression, [("points/c/9/0", bytes(50 * 2**20))])
+    if compression == zipfile.ZIP_DEFLATED:
+        assert_refused(bomb, r"points/c/9/0.*claims to unpack to 52428800")
+        assert_refused(zarr.storage.ZipStore(bomb, mode="r"), r"points/c/9/0.*claims to unpack")
+    else:
+        assert_same_sets(open_sets(bomb).load(), SETS)
+
+
+class Unpickled:
+    """Leaves a mark when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("unpickled",)
+
+
+def test_nothing_is_unpickled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    payload = pickle.dumps(Unpickled())
+    for key in ("points/c/0/0", "targets/s/c/0", "offsets/c/0", "zarr.json", "points/zarr.json"):
+        memory = store_with("", put())
+        put_bytes(memory, key, payload)
+        with pytest.raises(StoreFormatError):
+            open_sets(memory).verify()
+    assert not (tmp_path / "unpickled").exists()

@@ -1,0 +1,186 @@
+"""What cannot work fails within seconds, says why and what to do, and leaves nothing half written."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from store.samples import assert_same_sets, random_sets
+from zarr.storage import FsspecStore, MemoryStore, WrapperStore, ZipStore
+
+from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.store.features import create_features
+from dkdist.store.places import remote, retry
+
+from . import servers
+from .faults import FaultyStore
+from .kinds import obstore_s3, s3fs_object
+
+SETS = random_sets([3, 5])
+clients = pytest.mark.parametrize("make", [s3fs_object, obstore_s3])
+
+
+@pytest.fixture(autouse=True)
+def short_patience(monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 1.0)
+    monkeypatch.setattr(remote, "_answered", set())
+
+
+def assert_cannot_be_written(place, message):
+    for call in (
+        lambda: write_sets(place, SETS),
+        lambda: write_sets(place, SETS, overwrite=True),
+        lambda: SetWriter(place, 2),
+        lambda: create_features(place, 4, 2, 2, "map"),
+    ):
+        with pytest.raises(PermissionError, match=message):
+            call()
+
+
+def test_zip_files_are_only_read(tmp_path):
+    write_sets(tmp_path / "s", SETS, [0, 1])
+    shutil.make_archive(str(tmp_path / "s.zarr"), "zip", tmp_path / "s")
+    path = tmp_path / "s.zarr.zip"
+    before = path.read_bytes()
+    assert_same_sets(open_sets(path).load(), SETS)
+    assert open_sets(path).targets["y"].tolist() == [0, 1]
+    open_sets(path).verify()
+    assert_cannot_be_written(path, r"s\.zarr\.zip is a zip file, which is only read: write to a directory")
+    assert_cannot_be_written(tmp_path / "new.zip", r"new\.zip is a zip file")
+    with pytest.raises(PermissionError, match="zip file"):
+        open_sets(path).append(SETS, [0, 1])
+    assert_cannot_be_written(ZipStore(path, mode="a"), "zip file")
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["s", "s.zarr.zip"]
+    with pytest.raises(FileNotFoundError, match=r"there is no store at .*none\.zip"):
+        open_sets(tmp_path / "none.zip")
+
+
+def test_a_directory_may_be_called_zip(tmp_path):
+    (tmp_path / "s.zip").mkdir()
+    write_sets(tmp_path / "s.zip", SETS)
+    assert_same_sets(open_sets(tmp_path / "s.zip").load(), SETS)
+
+
+def test_stores_opened_read_only_are_only_read():
+    memory = MemoryStore()
+    write_sets(memory, SETS)
+    read_only = memory.with_read_only(True)
+    assert_same_sets(open_sets(read_only).load(), SETS)
+    assert_cannot_be_written(read_only, "was opened read-only")
+
+
+def test_web_addresses_are_only_read():
+    assert_cannot_be_written("https://host/x.zarr", "https://host/x.zarr is behind a web server")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_may_not_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match="denied"):
+        write_sets(tmp_path / "s", SETS)
+    tmp_path.chmod(0o700)
+    assert list(tmp_path.iterdir()) == []
+
+
+class MayOnlyRead(WrapperStore):
+    """A storage that refuses every write, as a bucket does to keys that may only read."""
+
+    async def set(self, *args):
+        raise PermissionError("Access Denied")
+
+    async def delete(self, *args):
+        raise PermissionError("Access Denied")
+
+
+def test_credentials_that_may_only_read():
+    memory = MemoryStore()
+    write_sets(memory, SETS)
+    before = dict(memory._store_dict)
+    store = MayOnlyRead(memory)
+    assert_same_sets(open_sets(store).load(), SETS)
+    for call in (lambda: open_sets(store).append(SETS), lambda: write_sets(store, SETS, overwrite=True)):
+        with pytest.raises(PermissionError, match=r"cannot write \.dkdist-writer of .*do not allow it"):
+            call()
+    assert memory._store_dict == before
+
+
+class MayNotDelete(WrapperStore):
+    """A storage that takes objects and removes none."""
+
+    async def delete(self, *args):
+        raise PermissionError("Access Denied")
+
+
+def test_credentials_that_may_not_delete_can_append():
+    memory = MemoryStore()
+    write_sets(memory, SETS[:1])
+    store = open_sets(MayNotDelete(memory)).append(SETS[1:])
+    assert_same_sets(store.load(), SETS)
+    assert_same_sets(open_sets(memory).append(SETS).load()[:2], SETS)
+
+
+def test_other_things_than_stores_are_refused():
+    with pytest.raises(ValueError, match="notaprotocol"):
+        open_sets("notaprotocol://x/y")
+    with pytest.raises(TypeError, match="found Group"):
+        open_sets(zarr.create_group(MemoryStore()))
+
+
+@pytest.mark.network
+@clients
+def test_wrong_keys_are_refused(rclone_url, make, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 60.0)  # somebody is there, and a busy machine is slow
+    for wrong in ({"key": "AKOTHER"}, {"secret": "othersecret"}):
+        store = make(rclone_url, **wrong)
+        for call in (lambda s=store: open_sets(s), lambda s=store: write_sets(s, SETS)):
+            with pytest.raises(PermissionError, match=r"cannot read .* the credentials are missing, wrong"):
+                call()
+
+
+@pytest.mark.network
+@clients
+def test_a_bucket_that_does_not_exist(moto_url, make, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_CONTACT_SECONDS", 60.0)
+    store = make(moto_url, bucket="nobucket")
+    with pytest.raises(StoreFormatError, match=r"there is no zarr.json in .*nobucket.*bucket does not exist"):
+        open_sets(store)
+    with pytest.raises(FileNotFoundError, match=r"cannot .*nobucket.*create the bucket or folder first"):
+        write_sets(store, SETS)
+
+
+@pytest.mark.network
+@clients
+def test_an_endpoint_where_nobody_is(aws_environment, make):
+    store = make(f"http://127.0.0.1:{servers.free_port()}")
+    with pytest.raises(ConnectionError, match=r"cannot read .* Check the address, endpoint and network"):
+        open_sets(store)
+    with pytest.raises(ConnectionError, match="Check the address"):
+        write_sets(store, SETS)
+
+
+@pytest.mark.network
+def test_no_credentials_at_all(aws_environment, monkeypatch):
+    pytest.importorskip("s3fs")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    url = f"http://127.0.0.1:{servers.free_port()}"
+    store = FsspecStore.from_url("s3://bucket/none.zarr", storage_options={"endpoint_url": url})
+    with pytest.raises(PermissionError, match=r"Unable to locate credentials.* Set them in the environment"):
+        open_sets(store)
+
+
+def test_features_of_a_storage_that_fails_are_not_begun():
+    store = FaultyStore()
+    store.good = 0
+    with pytest.raises(PermissionError, match="faulty://place"):
+        create_features(store, 4, 2, 2, "map")
+    store.good = 10**9
+    made = create_features(store, 4, 2, 2, "map")
+    made.write_block(0, np.zeros((2, 2), "f4"))
+    store.requests, store.good = 0, 1
+    with pytest.raises(PermissionError, match="faulty://place"):
+        made.write_block(1, np.zeros((2, 2), "f4"))
+    store.good = 10**9
+    assert made.missing_blocks() == [1]

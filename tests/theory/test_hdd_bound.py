@@ -1,0 +1,169 @@
+"""P1's error bound: the inequalities it is made of, each term in random trials, all together, and none of them void."""
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.densities.measures.divergences import divergence
+
+NODES = (np.arange(2000) + 0.5) / 2000
+P, Q = 1 + 0.5 * np.cos(np.pi * NODES), 1 - 0.5 * np.cos(np.pi * NODES)
+DENSITIES = {"lipschitz": np.pi / 2, "lowest": 0.5}
+DELTA = 0.1
+
+
+def draw(rng, n, sign):
+    """n points of the density 1 + sign / 2 cos(pi x), by rejection."""
+    x = rng.random(4 * n)
+    return x[rng.random(4 * n) * 1.5 < 1 + sign / 2 * np.cos(np.pi * x)][:n]
+
+
+def estimate(x, h):
+    """The reflected kernel density estimate at NODES, by its cosine series."""
+    a = np.arange(int(4 / (np.pi * h)) + 1)
+    C = (
+        np.cos(np.pi * np.outer(a, x)).mean(axis=1)
+        * np.exp(-((np.pi * a * h) ** 2) / 2)
+        * np.where(a > 0, 2, 1)
+    )
+    return np.maximum(C @ np.cos(np.pi * np.outer(a, NODES)), 1e-9)
+
+
+def kernel(d2, sigma):
+    return np.exp(-d2 / (2 * sigma**2))
+
+
+def hyperbolic_secants(rng, M):
+    """Frequencies of chi2: density 2 sech(pi l) on l >= 0."""
+    return np.log(np.tan(np.pi / 4 * (1 + rng.random(M)))) / np.pi
+
+
+@pytest.mark.parametrize("name", ["hellinger", "jensen-shannon", "chi2", "total-variation"])
+def test_inequalities_of_kappa(name):
+    x, y = np.meshgrid(np.append(0, np.geomspace(1e-6, 1e3, 200)), np.geomspace(1e-6, 1e3, 200))
+    found = divergence(name)
+    values, slack = found.kappa(x, y), 1e-12 * (x + y)
+    assert (values <= found.total * np.abs(x - y) + slack).all()
+    by_square = values <= found.total * (x - y) ** 2 / (x + y) + slack
+    assert by_square.all() == (name != "total-variation")
+    for lam in (0.0, 0.3, 5.0):  # |x^(1/2 + i l) - y^(1/2 + i l)|^2: the range of a sampled frequency's share
+        a, b = (np.sqrt(v) * np.exp(1j * lam * np.log(np.maximum(v, 1e-300))) for v in (x, y))
+        assert (np.abs(a - b) ** 2 <= (np.sqrt(x) + np.sqrt(y)) ** 2 + slack).all()
+
+
+@pytest.mark.parametrize("name", ["hellinger", "chi2", "total-variation"])
+@pytest.mark.parametrize("lowest", [0.0, 0.5])
+def test_densities_from_samples(name, lowest):
+    n, h, sigma, kappa = 20_000, 0.02, 1.0, divergence(name).kappa
+    exact = kernel(kappa(P, Q).mean(), sigma)
+    bound = dk.hdd_error_bound(
+        n, 10**6, sigma=sigma, bandwidth=h, divergence=name, delta=DELTA, lipschitz=np.pi / 2, lowest=lowest
+    )
+    errors = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p, q = estimate(draw(rng, n, 1), h), estimate(draw(rng, n, -1), h)
+        errors.append(abs(kernel(kappa(p, q).mean(), sigma) - exact))
+    assert max(errors) <= bound.kde
+    assert bound.kde < 0.6
+
+
+def test_sampled_frequencies_and_features():
+    """Their errors reach a fair share of the bounds."""
+    sigma, M, F, rng = 1.0, 200, 250, np.random.default_rng(0)
+    bound = dk.hdd_error_bound(
+        1000, 2 * F, sigma=sigma, bandwidth=0.1, divergence="chi2", n_frequencies=M, delta=DELTA, **DENSITIES
+    )
+    exact = kernel(divergence("chi2").kappa(P, Q).mean(), sigma)
+    errors = []
+    for _ in range(300):
+        lam = hyperbolic_secants(rng, M)[:, None]
+        A, B = (np.sqrt(p[::20]) * np.exp(1j * lam * np.log(p[::20])) for p in (P, Q))
+        errors.append(abs(kernel((np.abs(A - B) ** 2).mean(), sigma) - exact))
+    assert max(errors) <= bound.frequencies
+    assert bound.frequencies < 0.5
+    r = rng.uniform(0, 3, 3000)
+    found = np.cos(rng.standard_normal((3000, F)) * r[:, None]).mean(axis=1)
+    errors = np.abs(found - np.exp(-(r**2) / 2))
+    share = DELTA / 3
+    assert np.mean(errors > bound.features) <= share
+    assert np.mean(errors > bound.features / 6) > share  # a sixth of it would not do
+
+
+def projected(f, K, nodes):
+    """Coefficients in the cosine basis of K functions from values f at some nodes, of equal weight."""
+    phi = np.cos(np.pi * np.outer(np.arange(K), nodes)) * np.where(np.arange(K) > 0, np.sqrt(2), 1)[:, None]
+    return phi @ f / len(nodes)
+
+
+def test_a_finite_basis_and_random_nodes():
+    """Hellinger: A p is the root of the density over 2^(1/2)."""
+    sigma, K, n_nodes = 0.5, 5, 20_000
+    p = 1 + 0.5 * np.cos(8 * np.pi * NODES)  # varies faster than the basis
+    f, g = np.sqrt(p / 2), np.sqrt(np.ones_like(p) / 2)
+    every = np.arange(400)
+    radius = np.sqrt(2 * (every**2 * projected(f, 400, NODES) ** 2).sum())  # of p^(1/2)
+    bound = dk.hdd_error_bound(
+        1000, 500, sigma=sigma, bandwidth=0.1, n_basis=K, smoothness=(radius, 1.0), n_nodes=n_nodes, delta=DELTA,
+        lipschitz=1.0,
+    )  # fmt: skip
+    exact, d2 = kernel(((f - g) ** 2).mean(), sigma), (projected(f - g, K, NODES) ** 2).sum()
+    assert 0.05 * bound.truncation < abs(kernel(d2, sigma) - exact) <= bound.truncation < 1
+    errors = []
+    for seed in range(100):
+        u = np.random.default_rng(seed).integers(0, 2000, n_nodes)
+        sampled = (projected((f - g)[u], K, NODES[u]) ** 2).sum()
+        errors.append(abs(kernel(sampled, sigma) - kernel(d2, sigma)))
+    assert np.mean(np.array(errors) > bound.integration) <= DELTA / 3
+    assert bound.integration < 0.5
+
+
+def test_all_steps_together():
+    """Samples to inner products of random features, chi2 with random frequencies: never beyond the sum."""
+    n, h, sigma, M, D = 20_000, 0.03, 1.0, 100, 2000
+    bound = dk.hdd_error_bound(
+        n, D, sigma=sigma, bandwidth=h, divergence="chi2", n_frequencies=M, delta=DELTA, **DENSITIES
+    )
+    assert bound.total == pytest.approx(
+        bound.kde + bound.frequencies + bound.truncation + bound.integration + bound.features
+    )
+    assert bound.truncation == bound.integration == 0
+    assert bound.total < 0.9
+    exact, errors = kernel(divergence("chi2").kappa(P, Q).mean(), sigma), []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        lam = hyperbolic_secants(rng, M)[:, None]
+        p, q = (estimate(draw(rng, n, sign), h)[10::20] for sign in (1, -1))
+        A, B = (np.sqrt(f) * np.exp(1j * lam * np.log(f)) / np.sqrt(M * len(f)) for f in (p, q))
+        t = np.concatenate([(A - B).real, (A - B).imag]).ravel()
+        errors.append(abs(np.cos(rng.standard_normal((D // 2, len(t))) @ t / sigma).mean() - exact))
+    assert max(errors) <= bound.total
+
+
+def test_terms_of_rules_and_limits():
+    def terms(**more):
+        given = {"sigma": 1.0, "bandwidth": 0.05, "lipschitz": 1.0} | more
+        return dk.hdd_error_bound(given.pop("n_points", 10_000), given.pop("n_components", 1000), **given)
+
+    assert terms().frequencies == 0
+    assert terms(divergence="jensen-shannon", frequency_error=1.1e-4).frequencies == pytest.approx(
+        4.05e-5, rel=0.01
+    )
+    assert terms(n_points=10**7, bandwidth=1e-3, lowest=0.5).kde < 0.03
+    assert terms(n_components=100_000).features == pytest.approx(terms().features / 10)
+    assert terms(delta=0.01).total > terms().total
+    assert terms(holder=0.5).kde > terms().kde
+    for message, given in (
+        ("even", {"n_components": 3}),
+        ("no frequencies", {"n_frequencies": 3}),
+        ("found both", {"n_frequencies": 3, "frequency_error": 0.1, "divergence": "chi2"}),
+        ("need n_basis", {"n_nodes": 3}),
+        ("holder", {"holder": 2.0}),
+        ("below 1", {"delta": 1.0}),
+        ("'chi2'", {"divergence": "kl"}),
+        ("between 0 and 1; found 1.0 and 2.0", {"lowest": 2.0}),
+        ("lipschitz must be a number; found 'a'", {"lipschitz": "a"}),
+        (r"\(radius, order\); found 1", {"n_basis": 5, "smoothness": 1.0}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            terms(**given)
