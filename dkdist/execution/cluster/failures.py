@@ -34,9 +34,13 @@ def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> Runti
 LOST = ("scheduler-connection-lost", "lost dependencies")  # the second is said by a scheduler that is new
 
 
-def lost_connection(error: BaseException) -> bool:
-    """Whether work ended because the scheduler went away; Dask has other reasons to cancel."""
-    return isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
+def lost_connection(client: Any, error: BaseException) -> bool:
+    """Whether work ended because the scheduler went away; Dask has other reasons to cancel.
+
+    A client that gave up while it waited for its scheduler cancels without a reason: its state tells.
+    """
+    told = isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
+    return told or client.status != "running"
 
 
 def given_up(address: str, error: BaseException) -> RuntimeError:

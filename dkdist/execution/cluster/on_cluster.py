@@ -39,7 +39,7 @@ def work_on(
                 with checked_workers(client), stage(client, name, blocks_a_task, progress):
                     return go_on()
             except (CancelledError, CommClosedError) as lost:
-                if not failures.lost_connection(lost):
+                if not failures.lost_connection(client, lost):
                     raise failures.given_up(address, lost) from lost
                 if not failures.wait_for_scheduler(client):
                     raise failures.lost_scheduler(address) from lost
