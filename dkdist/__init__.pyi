@@ -1,5 +1,7 @@
 """What `dkdist` offers: every public name once, with its home; imported when it is first used."""
 
+from .automatic.set_classifier import SetClassifier as SetClassifier
+from .automatic.set_regressor import SetRegressor as SetRegressor
 from .densities.divergence import DivergenceEmbedding as DivergenceEmbedding
 from .densities.histogram import HistogramEmbedding as HistogramEmbedding
 from .densities.l2 import L2Embedding as L2Embedding
@@ -81,6 +83,7 @@ from .pairs.divergences.pair_estimators import EntropyDivergence as EntropyDiver
 from .pairs.divergences.pair_estimators import HeldOutDivergence as HeldOutDivergence
 from .pairs.divergences.pair_estimators import KNNDivergence as KNNDivergence
 from .pairs.divergences.pair_estimators import PluginDivergence as PluginDivergence
+from .pairs.groups.group_test import group_test as group_test
 from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding

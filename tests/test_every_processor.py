@@ -24,6 +24,7 @@ ROOMS = (
     "distances",
     "pairs",
     "kernel",
+    "explaining",
     "theory",
     "linear",
     "files",

@@ -23,6 +23,8 @@ class Role(IntEnum):
     OBJECTS = 0x4F4D4547  # "OMEG": the random objects that distances are measured to
     DIRECTIONS = 0x44324B45  # "D2KE": of a sliced distance
     SLICED_EMBEDDING = 0x534C4943  # "SLIC": directions of a sliced Wasserstein embedding
+    # pairs
+    GROUP_PERMUTATIONS = 0x47524F55  # "GROU": of sets among groups
     # kernel
     FOURIER = 0x52464620  # "RFF ": random Fourier features of rows
     MEAN_FREQUENCIES = 0x4D45414E  # "MEAN": of mean embeddings

@@ -17,6 +17,8 @@ from math import gamma
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Specification
+from dkdist.base.influence import each_alone
+from dkdist.densities.amplitude_slopes import amplitude_slopes
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, OfCoefficients, tiles, widest
 from dkdist.densities.cosine.index_set import projection
 from dkdist.densities.cosine.nodes import folded_lattice, midpoints, tensor_weights
@@ -157,6 +159,43 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
         for needed, densities in self._scales:
             for density, weights in densities(needed.cut(C, of)):
                 column += self._write(density, weights, rows, column)
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant: by the densities that they add at the nodes."""
+        singles, out = each_alone(one, at), np.zeros((len(at), gradient.shape[1]))
+        slopes = self._slopes(one, gradient)
+        for tile, spans in tiles(singles):
+            for (density, _), slope in zip(self._densities(singles, spans), slopes, strict=True):
+                out[tile] += density @ slope
+        return out
+
+    def _slopes(self, one: SampleSets, gradient: F64) -> list[F64]:
+        """Derivatives by each density of the set at its nodes, (n_nodes, k)."""
+        made = list(self._densities(one, one.offsets.reshape(1, 2)))
+        by_density = gradient.reshape(len(made), -1, gradient.shape[1])
+        return [
+            amplitude_slopes(p[0], weights, self._frequencies, self._masses, self._by_values(own, i))
+            for i, ((p, weights), own) in enumerate(zip(made, by_density, strict=True))
+        ]
+
+    def _densities(self, sets: SampleSets, spans: I64) -> Iterator[tuple[F32, F64]]:
+        """Every density of the sets at ``spans`` with its nodes' weights, in the order of the columns."""
+        C = self._coefficients.of(sets, spans)
+        for needed, densities in self._scales:
+            yield from densities(needed.cut(C, self._coefficients.spec))
+
+    def _by_values(self, gradient: F64, i: int) -> F64:
+        """Derivatives by the values at the nodes of density i, from those by its columns: the transposed projection."""
+        if self._projection is None:
+            return gradient
+        table, index = self._projection
+        dims = 1 if self.spec.structure == "marginal" else self.spec.n_dims
+        k, n = gradient.shape[1], len(table) ** dims
+        values = np.zeros((self.spec.parts, k, n), np.float32)
+        values[:, :, index] = gradient.reshape(self.spec.parts, len(index), k).transpose(0, 2, 1)
+        transposed = [np.ascontiguousarray(table.T)] * dims
+        made = tensor_density(values.reshape(-1, n), transposed).astype(np.float64)
+        return made.reshape(self.spec.parts, k, n).transpose(0, 2, 1).reshape(-1, k)
 
     def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
         """Fill columns of ``rows`` from ``column`` on; returns how many."""

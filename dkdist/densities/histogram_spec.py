@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables
+from dkdist.base.influence import each_alone
+from dkdist.densities.amplitude_slopes import amplitude_slopes
 from dkdist.densities.density_loops import homogeneous_features, n_parts
 from dkdist.densities.histogram_loops import histograms
-from dkdist.loops.array_types import F32
+from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 
@@ -68,14 +70,12 @@ class HistogramParameters(Tables[HistogramSpec]):
         spec = self.spec
         parts, n_bins = n_parts(self._frequencies), spec.n_bins
         out = np.empty((len(sets), spec.n_features), np.float32)
-        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        spans = _spans(sets)
         step = max(1, CELLS_AT_ONCE // n_bins ** spec.groups[0][1])
         for start in range(0, len(sets), step):
             tile, column = slice(start, start + step), 0
             for first, dims in spec.groups:
-                density = histograms(
-                    sets.relative, spans[tile], sets.weights, self._low, self._width, n_bins, dims, first
-                )
+                density = self._histograms(sets, spans[tile], first, dims)
                 cells = density.shape[1]
                 shares = np.full(cells, 1 / cells)
                 homogeneous_features(
@@ -83,3 +83,36 @@ class HistogramParameters(Tables[HistogramSpec]):
                 )
                 column += parts * cells
         return out
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant: that of the share of their cell.
+
+        It is zero in cells that hold no point of the set, where the derivative is infinite.
+        """
+        spec, singles, column = self.spec, each_alone(one, at), 0
+        out, spans = np.zeros((len(at), gradient.shape[1])), _spans(singles)
+        step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
+        for first, dims in spec.groups:
+            density = self._histograms(one, _spans(one), first, dims)[0]
+            stop, equal = (
+                column + n_parts(self._frequencies) * len(density),
+                np.full(len(density), 1 / len(density)),
+            )
+            slopes = amplitude_slopes(
+                density, equal, self._frequencies, self._masses, gradient[column:stop], floor=0
+            )
+            for start in range(0, len(at), step):
+                tile = slice(start, start + step)
+                out[tile] += self._histograms(singles, spans[tile], first, dims) @ slopes
+            column = stop
+        return out
+
+    def _histograms(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
+        return histograms(
+            sets.relative, spans, sets.weights, self._low, self._width, self.spec.n_bins, dims, first
+        )
+
+
+def _spans(sets: SampleSets) -> I64:
+    """(n_sets, 2) the first row of each set and the row after its last."""
+    return np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)

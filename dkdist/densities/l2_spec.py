@@ -16,6 +16,7 @@ from math import lgamma
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Specification
+from dkdist.base.influence import LinearInfluence
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, OfCoefficients
 from dkdist.densities.cosine.index_set import EPSILON, index_set
 from dkdist.loops.array_types import F32, I64
@@ -113,7 +114,7 @@ def _too_many(d: int, n_basis: int) -> ValueError:
     )
 
 
-class L2Parameters(OfCoefficients[L2Spec]):
+class L2Parameters(LinearInfluence, OfCoefficients[L2Spec]):
     """Drawn tables of an `L2Spec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: L2Spec) -> None:

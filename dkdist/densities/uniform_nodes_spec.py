@@ -19,7 +19,7 @@ from dkdist.densities.cosine.index_set import index_set
 from dkdist.densities.density_loops import basis_table, homogeneous_features, term_table
 from dkdist.densities.divergence_spec import Densities, DivergenceParameters, DivergenceSpec, coefficients_of
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.products import Factor, steady_factor
+from dkdist.loops.products import steady_factor
 from dkdist.plain.kept import kept
 
 MOST_NUMBERS = 2**27  # of a table of terms at nodes: half a GiB
@@ -87,12 +87,19 @@ class UniformNodes(DivergenceParameters):
 
     def __init__(self, spec: UniformNodesSpec) -> None:
         self._prepare(spec, _at_nodes)
-        self._factors = _coefficients_from_values(spec) if spec.projects else []
+        self._projections = _coefficients_from_values(spec) if spec.projects else []
+        self._factors = [steady_factor(table) for table in self._projections]
 
     @property
     def node_weights(self) -> F64:
         """The weights of the nodes of one density; they sum to one."""
         return np.full(self.spec.n_uniform, 1 / self.spec.n_uniform)
+
+    def _by_values(self, gradient: F64, i: int) -> F64:
+        if not self._projections:
+            return gradient
+        table, k = self._projections[i % len(self._projections)], gradient.shape[1]
+        return (table @ gradient.reshape(self.spec.parts, -1, k)).reshape(-1, k)
 
     def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
         if not self._factors:
@@ -108,16 +115,16 @@ class UniformNodes(DivergenceParameters):
         return width
 
 
-def _coefficients_from_values(spec: UniformNodesSpec) -> list[Factor]:
+def _coefficients_from_values(spec: UniformNodesSpec) -> list[F32]:
     """phi_a(u_k) / M^(1/2) for values over M^(1/2): (M, n_functions), one for all dimensions or for each."""
-    nodes, a, factors = spec.nodes(), spec.functions, []
+    nodes, a, tables = spec.nodes(), spec.functions, []
     axes = [nodes[:, [j]] for j in range(spec.n_dims)] if spec.structure == "marginal" else [nodes]
     for u in axes:
         phi = np.ones((len(u), len(a)))
         for j in range(u.shape[1]):
             phi *= np.cos(np.pi * np.outer(u[:, j], a[:, j])) * np.where(a[:, j] > 0, np.sqrt(2), 1)
-        factors.append(steady_factor((phi / np.sqrt(len(u))).astype(np.float32)))
-    return factors
+        tables.append((phi / np.sqrt(len(u))).astype(np.float32))
+    return tables
 
 
 def _at_nodes(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
@@ -26,7 +25,7 @@ from dkdist.distances.levenshtein import Levenshtein
 from dkdist.distances.pair_function import Pairwise, as_float32
 from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
 from dkdist.distances.wasserstein import Wasserstein
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 from dkdist.sets.point_checks import SampleSetError, locate
@@ -62,7 +61,7 @@ NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and lon
 class Omegas:
     """The random objects, as plain arrays."""
 
-    points: NDArray[Any]
+    points: Array
     offsets: I64
     weights: F32 | None
 
@@ -220,7 +219,7 @@ class Comparing:
         """Of distances: float32, as compiled loops make them, or float64 for those of a user's function."""
         return traits(self.distance).dtype
 
-    def fill(self, packed: Any, sets: SampleSets, out: NDArray[Any]) -> None:
+    def fill(self, packed: Any, sets: SampleSets, out: Array) -> None:
         """The distances of objects to prepared ones."""
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         points = _as_kind(self.distance, self._translated(sets))
@@ -232,7 +231,7 @@ class Comparing:
             return replace(self.distance, alphabet=self.alphabet + UNKNOWN)
         return self.distance
 
-    def _translated(self, sets: SampleSets) -> NDArray[Any]:
+    def _translated(self, sets: SampleSets) -> Array:
         if sets.alphabet is None or self.alphabet is None or sets.alphabet == self.alphabet:
             return points_for(self.distance, sets)
         table = translation(sets.alphabet, self.alphabet)
@@ -240,12 +239,12 @@ class Comparing:
         return np.where(codes < 0, len(self.alphabet), codes).astype(np.uint16)
 
 
-def points_for(distance: Distance, sets: SampleSets) -> NDArray[Any]:
+def points_for(distance: Distance, sets: SampleSets) -> Array:
     """The points of sets: as they are kept for distances of this library, true coordinates for a user's own."""
     return sets.relative if traits(distance).knows_differences else sets.points
 
 
-def _as_kind(distance: Distance, points: NDArray[Any]) -> NDArray[Any]:
+def _as_kind(distance: Distance, points: Array) -> Array:
     """Codes where codes or text are compared, else float32."""
     keeps = distance.codes or traits(distance).by_function or points.dtype.kind == "f"
     return points if keeps else points.astype(np.float32)

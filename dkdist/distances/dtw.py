@@ -13,6 +13,7 @@ relative error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,7 @@ f32 = np.float32
 INF = f32(np.inf)
 
 
-@dataclass(frozen=True)
-class PackedSeries:
+class PackedSeries(NamedTuple):
     """Series in packs of `LANES`: what `DynamicTimeWarping.prepare` gives.
 
     ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and

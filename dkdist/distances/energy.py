@@ -18,7 +18,7 @@ from dkdist.distances import Distance
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.lanes import LANES, TILE, Frozen, Lanes, load_tile, pack, squared_distances
+from dkdist.loops.lanes import LANES, TILE, Frozen, Lanes, Runs, load_tile, pack, squared_distances
 from dkdist.loops.points import total_weight, weight_array
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
@@ -38,17 +38,12 @@ class Spread(Frozen):
 
 
 @dataclass(frozen=True)
-class Line(Frozen):
+class Line(Runs, Frozen):
     """Omegas of one dimension: sorted points (T,) and the distribution function at and after each, with offsets."""
 
     points: F32
     levels: F64
     offsets: I64
-
-    @property
-    def n_omegas(self) -> int:
-        """Number of omegas."""
-        return len(self.offsets) - 1
 
 
 @kept

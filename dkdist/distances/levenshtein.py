@@ -9,6 +9,7 @@ the object and 8 words, 17 in chains.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,7 @@ U64 = NDArray[np.uint64]
 BITS = 63  # symbols of a word beside its guard bit
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """Words side by side. A field is a part of every word: what a string of a tile has, or a word of its chains.
 
     ``tables`` holds, tile after tile from ``starts`` on, the rows of Eq: one of zeros for symbols that no string of
@@ -47,8 +47,7 @@ class Tiles:
     lengths: I64
 
 
-@dataclass(frozen=True)
-class PackedStrings:
+class PackedStrings(NamedTuple):
     """What `Levenshtein.prepare` gives: strings of at most 63 symbols, and longer ones."""
 
     n_omegas: int
@@ -92,9 +91,8 @@ class Levenshtein(Distance):
         """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
         self.refuse_weights(weights)
         codes = _codes(points)
-        for fill, t in ((fill_short, packed.short), (fill_long, packed.long)):
-            arrays = (t.tables, t.starts, t.symbols, t.fields, t.rows, t.ends, t.places, t.columns, t.lengths)
-            fill(arrays, codes[:, 0], offsets, self.normalize, out)
+        for fill, tiles in ((fill_short, packed.short), (fill_long, packed.long)):
+            fill(tiles, codes[:, 0], offsets, self.normalize, out)
 
 
 def _codes(points: Codes) -> NDArray[np.uint16]:
@@ -105,9 +103,8 @@ def _codes(points: Codes) -> NDArray[np.uint16]:
     return np.ascontiguousarray(points, np.uint16)
 
 
-Part = tuple[
-    int, int, int, int, int
-]  # omega, its first symbol here, word (or chain), field, bit of the first symbol
+# omega, its first symbol here, word (or chain), field, bit of the first symbol
+Part = tuple[int, int, int, int, int]
 
 
 def _words(sizes: I64, order: I64) -> list[list[Part]]:

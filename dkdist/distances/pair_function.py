@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.base.bad_sets import PairError
 from dkdist.distances import Distance
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
 
 
@@ -41,13 +40,11 @@ class Pairwise(Distance):
     dtype = np.float64
     sampler = "object"  # a function may not know what to do with pieces
 
-    def prepare(self, points: NDArray[Any], offsets: I64, weights: F32 | None = None) -> Kept:
+    def prepare(self, points: Array, offsets: I64, weights: F32 | None = None) -> Kept:
         """The objects one by one."""
         return Kept(tuple(self._objects(points, offsets)))
 
-    def fill(
-        self, packed: Kept, points: NDArray[Any], offsets: I64, weights: F32 | None, out: NDArray[Any]
-    ) -> None:
+    def fill(self, packed: Kept, points: Array, offsets: I64, weights: F32 | None, out: Array) -> None:
         """The function of every object and every prepared one, float64; `PairError` for a value that is no distance."""
         for i, a in enumerate(self._objects(points, offsets)):
             for j, b in enumerate(packed.objects):
@@ -84,7 +81,7 @@ class Pairwise(Distance):
                 "symmetric=False)"
             )
 
-    def _objects(self, points: NDArray[Any], offsets: I64) -> list[Any]:
+    def _objects(self, points: Array, offsets: I64) -> list[Any]:
         if self.alphabet is not None:
             return SampleSets._trusted(points, offsets, None, self.alphabet).strings()
         if points.dtype.kind == "f":

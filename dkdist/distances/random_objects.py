@@ -7,7 +7,7 @@ Whole objects are the representative-set method (RSM) of the paper.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from dkdist.sets import SampleSets
 Sampler = Callable[["Source", I64], SampleSets]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """What samplers draw from: some objects of the data, and a generator."""
 
     sets: SampleSets

@@ -16,24 +16,19 @@ from scipy.spatial.distance import cdist
 
 from dkdist.distances import Distance
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.lanes import Frozen
+from dkdist.loops.lanes import Frozen, Runs
 from dkdist.plain.kept import kept
 
 MOST_STEPS = 10_000_000  # of the simplex, before it gives up
 
 
 @dataclass(frozen=True)
-class Measures(Frozen):
+class Measures(Runs, Frozen):
     """Points (T, d) in float64, their shares (T,), which sum to one in each set, and offsets."""
 
     points: F64
     shares: F64
     offsets: I64
-
-    @property
-    def n_omegas(self) -> int:
-        """Number of omegas."""
-        return len(self.offsets) - 1
 
     def __getitem__(self, s: int) -> tuple[F64, F64]:
         rows = slice(self.offsets[s], self.offsets[s + 1])

@@ -17,14 +17,13 @@ from dask._task_spec import GraphNode, Task, TaskRef
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
-from numpy.typing import NDArray
 
 from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.run import run
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
 
 
 def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
@@ -122,7 +121,7 @@ def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
     run(graph, list(graph), local=True)
 
 
-def take_rows(X: da.Array, rows: I64) -> NDArray[Any]:
+def take_rows(X: da.Array, rows: I64) -> Array:
     """The listed rows of a lazy array, as numpy; only blocks that hold one of them are made."""
     blocks = row_blocks(X)
     block_of = np.searchsorted(blocks.bounds, rows, side="right") - 1
@@ -134,5 +133,5 @@ def take_rows(X: da.Array, rows: I64) -> NDArray[Any]:
     return np.concatenate(made)
 
 
-def _pick(block: NDArray[Any], rows: I64) -> NDArray[Any]:
+def _pick(block: Array, rows: I64) -> Array:
     return np.asarray(block)[rows]

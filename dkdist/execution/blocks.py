@@ -19,11 +19,10 @@ import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.base import tokenize
 from dask.typing import Key
-from numpy.typing import NDArray
 
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.run import active_client
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
@@ -91,7 +90,7 @@ def row_blocks(X: Any) -> Blocks:
     return _dask_blocks(X) if is_lazy(X) else _array_blocks(X)
 
 
-def _array_blocks(X: NDArray[Any]) -> Blocks:
+def _array_blocks(X: Array) -> Blocks:
     if np.ndim(X) != 2 or 0 in np.shape(X)[1:]:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {np.shape(X)}")
     row_bytes = max(1, X.itemsize * X.shape[1])

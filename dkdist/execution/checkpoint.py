@@ -29,21 +29,10 @@ _HEADER = "checkpoint.json"
 
 
 class Checkpoint:
-    """The latest saved state of one run.
+    """The latest saved state of one run, in a directory of its own; the fingerprint makes two runs the same run.
 
-    Parameters
-    ----------
-    path : path-like
-        A directory of its own, made if it is missing.
-    fingerprint : mapping of str to JSON values
-        What makes two runs the same run. Compared entry by entry when a state is loaded.
-
-    Notes
-    -----
     Saving costs one write of the arrays and two flushes to disk (a few milliseconds for 100 KB).
 
-    Examples
-    --------
     >>> import tempfile, numpy as np
     >>> folder = tempfile.mkdtemp()
     >>> Checkpoint(folder, {"seed": 0}).save({"coef": np.ones(2)}, {"epoch": 1})
@@ -75,13 +64,7 @@ class Checkpoint:
             ) from error
 
     def load(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """The saved arrays and notes, or None where nothing was saved.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged, or was saved by a run with another fingerprint.
-        """
+        """The saved arrays and notes, or None where nothing was saved; a damaged or foreign state is refused."""
         try:
             arrays, header = self._read(self.path / _FILE)
         except FileNotFoundError:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import dask.threaded
 import numpy as np
@@ -62,7 +62,11 @@ def run(
         from dkdist.execution.cluster.on_cluster import get  # imports that this machine alone does not need
 
         return get(client, graph, keys, watch, progress)
-    told = _Advance(watch, progress)
+
+    def told(key: Key, *_: Any) -> None:
+        if progress is not None and key in watch:
+            progress.advance(watch[key])
+
     with one_blas_thread():
         scheduler: Callable[..., Any] = (None if local else get_scheduler()) or _own_threads
         if not _takes_callbacks(scheduler):
@@ -90,10 +94,7 @@ def _takes_callbacks(scheduler: Callable[..., Any]) -> bool:
 def active_client() -> Any | None:
     """The client of the cluster that work goes to, if there is one.
 
-    Raises
-    ------
-    RuntimeError
-        If it cannot be waited for: it is asynchronous here, or belongs to the process that this one was forked from.
+    RuntimeError if it cannot be waited for: it is asynchronous here, or of the process that this one was forked from.
     """
     try:
         scheduler = get_scheduler()
@@ -112,8 +113,7 @@ def active_client() -> Any | None:
     return client
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(NamedTuple):
     """``threads`` are those of the largest process, ``memory`` the limit of the smallest in bytes."""
 
     processes: int
@@ -140,17 +140,6 @@ def resources(local: bool = False) -> Resources:
     if configured is None and limits:
         limit = min(limits)
     return Resources(len(counts), max(counts), sum(counts), int(limit))
-
-
-class _Advance:
-    """Told of every finished task by Dask's local schedulers."""
-
-    def __init__(self, watch: Mapping[Key, int], progress: Progress | None) -> None:
-        self.watch, self.progress = watch, progress
-
-    def __call__(self, key: Key, *_: Any) -> None:
-        if self.progress is not None and key in self.watch:
-            self.progress.advance(self.watch[key])
 
 
 @dataclass(frozen=True)

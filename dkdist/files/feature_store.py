@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.execution.arrays import even_rows, lazy_from_calls
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.passes import collect, map_pieces
 from dkdist.execution.run import plan_blocks
-from dkdist.loops.array_types import F32
+from dkdist.loops.array_types import F32, Array
 from dkdist.plain.flags import as_flag, as_verbose
 from dkdist.plain.real_arrays import real_array
 from dkdist.store import StoreFormatError
@@ -118,7 +117,7 @@ def _to_make(target: FeatureStore) -> list[int]:
     return sorted([*missing, *(i for i, good in zip(found, whole, strict=True) if not good)])
 
 
-def _write_block(target: FeatureStore, rows: NDArray[Any], i: int) -> None:
+def _write_block(target: FeatureStore, rows: Array, i: int) -> None:
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused
         block = np.asarray(rows, np.float32)
     if np.isinf(block).any():

@@ -23,13 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import dkdist
-from dkdist.files.model_kinds import (
-    PLACES,
-    KindError,
-    require_fitted_kinds,
-    require_params,
-    require_record,
-)
+from dkdist.files.model_kinds import PLACES, KindError, require_fitted_kinds, require_params, require_record
 from dkdist.files.model_trial import require_working
 from dkdist.plain.kept import KEPT
 

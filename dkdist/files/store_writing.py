@@ -10,12 +10,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.execution.passes import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
 from dkdist.store.format.batches import Batch
 from dkdist.store.writing.planned_store import Failed, PartWriter, PlannedStore, Written
 
@@ -40,7 +39,7 @@ def write_parts(
     batches: Callable[[Any], Iterator[Batch]],
     label: str,
     verbose: bool,
-) -> NDArray[Any] | None:
+) -> Array | None:
     """Write rows ``bounds[i]`` to ``bounds[i + 1]`` from ``batches(part(...))``, for every i; gives the ids, if any."""
     n_parts = len(bounds) - 1
     if verbose:

@@ -38,6 +38,17 @@ class Frozen:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 
+class Runs:
+    """Of omegas one after the other, between ``offsets`` (R + 1,)."""
+
+    offsets: I64
+
+    @property
+    def n_omegas(self) -> int:
+        """Number of omegas."""
+        return len(self.offsets) - 1
+
+
 @dataclass(frozen=True)
 class Lanes(Frozen):
     """Packed omegas: block b has the steps ``starts[b]`` to ``starts[b + 1]``, as many as its longest omega has points.

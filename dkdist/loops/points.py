@@ -5,17 +5,14 @@ A row whose sum is finite holds neither NaN nor infinity.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
 from dkdist.loops.elementary import f32
 
 
-def not_finite(X: NDArray[Any]) -> I64:
+def not_finite(X: Array) -> I64:
     """The rows of X (n, D), float32 or float64 in C order, that hold NaN or infinity, sorted."""
     largest = X.dtype.type(np.finfo(X.dtype).max)
     suspects: I64 = np.flatnonzero(_suspect(X, largest))
@@ -111,7 +108,7 @@ def add_products(t, T, c):  # type: ignore[no-untyped-def]
         c[b] += s0
 
 
-def column_bounds(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def column_bounds(points: Array) -> tuple[Array, Array]:
     """(low, high) of the columns of (T, d), T > 0; rows are folded into wide rows to run at memory speed."""
     total, d = points.shape
     fold = max(1, min(1024 // d, total))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Specification, Tables
-from dkdist.loops.array_types import F32
+from dkdist.base.influence import influences
+from dkdist.loops.array_types import F32, F64
 from dkdist.moments.symmetry import Element, moved
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -61,16 +62,35 @@ class InvariantParameters(Tables[InvariantSpec]):
     def embed(self, sets: SampleSets) -> F32:
         """Averaged rows: (n_sets, m) float32; summed in the order of the group, each set for itself."""
         total = np.zeros((len(sets), self.spec.n_features), np.float32)
-        low, high = self.spec.box.arrays
-        points = np.clip(sets.relative, low, high).astype(np.float32, copy=False)
+        points = self._inside(sets.relative)
         for element in self.spec.elements:
-            total += self._row(
-                SampleSets._trusted(
-                    moved(points, element, low, high), sets.offsets, sets.weights, None, sets.origin
-                )
-            )
+            total += self._row(self._moved(sets, points, element))
         total *= np.float32(1 / len(self.spec.elements))
         return total
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant: summed over the group."""
+        points, there = self._inside(one.relative), None if at is one.relative else self._inside(at)
+        low, high = self.spec.box.arrays
+        found, gradient = np.zeros((len(at), gradient.shape[1])), gradient / len(self.spec.elements)
+        for element in self.spec.elements:
+            image = self._moved(one, points, element)
+            by_row = gradient
+            if self._features is not None:
+                by_row = self._features.pull_back(self._embedding.embed(image)[0], gradient)
+            elsewhere = None if there is None else moved(there, element, low, high)
+            found += influences(self._embedding, image, by_row, elsewhere)
+        return found
+
+    def _inside(self, points: F32) -> F32:
+        """Points outside the box at its wall."""
+        low, high = self.spec.box.arrays
+        return np.clip(points, low, high).astype(np.float32, copy=False)
+
+    def _moved(self, sets: SampleSets, points: F32, element: Element) -> SampleSets:
+        """The sets with these points under a symmetry."""
+        image = moved(points, element, *self.spec.box.arrays)
+        return SampleSets._trusted(image, sets.offsets, sets.weights, None, sets.origin)
 
     def _row(self, sets: SampleSets) -> F32:
         A: F32 = self._embedding.embed(sets)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.embedding_spec import Specification, Tables
-from dkdist.loops.array_types import F32
+from dkdist.base.influence import shares
+from dkdist.loops.array_types import F32, F64
 from dkdist.moments.moments_loops import moments
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -51,3 +52,15 @@ class MomentParameters(Tables[MomentSpec]):
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32."""
         return moments(sets.relative, sets.offsets, sets.weights, self._centre, self._scale, self.spec.degree)
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant: y for the mean, (y - mean) (y - mean)' for the
+        covariance.
+        """
+        y, d = (at - self._centre) / self._scale, self.spec.n_dims
+        found = y @ gradient[:d]
+        if self.spec.degree == 2:
+            y = y - shares(one) @ ((one.relative - self._centre) / self._scale)
+            i, j = np.triu_indices(d)
+            found += (y[:, i] * y[:, j] * np.where(i == j, 1, np.sqrt(2))) @ gradient[d:]
+        return np.asarray(found)

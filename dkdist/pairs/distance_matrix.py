@@ -17,9 +17,9 @@ from dkdist.distances.distance_choices import as_distance, require_kind, require
 from dkdist.distances.distance_embedding import CHECKED, loaded
 from dkdist.distances.distance_embedding_spec import Comparing, points_for
 from dkdist.execution.arrays import cut
-from dkdist.execution.pairs import Pairs, Tile, fill_pairs, plan_pairs
+from dkdist.execution.pairs import Pairs, Tile
 from dkdist.loops.array_types import F64, I64
-from dkdist.pairs.tiles import Block, Cutter, tile_read_bytes
+from dkdist.pairs.tiles import Block, all_pairs
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -96,19 +96,11 @@ def distance_matrix(
         first = np.arange(min(CHECKED, len(rows)))
         measure.try_on(loaded(rows[:CHECKED], first), first)
     pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
-    local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     work = DistanceTile(measure)
-    plan = plan_pairs(
-        pairs,
-        what="distance matrix",
-        read_bytes=tile_read_bytes(pairs, rows, columns),
-        sample=(0.0, _seconds(work, rows, columns)) if verbose else None,
-        local=local,
+    sample = (0.0, _seconds(work, rows, columns)) if verbose else None
+    return all_pairs(
+        work, pairs, rows, columns, what="distance matrix", label="distances", sample=sample, verbose=verbose
     )
-    with plan.announced(verbose) as progress:
-        return fill_pairs(
-            work, Cutter(rows, columns), pairs, label="distances", progress=progress, local=local
-        )
 
 
 def _bounds(sets: Sets) -> I64:

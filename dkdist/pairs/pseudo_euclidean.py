@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.parameter_checks import real_matrix, require_symmetric, whole
 from dkdist.loops.array_types import F64
-from dkdist.pairs.pseudo_euclidean_space import Space, space, spectrum
+from dkdist.pairs.pseudo_euclidean_space import placed, spectrum, towards
 from dkdist.plain.flags import as_flag
 
 ROUNDING = 1e-6  # of the largest eigenvalue: what distances in float32 leave uncertain
@@ -107,13 +107,10 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 f"most {len(kept)}, or None for all"
             )
         kept = kept[:wanted]
-        self._settle(space(means, values[kept], vectors[:, kept]))
+        self.means_, self.eigenvalues_ = means, values[kept]
+        self.components_, self.signature_ = towards(values[kept], vectors[:, kept]), np.sign(values[kept])
+        self.n_features_in_ = len(means)
         return self
-
-    def _settle(self, found: Space) -> None:
-        self.means_, self.eigenvalues_, self.components_ = found.means, found.values, found.towards
-        self.signature_ = np.sign(found.values)
-        self.n_features_in_ = len(found.means)
 
     def transform(self, X: ArrayLike) -> F64:
         """Coordinates of objects with distances X (M, N) to those of ``fit``: (M, m) float64."""
@@ -124,7 +121,7 @@ class PseudoEuclideanEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 f"X has {D.shape[1]} features, but PseudoEuclideanEmbedding is expecting {self.n_features_in_} "
                 "features as input: the distances to each of the objects of fit"
             )
-        return Space(self.means_, self.eigenvalues_, self.components_).place(D)
+        return placed(D, self.means_, self.components_)
 
     @property
     def _n_features_out(self) -> int:

@@ -13,29 +13,10 @@ squared distances s to the N has
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import eigh
 
 from dkdist.loops.array_types import F64
-
-
-@dataclass(frozen=True, eq=False)
-class Space:
-    """Means of the columns of S (N,), eigenvalues (m,) by falling modulus, and the map b -> x (N, m)."""
-
-    means: F64
-    values: F64
-    towards: F64
-
-    def place(self, D: F64) -> F64:
-        """(n, m) coordinates of objects with distances D (n, N); a row depends on that row of D alone."""
-        out = np.empty((len(D), len(self.values)))
-        for row, made in zip(D, out, strict=True):  # one product a row: its bits do not depend on other rows
-            s = row**2
-            np.matmul(-(s - s.mean() - self.means + self.means.mean()) / 2, self.towards, out=made)
-        return out
 
 
 def spectrum(D: F64) -> tuple[F64, F64, F64]:
@@ -48,8 +29,17 @@ def spectrum(D: F64) -> tuple[F64, F64, F64]:
     return means, values[order], vectors[:, order]
 
 
-def space(means: F64, values: F64, vectors: F64) -> Space:
-    """The space of the eigenvalues that are kept; the largest entry of every eigenvector is positive."""
+def towards(values: F64, vectors: F64) -> F64:
+    """The map b -> x (N, m) of the eigenvalues that are kept; the largest entry of every eigenvector is positive."""
     largest = np.argmax(np.abs(vectors), axis=0)
     upright = vectors * np.sign(vectors[largest, np.arange(len(values))])
-    return Space(means, values, np.ascontiguousarray(upright * (np.sign(values) / np.sqrt(np.abs(values)))))
+    return np.ascontiguousarray(upright * (np.sign(values) / np.sqrt(np.abs(values))))
+
+
+def placed(D: F64, means: F64, components: F64) -> F64:
+    """(n, m) coordinates of objects with distances D (n, N), from the means of the columns of S and the map b -> x."""
+    out = np.empty((len(D), components.shape[1]))
+    for row, made in zip(D, out, strict=True):  # one product a row: its bits do not depend on other rows
+        s = row**2
+        np.matmul(-(s - s.mean() - means + means.mean()) / 2, components, out=made)
+    return out

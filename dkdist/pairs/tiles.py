@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from dkdist.base.bad_sets import Attempt, attempt
 from dkdist.base.inputs import Sets
-from dkdist.execution.pairs import Pairs, Tile, tile_bounds
+from dkdist.execution.pairs import Pairs, Tile, fill_pairs, plan_pairs, tile_bounds
 from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.divergences.divergence_matrix_spec import PairMeasure, Place
 from dkdist.sets import SampleSets
@@ -93,6 +94,18 @@ class CompareTile:
         if tile[1].other:
             return here, None
         return here, here.T if measure.symmetric else _across(measure, b, a)
+
+
+def all_pairs(
+    work: Callable[[Any], Tile], pairs: Pairs, rows: Sets, columns: Sets | None, *,
+    what: str, label: str, sample: tuple[float, float] | None, verbose: bool | int,
+) -> F64:  # fmt: skip
+    """The matrix of all tiles, planned from the ``sample`` of seconds, announced, and filled."""
+    local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
+    read_bytes = tile_read_bytes(pairs, rows, columns)
+    plan = plan_pairs(pairs, what=what, read_bytes=read_bytes, sample=sample, local=local)
+    with plan.announced(verbose) as progress:
+        return fill_pairs(work, Cutter(rows, columns), pairs, label=label, progress=progress, local=local)
 
 
 def _across(measure: PairMeasure, a: list[Any], b: list[Any]) -> F64:

@@ -11,8 +11,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy
@@ -36,8 +35,7 @@ class ArchiveError(ValueError):
     """A file is no whole archive of plain arrays; the message says why, but not where."""
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """What an array says of itself: its shape, order and dtype, and where its values begin."""
 
     shape: tuple[int, ...]

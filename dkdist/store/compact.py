@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from dkdist.store.places.address import Address, as_address
 from dkdist.store.set_store import SetStore
 
 
-@dataclass(frozen=True)
-class ViewPart:
+class ViewPart(NamedTuple):
     """Rows start .. stop - 1 of a new store, and the sets that hold them, the first of which begins at first_row."""
 
     start: int

@@ -28,17 +28,8 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from dkdist.loops.array_types import F32
+from dkdist.store.chunks import chunk_sums
 from dkdist.store.chunks.bound_arrays import CheckedArray, RecordedArray
-from dkdist.store.chunks.chunk_sums import (
-    Bound,
-    Coding,
-    TableRecord,
-    encoded,
-    new_key,
-    parse_record,
-    read_table,
-    recorded,
-)
 from dkdist.store.format.layout import array_of, dump_json, group_document, new_metadata, parse_array
 from dkdist.store.places.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
 from dkdist.store.places.disk import PARTIAL, DiskStore, flush_store
@@ -61,10 +52,11 @@ FORMAT = "dkdist.features"
 VERSION = 1
 FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
 
-CODING = Coding(inner=None, ends_with_crc=True)
+CODING = chunk_sums.Coding(inner=None, ends_with_crc=True)
 TABLES_KEPT = 64
 
-_tables: dict[tuple[str, TableRecord | None], Bound | None] = {}  # keys of tables are never used twice
+# keys of tables are never used twice
+_tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.Bound | None] = {}
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ class FeatureStore:
     fingerprint: str
     generation: int
     complete: bool
-    table: TableRecord | None = None
+    table: chunk_sums.TableRecord | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -102,7 +94,7 @@ class FeatureStore:
         """Whether block i of an unfinished store can be read and is the one that its receipt was written for."""
         try:
             store = self.address.open(read_only=True)
-            self._rows(store, i, Bound(i, np.array([self._receipts(store, [i])], np.uint32)))
+            self._rows(store, i, chunk_sums.Bound(i, np.array([self._receipts(store, [i])], np.uint32)))
         except (StoreFormatError, WrongChunkError):
             return False
         return True
@@ -141,12 +133,12 @@ class FeatureStore:
             raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
         store = self.address.open(read_only=False)
         sums = self._receipts(store, range(self.n_blocks))
-        key = new_key(self.generation, "features")
-        data = encoded({"features": Bound(0, np.array(sums, np.uint32).reshape(-1, 1))})
+        key = chunk_sums.new_key(self.generation, "features")
+        data = chunk_sums.encoded({"features": chunk_sums.Bound(0, np.array(sums, np.uint32).reshape(-1, 1))})
         self._require_current(store)
         put_bytes(store, key, data)
         flush_store(store)
-        done = replace(self, complete=True, table=recorded(key, data))
+        done = replace(self, complete=True, table=chunk_sums.recorded(key, data))
         done._write_attrs(store)
         flush_store(store)
         with contextlib.suppress(OSError):  # who may write may not be allowed to delete
@@ -155,7 +147,7 @@ class FeatureStore:
             store.sweep()
         return done
 
-    def _rows(self, store: Store, i: int, bound: Bound | None) -> F32:
+    def _rows(self, store: Store, i: int, bound: chunk_sums.Bound | None) -> F32:
         with decoding(f"block {i} of {self.address.label}"):
             array = self._array(store, CheckedArray(store, "features", CODING, lambda: bound))
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
@@ -209,11 +201,11 @@ class FeatureStore:
         return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
 
 
-def _bound(address: Address, record: TableRecord | None) -> Bound | None:
+def _bound(address: Address, record: chunk_sums.TableRecord | None) -> chunk_sums.Bound | None:
     """The checksums of a finished store, read once in a process."""
     key = address.label, record
     if key not in _tables:
-        table = read_table(address.open(read_only=True), record, address.label)
+        table = chunk_sums.read_table(address.open(read_only=True), record, address.label)
         if table is None:
             raise StoreFormatError(f"the table of checksums of {address.label} is missing. {RESTORE}")
         while len(_tables) >= TABLES_KEPT:
@@ -325,6 +317,6 @@ def _parse(address: Address, document: bytes) -> FeatureStore:
         address=address,
         fingerprint=str(record.get("fingerprint")),
         complete=record.get("complete") is True,
-        table=parse_record(record.get("table"), address.label),
+        table=chunk_sums.parse_record(record.get("table"), address.label),
         **fields,
     )

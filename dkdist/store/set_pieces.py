@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, I64
+from dkdist.loops.array_types import F32, I64, Array
 from dkdist.sets import SampleSets
 from dkdist.store.set_store import SetStore
 
@@ -31,13 +30,13 @@ class SetRows:
     start: int
     stop: int
 
-    def load(self) -> NDArray[Any]:
+    def load(self) -> Array:
         """(m, d) points, true coordinates, or (m, d + 1) with their weights."""
         points, weights = self.arrays()
         points = points + self.view.origin if self.view.origin.any() else points
         return points if weights is None else np.concatenate([points, weights.reshape(-1, 1)], axis=1)
 
-    def arrays(self) -> tuple[NDArray[Any], F32 | None]:
+    def arrays(self) -> tuple[Array, F32 | None]:
         """(m, d) points, counted from the origin of the view, and their weights (m,) if they have any."""
         points, weights = self.view._committed.rows(self.start, self.stop)
         if self.view._base is not None:
@@ -63,7 +62,7 @@ class ArrayRows:
     start: int
     stop: int
 
-    def load(self) -> NDArray[Any]:
+    def load(self) -> Array:
         """(m, d) points."""
         return np.asarray(self.array[self.start : self.stop])
 
@@ -78,7 +77,7 @@ def in_pieces(sets: SetStore) -> bool:
     return 4 * sets.n_dims * sets.n_points > WHOLE_BYTES
 
 
-def read_pieces(view: SetStore) -> Iterator[tuple[NDArray[Any], F32 | None]]:
+def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:
     """The points of the one set of a view, and their weights, piece by piece."""
     for piece in set_pieces(view)[0]:
         yield piece.arrays()

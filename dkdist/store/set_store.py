@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.indexing import positions, resolve_key
 from dkdist.sets.origins import origin_text, settled_origin
@@ -115,7 +114,7 @@ class SetStore:
         return stops - starts
 
     @property
-    def bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def bounds(self) -> tuple[Array, Array]:
         """(low, high), each (d,): the smallest box that holds every point. Streams the points once."""
         boxes = [block.bounds for block in self.blocks()]
         if not boxes:
@@ -143,7 +142,7 @@ class SetStore:
         return Targets(self._committed.target_names, self._column)
 
     @property
-    def ids(self) -> NDArray[Any] | None:
+    def ids(self) -> Array | None:
         """The ids of the chosen sets, or None if the store has none."""
         return self._column("ids") if "ids" in self._committed.arrays else None
 
@@ -196,15 +195,15 @@ class SetStore:
     def __len__(self) -> int:
         return len(self._chosen)
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[Array]:
         for block in self.blocks():
             yield from block
 
     @overload
-    def __getitem__(self, key: int | np.integer[Any]) -> NDArray[Any]: ...
+    def __getitem__(self, key: int | np.integer[Any]) -> Array: ...
     @overload
     def __getitem__(self, key: Any) -> SetStore: ...
-    def __getitem__(self, key: Any) -> NDArray[Any] | SetStore:
+    def __getitem__(self, key: Any) -> Array | SetStore:
         key = resolve_key(key, len(self))
         if isinstance(key, int):
             return self._one(key).points
@@ -257,7 +256,7 @@ class SetStore:
             yield self.read(start, stop)
             start = stop
 
-    def _column(self, name: str) -> NDArray[Any]:
+    def _column(self, name: str) -> Array:
         run, opened = self._run(), self._committed
         if run is not None:
             return opened.column(name, run.start, run.stop)

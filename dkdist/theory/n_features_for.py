@@ -11,13 +11,7 @@ import numpy as np
 from dkdist.base.parameter_checks import one_of, positive, whole
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.kernel.sums.taylor_loops import MOST_ORDER, n_terms, taylor_order
-from dkdist.theory.feature_bounds import (
-    frequencies_for_ball,
-    frequencies_for_points,
-    objects_for_points,
-    objects_for_space,
-    series_order,
-)
+from dkdist.theory import feature_bounds as bounds
 
 FARTHEST, LEAST = 1e100, 1e-100  # numbers whose squares are numbers
 MOST_FEATURES = 2**17  # of a grid: more are not searched for
@@ -113,15 +107,15 @@ def n_features_for(
     }  # fmt: skip
     given = _checked(rule, values)
     if "n_points" in given:
-        count = {"rff": frequencies_for_points, "d2ke": objects_for_points}[rule](
+        count = {"rff": bounds.frequencies_for_points, "d2ke": bounds.objects_for_points}[rule](
             eps, delta, given["n_points"]
         )
         return 2 * count if rule == "rff" else count
     d, reach = given["n_dims"], _reach(**given)
     if rule == "d2ke":
-        return objects_for_space(eps, delta, d, reach)
+        return bounds.objects_for_space(eps, delta, d, reach)
     if rule == "rff":
-        return 2 * frequencies_for_ball(eps, delta, d, reach)
+        return 2 * bounds.frequencies_for_ball(eps, delta, d, reach)
     return _CERTAIN[rule](eps, d, reach)
 
 
@@ -171,7 +165,7 @@ def _taylor(eps: float, d: int, reach: float) -> int:
 
 def _ifgt(eps: float, d: int, reach: float) -> int:
     radius = max(reach, LEAST) / 2
-    order = series_order(eps, radius) if np.e * radius**2 <= MOST_ORDER else MOST_ORDER + 1
+    order = bounds.series_order(eps, radius) if np.e * radius**2 <= MOST_ORDER else MOST_ORDER + 1
     return _series("ifgt", d, order, reach)
 
 

@@ -229,6 +229,17 @@ CALLS: dict[str, Call] = {
         lambda **a: dk.two_sample_test(**a),
         {"P": P, "Q": Q, "sigma": 1.0, "n_permutations": 19, "random_state": 0},
     ),
+    "group_test": Call(
+        lambda **a: dk.group_test(**a).p_value,
+        {
+            "sets": SETS,
+            "groups": LABELS,
+            "n_permutations": 19,
+            "statistic": "auto",
+            "random_state": 0,
+            "blocks": np.arange(12) // 4,
+        },
+    ),
     "n_features_for": Call(
         dk.n_features_for,
         {

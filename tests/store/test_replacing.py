@@ -15,7 +15,7 @@ import pytest
 import dkdist
 import dkdist as dk
 from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.places import exchange, hidden
+from dkdist.store.places import exchange
 
 from .samples import assert_same_sets, random_sets
 
@@ -216,7 +216,7 @@ def test_the_folder_of_a_living_writer_stays_and_that_of_a_dead_one_goes(tmp_pat
 
 
 def test_another_machines_folder_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(hidden, "host", lambda: b"another machine\n")
+    monkeypatch.setattr(exchange, "host", lambda: b"another machine\n")
     writer = SetWriter(tmp_path / "s", 2)
     writer.append(SETS)
     monkeypatch.undo()

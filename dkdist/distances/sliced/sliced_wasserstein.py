@@ -18,7 +18,7 @@ from dkdist.distances import Distance
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.lanes import Frozen
+from dkdist.loops.lanes import Frozen, Runs
 from dkdist.loops.points import total_weight, weight_array
 from dkdist.plain.kept import kept
 
@@ -26,17 +26,12 @@ LENGTH_ERROR = 1e-5  # of unit vectors, which may have been float32
 
 
 @dataclass(frozen=True)
-class Sorted(Frozen):
+class Sorted(Runs, Frozen):
     """Projections (T, L), sorted in each set and direction, and levels F from each on, (T, L) or (0, L) for i / n."""
 
     projections: F64
     levels: F64
     offsets: I64
-
-    @property
-    def n_omegas(self) -> int:
-        """Number of omegas."""
-        return len(self.offsets) - 1
 
 
 @kept

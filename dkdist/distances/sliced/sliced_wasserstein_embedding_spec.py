@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.influence import shares
 from dkdist.base.roles import Role
+from dkdist.distances.sliced.quantile_influence import quantile_potentials
 from dkdist.distances.sliced.sliced_wasserstein_embedding_loops import projected_quantiles
 from dkdist.loops.array_types import F32, F64
 from dkdist.plain.kept import kept
@@ -56,6 +58,12 @@ class SlicedWassersteinParameters(Tables[SlicedWassersteinSpec]):
         return projected_quantiles(
             sets.relative, sets.offsets, sets.weights, self._centre, self.directions, spec.n_quantiles
         )
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant, by `quantile_potentials`."""
+        L, Q = len(self.directions), self.spec.n_quantiles
+        lines, there = ((points - self._centre) @ self.directions.T for points in (one.relative, at))
+        return quantile_potentials(lines, shares(one), there, gradient.reshape(L, Q, -1) / np.sqrt(L * Q))
 
 
 def random_directions(n_dims: int, n_directions: int, seed: int) -> F64:

@@ -22,26 +22,10 @@ TIMEOUT = 5.0  # seconds after which an address that does not answer is given up
 
 @contextmanager
 def connect(address: str, security: Security | None = None) -> Iterator[str]:
-    """Run what is inside the ``with`` on the cluster of the Dask scheduler at ``address``.
+    """Run what is inside the ``with`` on the cluster of the Dask scheduler at ``address``; gives a line that names it.
 
-    Parameters
-    ----------
-    address : str
-        As ``dask scheduler`` prints it, for example ``tcp://10.0.0.5:8786`` or ``tls://10.0.0.5:8786``.
-    security : distributed.Security, optional
-        Certificates for a ``tls://`` address; by default those of Dask's configuration, if it has any.
-
-    Yields
-    ------
-    str
-        One line that says what was found: the address, workers and threads.
-
-    Raises
-    ------
-    ConnectionError
-        If no scheduler answers within five seconds; it says why, as far as that can be found out.
-    ValueError
-        If the certificates cannot be used with this address.
+    Certificates for a ``tls://`` address are by default those of Dask's configuration; ValueError if they cannot be
+    used. ConnectionError, with the reason, if no scheduler answers within five seconds.
     """
     security = Security() if security is None else security
     require_credentials(address, security)
@@ -72,10 +56,7 @@ async def _kind(address: str, security: Security) -> str:
 def address_in(scheduler_file: str | os.PathLike[str]) -> str:
     """The address in the file that ``dask scheduler --scheduler-file`` writes when it starts.
 
-    Raises
-    ------
-    ConnectionError
-        If there is no such file within five seconds, or it holds no address.
+    ConnectionError if there is no such file within five seconds, or it holds no address.
     """
     end = time.monotonic() + TIMEOUT
     path = os.fspath(scheduler_file)

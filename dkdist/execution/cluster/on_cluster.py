@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 from dask._task_spec import GraphNode
@@ -57,15 +58,8 @@ def get(
     left = dict(watch)
     name = key_split(next(iter(watch), keys[0]))
     blocks = sum(watch.values()) / len(watch) if watch else 1.0
-    return list(
-        work_on(
-            client,
-            lambda: _gathered(client, graph, keys, left, progress),
-            name=name,
-            blocks_a_task=blocks,
-            progress=progress,
-        )
-    )
+    go_on = partial(_gathered, client, graph, keys, left, progress)
+    return list(work_on(client, go_on, name=name, blocks_a_task=blocks, progress=progress))
 
 
 def _gathered(

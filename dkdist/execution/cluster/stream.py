@@ -78,10 +78,7 @@ def stream_fold(
 def together(jobs: Sequence[Job], size: int) -> list[Job]:
     """Jobs of ``size`` neighbours each; their extras say how many blocks are whose."""
     return [
-        Job(
-            tuple(i for job in some for i in job.blocks),
-            tuple((len(job.blocks), job.extra) for job in some),
-        )
+        Job(tuple(i for job in some for i in job.blocks), tuple((len(job.blocks), job.extra) for job in some))
         for some in (jobs[start : start + size] for start in range(0, len(jobs), size))
     ]
 

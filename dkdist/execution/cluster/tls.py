@@ -27,13 +27,7 @@ def credentials(ca_file: str | None, cert: str | None, key: str | None) -> Secur
 
 
 def require_credentials(address: str, security: Security) -> None:
-    """Refuse, before anything is sent, credentials that cannot serve an address.
-
-    Raises
-    ------
-    ValueError
-        If the address and the credentials do not go together, or a file of theirs is missing or unusable.
-    """
+    """Refuse, before anything is sent, credentials that cannot serve an address, or whose files are unusable."""
     client = security.get_tls_config_for_role("client")
     encrypted = address.startswith("tls://")
     if not encrypted and security.require_encryption:

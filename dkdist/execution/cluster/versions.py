@@ -36,18 +36,10 @@ _log = logging.getLogger(__name__)
 def checked_workers(client: Any) -> Iterator[None]:
     """Hold the work inside the ``with`` to workers that are like this client; wait for a first one.
 
-    Raises
-    ------
-    TimeoutError
-        If no worker joins within ``dkdist.wait-for-workers`` of Dask's configuration (30 s).
-    ImportError
-        If the scheduler or a worker has another Python, or another version of a package that results depend on.
-    MixedProcessorsError
-        If a worker has another kind of processor, unless ``dkdist.allow-mixed-processors`` says to warn of it.
-
-    Notes
-    -----
-    Costs two short questions to the scheduler; a worker that is new, three more.
+    TimeoutError if none joins within ``dkdist.wait-for-workers`` of Dask's configuration (30 s), ImportError for
+    another Python or another version of a package that results depend on, MixedProcessorsError for another kind of
+    processor (unless ``dkdist.allow-mixed-processors`` says to warn of it). Costs two short questions to the scheduler;
+    a worker that is new, three more.
     """
     if not client.nthreads():
         _wait_for_a_worker(client)

@@ -24,13 +24,7 @@ PAGE = "dkdist"
 
 
 class CurvesPage(SchedulerPlugin):
-    """Adds the page to the dashboard of the scheduler that it is registered with.
-
-    Raises
-    ------
-    RuntimeError
-        If that scheduler has no dashboard.
-    """
+    """Adds the page to the dashboard of the scheduler that it is registered with; RuntimeError if it has none."""
 
     name = "dkdist-curves"
     idempotent = True

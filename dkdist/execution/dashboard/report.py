@@ -14,10 +14,7 @@ from distributed import get_client, performance_report
 def reported(file: str | None) -> Iterator[None]:
     """Write the report of what the active client runs inside the ``with``; None for none.
 
-    Raises
-    ------
-    ValueError, ImportError
-        Before anything runs, if the file could not be written, or the scheduler has no bokeh to draw it with.
+    Refused before anything runs if the file could not be written, or the scheduler has no bokeh to draw it with.
     """
     if file is None:
         yield

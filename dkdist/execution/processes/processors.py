@@ -91,13 +91,7 @@ def allowed() -> bool:
 
 
 def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
-    """Refuse processes whose kernels are others than this one's; warn of them if mixed processors are allowed.
-
-    Raises
-    ------
-    MixedProcessorsError
-        With a table of what differs, and where.
-    """
+    """Refuse processes whose kernels are others than this one's, in a table; warn if mixed processors are allowed."""
     lines = list(_differences(here, there))
     if not lines:
         return

@@ -141,9 +141,7 @@ def align(
     R, t = search(x0, y0, rotates)
     certified, gap = False, float("inf")
     if eps is not None:
-        from dkdist.kernel.alignment.branch_and_bound import (
-            certify,  # what it stands on is loaded for it alone
-        )
+        from dkdist.kernel.alignment.branch_and_bound import certify  # loaded for it alone
 
         seed = draw_seed(random_state)
         R, t, certified, gap = certify(x0, y0, rotates, (R, t), eps, seed, budget, verbose)

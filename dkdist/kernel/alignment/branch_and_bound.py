@@ -18,15 +18,8 @@ from numpy.typing import NDArray
 
 from dkdist.base.roles import Role
 from dkdist.execution.progress import Progress
+from dkdist.kernel.alignment import motion_cells_loops as loops
 from dkdist.kernel.alignment.climbing import climb
-from dkdist.kernel.alignment.motion_cells_loops import (
-    ROUNDING,
-    bounds,
-    cell_rotations,
-    grid_size,
-    split,
-    turn_radius,
-)
 from dkdist.kernel.coresets.coreset_choice import Choice, choose
 from dkdist.kernel.distance.energy_task import make_task
 from dkdist.kernel.distance.kernel_energy import energy_by
@@ -97,14 +90,14 @@ class Search:
 
     def motions(self, middles: F64) -> Motion:
         """Rotations and translations."""
-        return cell_rotations(middles[:, : self.turns], self.x.shape[1]), middles[:, self.turns :]
+        return loops.cell_rotations(middles[:, : self.turns], self.x.shape[1]), middles[:, self.turns :]
 
     def split(self, cells: Cells) -> tuple[Cells, I64, F64]:
         """(all children, the positions of their parents, f in their middles)."""
         started = perf_counter()
-        middles, halves, parents = split(cells.middles, cells.halves, self.turns, self.radius)
-        angle = turn_radius(halves[:, 0], self.turns)
-        upper, f = bounds(self.x, self.p, self.y, self.q, *self.motions(middles), angle, halves[:, 1])
+        middles, halves, parents = loops.split(cells.middles, cells.halves, self.turns, self.radius)
+        angle = loops.turn_radius(halves[:, 0], self.turns)
+        upper, f = loops.bounds(self.x, self.p, self.y, self.q, *self.motions(middles), angle, halves[:, 1])
         self.counted += len(f)
         self.seconds += perf_counter() - started
         return Cells(middles, halves, np.minimum(upper, cells.upper[parents])), parents, f
@@ -123,7 +116,7 @@ def certify(
 
     def polished(R: F64, t: F64) -> tuple[F64, F64, float]:
         ends = climb(x, p, y, q, 1.0, (R[None], t[None]), rotates, 50)
-        return ends[0][0], ends[1][0], float(ends[2][0]) - ROUNDING
+        return ends[0][0], ends[1][0], float(ends[2][0]) - loops.ROUNDING
 
     R, t, f = polished(*start)
     a, b, c = _stand_ins(x, y, eps, seed)
@@ -138,7 +131,7 @@ def certify(
         children, _, values = search.split(tail)
         progress.advance(len(values))
         i = int(values.argmax())
-        if values[i] - c - ROUNDING > best[2]:
+        if values[i] - c - loops.ROUNDING > best[2]:
             turned, shift = search.motions(children.middles[[i]])
             best = max(best, polished(turned[0], shift[0]), key=lambda end: end[2])
             search.enough = best[2] + eps / 2 - c
@@ -209,7 +202,7 @@ def _estimate(search: Search, cells: Cells, rng: np.random.Generator) -> float:
 def _announce(search: Search, cells: float, eps: float, max_seconds: float, verbose: bool) -> None:
     """Say what the search will take, or refuse it."""
     seconds = cells * search.seconds / search.counted
-    grid = grid_size(eps, search.x.shape[1], search.turns, search.radius, search.width)
+    grid = loops.grid_size(eps, search.x.shape[1], search.turns, search.radius, search.width)
     plan = (
         f"alignment certified to {eps:g} of D^2: about {cells:.2g} cells of motions with {len(search.p)} x "
         f"{len(search.q)} kernel values each, {seconds:.2g} s at the rate of a sample (a plain grid: {grid:.2g} "

@@ -147,12 +147,9 @@ def coreset(
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
     """
-    as_flag("optimal_weights", optimal_weights)
-    size, method = whole("size", size), one_of("method", method, METHODS)
     optimal_weights = as_flag("optimal_weights", optimal_weights)
-    if hasattr(
-        P, "blocks"
-    ):  # as arrays of Dask and Zarr and stores have: what reads them is loaded for them alone
+    size, method = whole("size", size), one_of("method", method, METHODS)
+    if hasattr(P, "blocks"):  # arrays of Dask and Zarr and stores: what reads them is loaded for them alone
         from dkdist.kernel.coresets.lazy_points import lazy_points
         from dkdist.kernel.coresets.streamed_coreset import streamed_coreset
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,7 @@ UNSEEN = 4096  # random features that distances are estimated by
 MOST_ROUNDING = 1e-2  # of the kernel of two points by random features
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """What a coreset shall be: how many points, near by which kernel, chosen by which method from which seed."""
 
     size: int
@@ -114,7 +113,7 @@ def choose(x: F32, p: F64, choice: Choice) -> tuple[I64, F64]:
     heavy = counted[certain(p[counted], choice.size)]
     light = np.setdiff1d(counted, heavy, assume_unique=True)
     n, W = choice.size - len(heavy), float(p.sum() if len(heavy) == 0 else p[light].sum())
-    chosen = _light(x[light], p[light], replace(choice, size=n))
+    chosen = _light(x[light], p[light], choice._replace(size=n))
     return np.concatenate([heavy, light[chosen]]), np.concatenate([p[heavy], np.full(n, W / n)])
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks, is_lazy, point_blocks, source_blocks
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, Array
 from dkdist.sets import SampleSetError
 from dkdist.store import SetStore
 from dkdist.store.set_pieces import array_pieces, is_zarr_array, set_pieces
 
 
-@dataclass(frozen=True)
-class LazyPoints:
+class LazyPoints(NamedTuple):
     """Blocks of points (m, d), with their weights as one more column if ``weighted``."""
 
     blocks: Blocks
@@ -79,7 +76,7 @@ def _require_points(P: Any) -> None:
         raise SampleSetError(f"expected points of real numbers, found {P.dtype}")
 
 
-def split_weights(block: NDArray[Any], weighted: bool, first: int) -> tuple[F64, F64 | None]:
+def split_weights(block: Array, weighted: bool, first: int) -> tuple[F64, F64 | None]:
     """(points, weights or None) of a block whose first row is row ``first``; both must be finite, weights >= 0."""
     rows = np.asarray(block, np.float64)
     finite = np.isfinite(rows).all(axis=1)

@@ -14,9 +14,8 @@ processors of one kind.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +50,7 @@ from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F64, I64
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """Sums over some pieces, and their leaves: rows of the set, points, weights and keys to draw by."""
 
     mean: F64
@@ -150,8 +148,7 @@ def _leaf_sizes(found: Survey, size: int) -> list[int]:
     return [int(k) for k in np.minimum(found.counts, np.maximum(by_weight, by_number))]
 
 
-@dataclass(frozen=True)
-class Piecework:
+class Piecework(NamedTuple):
     """What is asked of every piece; ``draws`` points by weight, or strata if none.
 
     Points of weight ``heavy`` or more stand for themselves, outside the means; ``equal``: all weights are.
@@ -238,4 +235,4 @@ def _choose(task: Piecework, total: Share, light: I64, W: float, size: int) -> I
         n = doubled(size, len(order))
         order, weights = order[strata(weights, n, rng.random(n))], np.ones(n)
     phi = box.features(task.embedding, points[order])
-    return order[from_base(phi, weights, task.equal, total.mean / W, replace(task.choice, size=size), rng)]
+    return order[from_base(phi, weights, task.equal, total.mean / W, task.choice._replace(size=size), rng)]

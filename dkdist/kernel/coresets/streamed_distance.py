@@ -6,7 +6,7 @@ cells would fill the memory, random Fourier features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ KERNEL_ERROR = 2.5e-9  # of cells: (W + W)^2 times it is 1e-8 W^2
 MOST_CELLS = 2**22  # 32 MiB for each piece at work
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Where points lie: the lower corner and the sides."""
 
     low: F64
@@ -46,8 +45,7 @@ class Box:
         return (x - (self.low + self.widths / 2)).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(NamedTuple):
     """How distances are found: over ``cells``, or by the features that ``how`` specifies."""
 
     box: Box

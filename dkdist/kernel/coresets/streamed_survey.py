@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.base.bandwidth import least_keys, row_keys
 from dkdist.execution.passes import collect
@@ -15,7 +14,7 @@ from dkdist.kernel.coresets.coreset_choice import SAMPLE
 from dkdist.kernel.coresets.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.coresets.pivotal_loops import certain, threshold
 from dkdist.kernel.coresets.streamed_distance import Box
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSetError
 
 
@@ -38,8 +37,7 @@ class Look:
     sample: F64
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """What the first pass found of the whole set, and of every piece: its points below ``heavy``, and their weight."""
 
     box: Box
@@ -76,7 +74,7 @@ def survey_points(points: LazyPoints, size: int, seed: int) -> Survey:
     return Survey(Box(low, high - low), n, weight, heavy, least == largest, counts, weights, sample)
 
 
-def _look(weighted: bool, size: int, most: float, block: NDArray[Any], extra: tuple[int, int]) -> Look:
+def _look(weighted: bool, size: int, most: float, block: Array, extra: tuple[int, int]) -> Look:
     first, seed = extra
     x, p = split_weights(block, weighted, first)
     keys = row_keys(first, len(x), seed)

@@ -5,7 +5,7 @@ E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ TWOFOLD = 4000  # points up to which all pairs in twice the digits take less tha
 TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """An energy to be found: points (n, d) about the origin, weights (n, C), bandwidth, error allowed, seed.
 
     Points and bandwidth are in the unit of `make_task`, so that squares of both are numbers.

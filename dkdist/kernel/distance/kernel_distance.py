@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,11 +130,9 @@ def kernel_distance(
     >>> dk.kernel_distance(x, y, sigma=5.0, squared=True, weights=([2.0], [-1.0])) > 4  # like charges add
     True
     """
-    as_flag("squared", squared)
-    as_flag("unbiased", unbiased)
+    squared, unbiased = as_flag("squared", squared), as_flag("unbiased", unbiased)
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KERNELS))
-    squared, unbiased = as_flag("squared", squared), as_flag("unbiased", unbiased)
     pair = read_pair(P, Q, weights)
     width = bandwidth(pair, sigma, h, gamma, kernel, median_seed(random_state))
     task = make_task(pair.x, pair.z, width, positive("eps", eps), kernel, random_state)
@@ -168,13 +165,13 @@ def _require_samples(pair: Pair, squared: bool) -> None:
 
 def _unbiased(task: Task, method: str, n: int) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2, as k(x, x) = 1."""
-    total = energy_by(replace(task, eps=task.eps / 2), method)
+    total = energy_by(task._replace(eps=task.eps / 2), method)
     for part in (slice(n), slice(n, None)):
         x, z = task.x[part], task.z[part]
         equal = bool((z == z[0]).all())
         s = len(z) * float(z[0, 0]) if equal else float(z.sum())
         others = len(z) - 1.0 if equal else _others(z / s)
-        own = replace(task, x=x, z=z, eps=task.eps / 4 * others)
+        own = task._replace(x=x, z=z, eps=task.eps / 4 * others)
         total += (energy_by(own, method) - s**2) / others
     return total
 

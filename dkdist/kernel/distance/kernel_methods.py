@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -73,7 +72,7 @@ def _by_parts(task: Task) -> float:
     for first, end in spans[sizes > SMALL]:
         W = mass(z[first:end])
         if W > 0:
-            part = replace(task, x=x[first:end], z=z[first:end] / W, eps=task.share)
+            part = task._replace(x=x[first:end], z=z[first:end] / W, eps=task.share)
             total += W**2 * _whole(part)
     return total
 

@@ -8,18 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.base.parameter_checks import positive
-from dkdist.kernel.distance.shapes_loops import (
-    points_on_segments,
-    points_on_triangles,
-    segment_moments,
-    segments,
-    split_segments,
-    split_triangles,
-    triangle_moments,
-    triangles,
-    twice_directed,
-    varifold,
-)
+from dkdist.kernel.distance import shapes_loops as loops
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import extent
 from dkdist.plain.flags import as_flag
@@ -102,7 +91,7 @@ class Curve(Shape):
         given = _vertices(vertices, 2, "a curve")
         self.vertices = np.concatenate([given, given[:1]]) if closed else given
         self.varifold = varifold
-        self.points, edges = segments(self.vertices)
+        self.points, edges = loops.segments(self.vertices)
         length = np.abs(edges).max(axis=1)
         if (length == 0).any():
             i = int(np.argmin(length))
@@ -120,7 +109,7 @@ class Curve(Shape):
 
         ValueError for more than 2^24 of them.
         """
-        return Curve(split_segments(self.vertices, _longest(self, longest)), varifold=self.varifold)
+        return Curve(loops.split_segments(self.vertices, _longest(self, longest)), varifold=self.varifold)
 
     def n_refined(self, longest: float) -> float:
         """Of how many segments, at most, the refined curve is."""
@@ -129,11 +118,11 @@ class Curve(Shape):
 
     def moment(self) -> float:
         """The sum over segments of the integral of |x - middle|^2."""
-        return float(segment_moments(self.vertices).sum())
+        return float(loops.segment_moments(self.vertices).sum())
 
     def points_of(self, which: I64, rng: np.random.Generator) -> F64:
         """A random point of each of the segments ``which``."""
-        return points_on_segments(self.vertices, which, rng.random((len(which), 1)))
+        return loops.points_on_segments(self.vertices, which, rng.random((len(which), 1)))
 
 
 class Surface(Shape):
@@ -195,9 +184,9 @@ class Surface(Shape):
         if self.vertices.shape[1] != 3:
             raise ValueError(f"a surface lies in 3 dimensions; found vertices of {self.vertices.shape[1]}")
         self.faces, self.varifold = _faces(faces, len(self.vertices)), varifold
-        self.points, normals = triangles(self.vertices, self.faces)
+        self.points, normals = loops.triangles(self.vertices, self.faces)
         _require_area(self.vertices, self.faces, normals)
-        clash = None if varifold else twice_directed(self.faces)
+        clash = None if varifold else loops.twice_directed(self.faces)
         if clash:
             raise ValueError(
                 f"triangles {clash[0]} and {clash[1]} run along an edge in the same direction: the mesh is not "
@@ -215,7 +204,9 @@ class Surface(Shape):
 
         ValueError for more than 2^24 of them.
         """
-        return Surface(*split_triangles(self.vertices, self.faces, _longest(self, longest)), self.varifold)
+        return Surface(
+            *loops.split_triangles(self.vertices, self.faces, _longest(self, longest)), self.varifold
+        )
 
     def n_refined(self, longest: float) -> float:
         """Of how many triangles, at most, the refined surface is: longest edges are halved again and again."""
@@ -226,11 +217,11 @@ class Surface(Shape):
 
     def moment(self) -> float:
         """The sum over triangles of the integral of |x - centroid|^2."""
-        return float(triangle_moments(self.vertices, self.faces).sum())
+        return float(loops.triangle_moments(self.vertices, self.faces).sum())
 
     def points_of(self, which: I64, rng: np.random.Generator) -> F64:
         """A random point of each of the triangles ``which``."""
-        return points_on_triangles(self.vertices, self.faces, which, rng.random((len(which), 2)))
+        return loops.points_on_triangles(self.vertices, self.faces, which, rng.random((len(which), 2)))
 
 
 def _longest(shape: Curve | Surface, value: float) -> float:
@@ -314,4 +305,4 @@ def _require_area(vertices: F64, faces: I64, normals: F64) -> None:
 
 
 def _channels(v: F64, unoriented: bool) -> F64:
-    return varifold(v) if unoriented else v
+    return loops.varifold(v) if unoriented else v

@@ -53,9 +53,7 @@ class MeanEmbedding(SetEmbedding):
     random_state : int, Generator or None, default=None
         Seed of the random frequencies; "fourier" uses none.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set: one that lies in a damaged or lost chunk of its store, or has weights that are no
-        measure. "raise" stops at the first one and names its position. "skip" leaves bad sets out of `fit` and makes
-        them rows of NaN in `transform`, with a warning; the rows of all others are the same, bit for bit.
+        What becomes of a bad set, as for `DivergenceEmbedding`.
 
     Attributes
     ----------

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Piece, Specification, Tables
+from dkdist.base.influence import LinearInfluence
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_loops import DRAWS
 from dkdist.kernel.sums.fourier_grid import grid_layout
@@ -58,7 +59,7 @@ class RandomMeanSpec(Specification["RandomMeanParameters"]):
         return RandomMeanParameters(self)
 
 
-class RandomMeanParameters(Tables[RandomMeanSpec]):
+class RandomMeanParameters(LinearInfluence, Tables[RandomMeanSpec]):
     """Drawn frequencies of a `RandomMeanSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: RandomMeanSpec) -> None:
@@ -125,7 +126,7 @@ class GridMeanSpec(Specification["GridMeanParameters"]):
         return GridMeanParameters(self)
 
 
-class GridMeanParameters(Tables[GridMeanSpec]):
+class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
     """Tables of a `GridMeanSpec`; immutable, shared by all blocks."""
 
     def __init__(self, spec: GridMeanSpec) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
+from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
 from dkdist.kernel.features.hadamard_loops import padded_length, structured_features
 from dkdist.kernel.features.random_fourier_features_loops import DRAWS, dense_features
-from dkdist.loops.array_types import F32
+from dkdist.loops.array_types import F32, F64
 from dkdist.loops.products import steady_factor
 from dkdist.plain.kept import kept
 
@@ -46,8 +48,7 @@ class FourierParameters(Tables[FourierSpec]):
 
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
-        fill = _structured if spec.method == "structured" else _dense
-        self._fill = fill(spec, np.random.default_rng([spec.seed, Role.FOURIER]))
+        self._fill = (_structured if spec.method == "structured" else _dense)(spec)
 
     def transform(self, X: F32) -> F32:
         """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1.
@@ -69,21 +70,45 @@ class FourierParameters(Tables[FourierSpec]):
             out[lost] = np.nan
         return outs
 
+    def pull_back(self, x: F32, gradient: F64) -> F64:
+        """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features."""
+        return phase_gradient(_frequencies(self.spec), x.astype(np.float64), gradient)
+
 
 Fill = Callable[[F32, Sequence[float], Sequence[F32]], None]
 
 
-def _dense(spec: FourierSpec, rng: np.random.Generator) -> Fill:
-    W = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
-    Wt = steady_factor(np.ascontiguousarray(W.T, np.float32))
+def _dense(spec: FourierSpec) -> Fill:
+    Wt = steady_factor(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
     return lambda X, sigmas, outs: dense_features(X, Wt, sigmas, outs)
 
 
-def _structured(spec: FourierSpec, rng: np.random.Generator) -> Fill:
+def _drawn_dense(spec: FourierSpec) -> F64:
+    """(F, m) frequencies for sigma = 1."""
+    rng = np.random.default_rng([spec.seed, Role.FOURIER])
+    return DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
+
+
+def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
+    """Signs, and lengths of rows for sigma = 1, as `structured_features` takes them."""
+    rng = np.random.default_rng([spec.seed, Role.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
     lengths = np.sqrt(rng.chisquare(L, F))
-    scales = lengths / L**1.5  # three unnormalised Hadamard transforms have stretched a vector by L^(3/2)
+    return signs, lengths / L**1.5  # three unnormalised Hadamard transforms stretch a vector by L^(3/2)
+
+
+@lru_cache(maxsize=2)
+def _frequencies(spec: FourierSpec) -> F64:
+    """(F, m) what rows are multiplied by."""
+    if spec.method != "structured":
+        return _drawn_dense(spec) / spec.sigma
+    signs, scales = _drawn_structured(spec)
+    return structured_frequencies(signs, scales / spec.sigma, spec.n_inputs)
+
+
+def _structured(spec: FourierSpec) -> Fill:
+    signs, scales = _drawn_structured(spec)
 
     def fill(X: F32, sigmas: Sequence[float], outs: Sequence[F32]) -> None:
         for sigma, out in zip(sigmas, outs, strict=True):

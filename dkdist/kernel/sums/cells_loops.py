@@ -18,7 +18,7 @@ bandwidth; memory: a number for each cell of the box that the points lie in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,7 @@ STEPS = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
 BLOCK = 8  # cells along a side of the blocks that points are sorted by
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(NamedTuple):
     """Side of a cell, cells J on each side of a point, numbers of cells of three dimensions, certified error of k."""
 
     side: float

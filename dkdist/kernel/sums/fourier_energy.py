@@ -9,8 +9,8 @@ fast transform (`mesh_loops`), and on cells, without one (`cells_loops`: few poi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ MOST_FREQUENCIES = 8192
 WORST = 0.1  # error of k, however large an eps is allowed
 
 
-@dataclass(frozen=True)
-class FourierPlan:
+class FourierPlan(NamedTuple):
     """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
     ``energy`` of points, weights and the lower corner of their box, by frequencies, on a mesh or on cells.
     """

@@ -15,8 +15,8 @@ best one is searched. (Joshi, Kommaraju, Phillips, Venkatasubramanian 2011 use r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gamma
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ PERIODS = 64  # trial periods
 APART = 1e-6  # shells of frequencies nearer than this, relatively, are one: it is taken whole or not at all
 
 
-@dataclass(frozen=True)
-class FourierGrid:
+class FourierGrid(NamedTuple):
     """Periods L_j (0 where the box is flat), cut-off R, number of real features, and the certified sup-norm error."""
 
     periods: tuple[float, ...]
@@ -103,8 +102,7 @@ def _reach(step: F64, most: int) -> float:
     return float((most * np.prod(step) / ball) ** (1 / d) + np.sqrt((step**2).sum()) / 2)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Real features of a grid, as products of one function of each of three dimensions (d < 3: the first are 1).
 
     The functions of a dimension are 1, cos t, sin t, cos 2t, sin 2t, ..; functions a and b of the first two

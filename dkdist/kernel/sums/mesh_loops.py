@@ -18,7 +18,7 @@ non-uniform FFT: Dutt, Rokhlin 1993.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import next_fast_len, rfftn
@@ -41,8 +41,7 @@ POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 20.0, 2.4, 0.25, 0.6  # of a core, a
 IMAGES = 0.1  # of the error, left to the images
 
 
-@dataclass(frozen=True)
-class Mesh:
+class Mesh(NamedTuple):
     """Side of cells, their numbers in three dimensions (1: flat), order of the splines, certified error of k, time."""
 
     side: float

@@ -8,11 +8,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from dkdist.base.inputs import check_both
-from dkdist.execution.pairs import Pairs, fill_pairs, plan_pairs
+from dkdist.execution.pairs import Pairs, plan_pairs
 from dkdist.loops.array_types import F64
 from dkdist.pairs.divergences.divergence_estimators import pair_measure
 from dkdist.pairs.divergences.pair_estimators import PairEstimator
-from dkdist.pairs.tiles import CompareTile, Cutter, tile_bounds_of, tile_read_bytes, timed_sample
+from dkdist.pairs.tiles import CompareTile, all_pairs, tile_bounds_of, timed_sample
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSets
 
@@ -152,14 +152,6 @@ def divergence_matrix(
     local = isinstance(rows, SampleSets) or isinstance(columns, SampleSets)
     plan_pairs(pairs, what="divergence matrix", read_bytes=0, sample=None, local=local).check()
     measure = pair_measure(estimator, divergence, given, rows, columns)
-    plan = plan_pairs(
-        pairs,
-        what="divergence matrix",
-        read_bytes=tile_read_bytes(pairs, rows, columns),
-        sample=timed_sample(measure, rows, columns) if verbose else None,
-        local=local,
-    )
-    with plan.announced(verbose) as progress:
-        return fill_pairs(
-            CompareTile(measure), Cutter(rows, columns), pairs, label="pairs", progress=progress, local=local
-        )
+    sample = timed_sample(measure, rows, columns) if verbose else None
+    work, what = CompareTile(measure), "divergence matrix"
+    return all_pairs(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from dkdist.sets import SampleSets
 Part = tuple[slice, list[int]]  # of the coefficients, and the axes that they are of
 
 
-@dataclass(frozen=True)
-class _Half:
+class _Half(NamedTuple):
     """Coefficients of a half, and the values of the basis at its points: (n, K) for each axis."""
 
     C: F32

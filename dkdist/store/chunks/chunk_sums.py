@@ -25,8 +25,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -47,8 +46,7 @@ END = 4  # bytes of a crc32c
 EXTENT = 16  # bytes of an offset and a length in the index of a shard
 
 
-@dataclass(frozen=True)
-class Coding:
+class Coding(NamedTuple):
     """How objects of an array are coded: chunks, or shards of ``inner`` chunks; with a crc32c at their end or none."""
 
     inner: int | None
@@ -116,8 +114,7 @@ def last_word(data: U8) -> int:
 KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
-@dataclass(frozen=True)
-class TableRecord:
+class TableRecord(NamedTuple):
     """What a commit says about its table."""
 
     key: str
@@ -129,8 +126,7 @@ class TableRecord:
         return {"key": self.key, "length": self.length, "crc32c": self.crc32c}
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """What a table says about one array: the checksums (n, width) of its objects from ``first`` on, and its tail."""
 
     first: int

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
-from numpy.typing import NDArray
-
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSets
 from dkdist.store.format.new_arrays import form_of
 from dkdist.store.format.store_arrays import Columns, Form
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(NamedTuple):
     """What is known of a source before its points are read: the size of every set, perhaps ids, form and the origin of
     its first batch.
     """
 
     sizes: I64
-    ids: NDArray[Any] | None = None
+    ids: Array | None = None
     form: Form | None = None
     origin: F64 | None = None
 

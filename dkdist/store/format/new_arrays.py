@@ -11,14 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dkdist.sets import SampleSets
-from dkdist.store.format.layout import (
-    OFFSETS_CHUNK,
-    ROW_ARRAYS,
-    Metadata,
-    chunk_rows_for,
-    column_metadata,
-    new_metadata,
-)
+from dkdist.store.format import layout
 from dkdist.store.format.store_arrays import Columns, Form, form_of_arrays
 from dkdist.store.places.address import Address
 
@@ -37,7 +30,7 @@ def form_of(batch: SampleSets, columns: Columns) -> Form:
 
 def row_bytes(form: Form) -> int:
     """What a point and its weights take, uncompressed."""
-    sizes = [np.dtype(form[n][0]).itemsize * int(np.prod(form[n][1])) for n in ROW_ARRAYS if n in form]
+    sizes = [np.dtype(form[n][0]).itemsize * int(np.prod(form[n][1])) for n in layout.ROW_ARRAYS if n in form]
     return int(sum(sizes))
 
 
@@ -54,21 +47,23 @@ def _is_count(value: Any) -> bool:
     return whole and 1 <= value < MOST_ROWS
 
 
-def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:
+def new_arrays(
+    form: Form, created: int, chunk_rows: int | None, shards: int | None
+) -> dict[str, layout.Metadata]:
     """The metadata of every array of a new store, each of length 0."""
     dtype, trailing = form["points"]
-    rows = chunk_rows or chunk_rows_for(np.dtype(dtype).itemsize * trailing[0])
+    rows = chunk_rows or layout.chunk_rows_for(np.dtype(dtype).itemsize * trailing[0])
     if shards is not None and shards % rows:
         raise ValueError(f"shards is {shards}: give a multiple of the {rows} points of a chunk")
     fill = np.nan if dtype == "float32" else 0
-    arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
+    arrays = {"points": layout.new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
     arrays["points"]["attributes"] = {"created": created}
-    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK, -1, "zstd")
+    arrays["offsets"] = layout.new_metadata((), np.int64, layout.OFFSETS_CHUNK, -1, "zstd")
     if "weights" in form:
-        arrays["weights"] = new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
-    columns = {name: kind for name, kind in form.items() if name not in ROW_ARRAYS}
+        arrays["weights"] = layout.new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
+    columns = {name: kind for name, kind in form.items() if name not in layout.ROW_ARRAYS}
     for name, (kind, shape) in columns.items():
-        arrays[name] = column_metadata(np.empty((0, *shape), np.str_ if kind == "str" else kind))
+        arrays[name] = layout.column_metadata(np.empty((0, *shape), np.str_ if kind == "str" else kind))
     return arrays
 
 
@@ -79,7 +74,7 @@ def shard_rows(
     if shards != "auto":
         return shards
     dtype, trailing = form["points"]
-    rows = chunk_rows or chunk_rows_for(np.dtype(dtype).itemsize * trailing[0])
+    rows = chunk_rows or layout.chunk_rows_for(np.dtype(dtype).itemsize * trailing[0])
     remote = isinstance(address.place, str) and address.path is None
     most = SHARD_CHUNKS if remote else CHUNKS_WITHOUT_SHARDS
     return SHARD_CHUNKS * rows if n_points > most * rows else None
@@ -87,4 +82,4 @@ def shard_rows(
 
 def closing_order(names: Iterable[str]) -> list[str]:
     """Points and weights, targets, ids, and the offsets last."""
-    return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in ROW_ARRAYS, n))
+    return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in layout.ROW_ARRAYS, n))

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
 from dkdist.plain.archives import mapped_array, opened_archive
 from dkdist.plain.files import path_name
 from dkdist.sets import SampleSetError, SampleSets
@@ -26,8 +25,6 @@ from dkdist.store.format.store_arrays import Form, as_columns
 
 SUFFIXES = (".npz", ".npy")
 BATCH_POINTS = 2**20
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,7 @@ class ArrayReader:
         return Outline(np.diff(offsets), ids, form)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(NamedTuple):
     """The arrays of a file: dtypes and shapes by name, and a way to load one."""
 
     path: Path
@@ -115,8 +111,7 @@ class _File:
         return name
 
 
-@dataclass(frozen=True)
-class _Choice:
+class _Choice(NamedTuple):
     """Which arrays of a file mean what; ``offsets`` None where points are (sets, points, dimensions)."""
 
     values: str

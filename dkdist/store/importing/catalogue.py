@@ -9,20 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSets
 from dkdist.store.format.batches import Batch, Outline
 from dkdist.store.format.store_arrays import Form
 from dkdist.store.importing.sources import SourceError, batches_of, source_label
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Rows start .. stop - 1 of a new store, and the sources they come from, the first of which begins at first_row."""
 
     start: int
@@ -93,7 +91,7 @@ class Catalogue:
         sources = tuple(self.sources[first:last])
         return Part(start, stop, int(rows[first]), sources, sizes, self.form, label)
 
-    def require_distinct(self, ids: NDArray[Any]) -> None:
+    def require_distinct(self, ids: Array) -> None:
         """Refuse an id that two sources have: a set lies within one source."""
         order = np.argsort(ids, kind="stable")
         owners = np.searchsorted(self.set_bounds, order, side="right") - 1

@@ -25,14 +25,7 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
-from dkdist.plain.files import (
-    NotRegularError,
-    flush_folder,
-    flush_tree,
-    open_regular,
-    write_all,
-    written_whole,
-)
+from dkdist.plain import files
 from dkdist.store.refusals import DOCUMENT, MAX_DOCUMENT_BYTES, MAX_TABLE_BYTES, RESTORE, StoreFormatError
 
 PARTIAL = ".dkdist-partial"
@@ -103,9 +96,9 @@ class DiskStore(LocalStore):
     def flush(self) -> None:
         """Make everything that was written through this store durable, in this process."""
         written, self._unflushed = self._unflushed, set()
-        flush_tree(written, self._folder)
+        files.flush_tree(written, self._folder)
         if self._made:
-            flush_folder(os.path.dirname(self._folder))
+            files.flush_folder(os.path.dirname(self._folder))
             self._made = False
 
     @contextlib.contextmanager
@@ -171,11 +164,11 @@ class DiskStore(LocalStore):
         path = os.path.join(self._folder, key)
         try:
             self._require_inside(os.path.dirname(key))
-            return open_regular(path)
-        except NotRegularError as error:
+            return files.open_regular(path)
+        except files.NotRegularError as error:
             inner = os.path.realpath(path)
             if os.path.islink(path) and self._holds(inner):
-                return open_regular(inner)
+                return files.open_regular(inner)
             raise self._foreign(key, str(error)) from None
 
     def _is_there(self, key: str) -> bool:
@@ -240,8 +233,8 @@ class DiskStore(LocalStore):
                 if not os.path.isdir(folder):
                     os.makedirs(folder, exist_ok=True)
             self._require_inside(os.path.dirname(key))
-            with written_whole(path, beside=growing, flush=there) as handle:
-                write_all(handle, value.as_buffer_like())
+            with files.written_whole(path, beside=growing, flush=there) as handle:
+                files.write_all(handle, value.as_buffer_like())
         except OSError as error:
             for empty in (growing, os.path.dirname(path)):
                 with contextlib.suppress(OSError):

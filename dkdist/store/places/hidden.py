@@ -18,18 +18,7 @@ import time
 import uuid
 
 from dkdist.plain.files import CAREFUL, CREATE, flush_folder, write_all
-from dkdist.store.places.exchange import (
-    OLD,
-    OWNER,
-    STORE,
-    folders_beside,
-    hidden_prefix,
-    host,
-    is_free,
-    is_named,
-    lock,
-    put_in_place,
-)
+from dkdist.store.places import exchange
 from dkdist.store.refusals import StoreFormatError
 
 NAMELESS_SECONDS = 3600.0  # until a folder without a machine's name is nobody's: naming takes microseconds
@@ -42,7 +31,7 @@ class HiddenFolder:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)  # a link goes on leading to its store
-        self._folder = f"{hidden_prefix(self.path)}{uuid.uuid4().hex}"
+        self._folder = f"{exchange.hidden_prefix(self.path)}{uuid.uuid4().hex}"
         self._owner: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -51,7 +40,7 @@ class HiddenFolder:
     @property
     def store(self) -> str:
         """Where the new store grows."""
-        return os.path.join(self._folder, STORE)
+        return os.path.join(self._folder, exchange.STORE)
 
     def make(self) -> None:
         """Remove what dead writers left, and make the folder; or raise and leave nothing."""
@@ -67,13 +56,13 @@ class HiddenFolder:
 
     def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        for folder in folders_beside(self.path):
+        for folder in exchange.folders_beside(self.path):
             if _is_dead(folder):
                 _removed(folder)
         self._own()
         assert self._owner is not None
-        lock(self._owner, wait=False)
-        write_all(self._owner, host())
+        exchange.lock(self._owner, wait=False)
+        write_all(self._owner, exchange.host())
         os.mkdir(self.store)
 
     def _own(self) -> None:
@@ -81,14 +70,14 @@ class HiddenFolder:
         for _ in range(MAKING):
             with contextlib.suppress(FileNotFoundError):
                 os.mkdir(self._folder)
-                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
+                self._owner = os.open(os.path.join(self._folder, exchange.OWNER), CREATE | CAREFUL, 0o666)
                 return
         raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
 
     def publish(self) -> None:
         """Let the new store take the path's place, in one step, and remove the old one; or raise and change nothing."""
         try:
-            put_in_place(self._folder, self.path)
+            exchange.put_in_place(self._folder, self.path)
         except OSError as error:
             if error.errno in TAKEN:
                 raise StoreFormatError(
@@ -113,20 +102,20 @@ class HiddenFolder:
 
 
 def _is_dead(folder: str) -> bool:
-    if is_free(folder):
+    if exchange.is_free(folder):
         return True
     with contextlib.suppress(OSError):
         if not os.listdir(folder):
             return True
         old = time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
-        return old and not is_named(folder)
+        return old and not exchange.is_named(folder)
     return False
 
 
 def _removed(folder: str) -> None:
     """Remove a folder, the owner's file last, so that what a kill leaves of it can still be told to be dead."""
-    for name in (OLD, STORE):
+    for name in (exchange.OLD, exchange.STORE):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     with contextlib.suppress(OSError):
-        if set(os.listdir(folder)) <= {OWNER}:
+        if set(os.listdir(folder)) <= {exchange.OWNER}:
             shutil.rmtree(folder)

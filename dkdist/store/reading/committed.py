@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
 from dkdist.store.chunks.bound_arrays import CheckedArray
 from dkdist.store.chunks.chunk_sums import Table, TableRecord, coding_of, object_key, read_table
@@ -100,7 +99,7 @@ class Committed:
         points, weights = self.rows(int(edges[0]), int(edges[-1]))
         return self.sets_of(points, edges - edges[0], weights)
 
-    def sets_of(self, points: NDArray[Any], offsets: I64, weights: F32 | None) -> SampleSets:
+    def sets_of(self, points: Array, offsets: I64, weights: F32 | None) -> SampleSets:
         """Points that were read here as sample sets; refuses codes that the alphabet does not have."""
         alphabet = self.commit.alphabet
         if alphabet is not None and points.max(initial=0) >= len(alphabet):
@@ -110,14 +109,14 @@ class Committed:
             )
         return SampleSets._trusted(points, offsets, weights, alphabet, self.origin)
 
-    def rows(self, start: int, stop: int) -> tuple[NDArray[Any], F32 | None]:
+    def rows(self, start: int, stop: int) -> tuple[Array, F32 | None]:
         """Read the points start .. stop - 1, counted from the origin, and their weights."""
         points = self._row_array("points", start, stop)
         weights = self._row_array("weights", start, stop) if self.weighted else None
         self.require_current()
         return points, weights
 
-    def column(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def column(self, name: str, start: int, stop: int) -> Array:
         """Read the entries start .. stop - 1 of ``ids`` or ``targets/NAME``; strings come as NumPy str."""
         self.require_chunks(name, start, stop)
         values = self._read(name, start, stop)
@@ -127,7 +126,7 @@ class Committed:
         width = int(np.strings.str_len(values).max(initial=1))
         return values.astype(f"U{width}")
 
-    def entries(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def entries(self, name: str, start: int, stop: int) -> Array:
         """Read the entries start .. stop - 1 of any array, checked as that array needs."""
         if name == "offsets":
             return self.offsets(start, stop - 1)
@@ -219,7 +218,7 @@ class Committed:
         checked = CheckedArray(self.store, name, coding, lambda: self.table.get(name), tails=tails)
         return array_through(array, checked)
 
-    def _row_array(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def _row_array(self, name: str, start: int, stop: int) -> Array:
         if self.metadata[name].get("fill_value") != "NaN":
             self.require_chunks(name, start, stop)
         values = self._read(name, start, stop)
@@ -234,7 +233,7 @@ class Committed:
             f"or damaged. {RESTORE}"
         )
 
-    def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def _read(self, name: str, start: int, stop: int) -> Array:
         array = self.arrays[name]
         n_chunks = -(-stop // array.chunks[0]) - start // array.chunks[0]
         if n_chunks > MAX_READ_CHUNKS:
@@ -250,7 +249,7 @@ class Committed:
             self.require_current()  # a store that was replaced under us is no damage
             raise self._damage(name, start, stop, error) from error
 
-    def _values(self, name: str, start: int, stop: int) -> NDArray[Any]:
+    def _values(self, name: str, start: int, stop: int) -> Array:
         """Read rows; where a chunk is not what was committed, looks for the longer one of an append."""
         for tries in itertools.count():
             seen, reason = self._table, None

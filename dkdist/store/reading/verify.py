@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dkdist.store.reading.committed import Committed
 from dkdist.store.refusals import StoreFormatError
@@ -29,8 +30,7 @@ class VerifyReport:
     """Chunks of all arrays together (inside shards, too)."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Rows start .. stop - 1 of an array: some whole chunks."""
 
     name: str

@@ -12,12 +12,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
 from dkdist.sets import SampleSets
 from dkdist.store.format.layout import Commit
 from dkdist.store.places.address import Address
@@ -106,13 +104,13 @@ def _moves(starts: I64, stops: I64, places: I64) -> tuple[I64, I64]:
     return np.repeat(starts - before, sizes) + steps, np.repeat(places - before, sizes) + steps
 
 
-class Targets(Mapping[str, NDArray[Any]]):
+class Targets(Mapping[str, Array]):
     """Targets by name; an array is read each time it is asked for, for the chosen sets only."""
 
-    def __init__(self, names: Sequence[str], read: Callable[[str], NDArray[Any]]) -> None:
+    def __init__(self, names: Sequence[str], read: Callable[[str], Array]) -> None:
         self._names, self._read = names, read
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> Array:
         if name not in self._names:
             raise KeyError(f"there are no targets {name!r}; the store has {list(self._names)}")
         return self._read(f"targets/{name}")

@@ -26,20 +26,11 @@ UNIT_CHUNKS = 8
 
 
 class GrowingArray:
-    """An array of a store under the writer's hands.
+    """An array of a store, of ``length`` committed rows, under the writer's hands.
 
-    Parameters
-    ----------
-    length : int
-        How many committed rows it has.
-    read_tail : callable, optional
-        Reads the committed rows (start, stop) of the last chunk; needed if there are any.
-    before_write : callable
-        Called before anything is written; raises if this writer may not write any more.
-    bound : Bound, optional
-        The checksums of what is committed, if the commit has them.
-    tail_key : str
-        The name under which the last committed chunk (or shard) is written, if it grows.
+    ``read_tail`` reads committed rows (start, stop) of the last chunk, if there are any; ``before_write`` raises if
+    this writer may not write any more. ``bound`` are the checksums of what is committed, if the commit has them, and
+    ``tail_key`` is the name under which the last committed chunk (or shard) is written, if it grows.
     """
 
     def __init__(

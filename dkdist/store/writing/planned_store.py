@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F64, I64, Array
 from dkdist.store.chunks.chunk_sums import U32, Bound, new_key, object_key
 from dkdist.store.format.batches import Batch
 from dkdist.store.format.layout import ROW_ARRAYS, Commit, Metadata, array_of
@@ -43,15 +42,13 @@ class Stopped(Exception):
     """Another part of the same store has failed: there is no use in writing this one."""
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(NamedTuple):
     """What a part gives back instead of its columns, so that every task has ended before its error is raised."""
 
     error: Exception
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """What a part gives back: the columns of the sets that begin in it, and the checksums of its objects by array."""
 
     columns: Columns
@@ -82,7 +79,7 @@ class PartWriter:
             name: GrowingArray(self.claim.store, name, m, start, None, self._require_going_on)
             for name, m in self.arrays.items()
         }
-        kept: dict[str, list[NDArray[Any]]] = {}
+        kept: dict[str, list[Array]] = {}
         for batch in batches:
             first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
             for name, values in batch.columns.items():

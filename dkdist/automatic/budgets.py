@@ -1,0 +1,67 @@
+"""A limit of time or memory for choosing a model: what it allows, and when it is used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.parameter_checks import positive
+
+SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
+MATRICES = 8  # of n x n that are alive in a trial
+LEAST_SETS = 50  # that a choice is made by
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds and bytes, infinite where nothing was said, from the moment it was made."""
+
+    seconds: float
+    memory: float
+    start: float
+
+    @classmethod
+    def of(cls, given: Any) -> Budget:
+        """From None, seconds, or a mapping of "seconds" and "memory" (bytes); ValueError for anything else."""
+        if given is None:
+            named: Mapping[str, Any] = {}
+        else:
+            named = given if isinstance(given, Mapping) else {"seconds": given}
+        if unknown := sorted(set(map(str, named)) - {"seconds", "memory"}):
+            raise ValueError(
+                f"budget must be a number of seconds, or a dict of 'seconds' and 'memory' (bytes); found {unknown}"
+            )
+        limits = {name: positive(f"budget {name}", value) for name, value in named.items()}
+        return cls(limits.get("seconds", np.inf), limits.get("memory", np.inf), time.perf_counter())
+
+    def most_sets(self, n: int, row_bytes: int) -> int:
+        """Of n sets, how many a choice may be made by, with all rows of each taking ``row_bytes``."""
+        if np.isinf(self.memory):
+            return n
+        matrices = 8 * MATRICES
+        most = int((np.sqrt(row_bytes**2 + 4 * matrices * self.memory) - row_bytes) / (2 * matrices))
+        if most < min(n, LEAST_SETS):
+            need = matrices * LEAST_SETS**2 + row_bytes * LEAST_SETS
+            raise ValueError(
+                f"a budget of {self.memory:.3g} bytes is too small for one candidate on {LEAST_SETS} sets, which "
+                f"takes {need:.3g}: give more, or fewer candidates"
+            )
+        return min(n, most)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no further candidate may be tried."""
+        return time.perf_counter() - self.start > SHARE * self.seconds
+
+    def require_left(self, what: str) -> None:
+        """Refuse a budget that is gone before ``what``."""
+        spent = time.perf_counter() - self.start
+        if spent > self.seconds:
+            raise ValueError(
+                f"a budget of {self.seconds:.3g} s is too small for one candidate: {spent:.3g} s went before {what}. "
+                "Give more time"
+            )

@@ -1,0 +1,152 @@
+"""From sets and targets to a machine, with no choice left to anybody.
+
+sets ─ a sample ─> views fitted ─> rows of up to 2,000 sets ─> trials ─> average ─┬─ up to 4,000 sets: exact kernels
+                                                                                 └─ more: one pass of random features
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.automatic.budgets import Budget
+from dkdist.automatic.leaderboard import Judged
+from dkdist.automatic.machines import KernelMachine, Machine
+from dkdist.automatic.streamed import learn_streamed
+from dkdist.automatic.trials import FEW_ROWS, Average, Rows, Trial, Truth, best_average, rows_of_view, try_all
+from dkdist.automatic.validation import folds
+from dkdist.automatic.views.representation_rows import Views, fitted_views, rows_of
+from dkdist.automatic.views.representations import (
+    FAMILIES,
+    Representation,
+    own_representations,
+    representations,
+)
+from dkdist.base.inputs import Sets
+from dkdist.learners.kernel_ridge import duals
+from dkdist.loops.array_types import F64, I64
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
+
+SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
+CHOICE_SETS = 2000  # by which candidates are compared
+EXACT_SETS = 4000  # up to which kernels are exact
+N_COMPONENTS = 4096  # random features of each member beyond
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be learned: sets, targets (n, t), classes (n,) if there are, weights (n,) with a mean of one."""
+
+    sets: Sets
+    y: F64
+    classes: I64 | None
+    weights: F64
+    groups: NDArray[Any] | None
+    cv: Any
+    seed: int
+    criterion: Callable[[F64, I64], float] | None = None
+
+    def truth(self, rows: I64) -> Truth:
+        """What is predicted of some of the sets, and which of them are left out together."""
+        weights = self.weights[rows]
+        classes = None if self.classes is None else np.unique(self.classes[rows], return_inverse=True)[1]
+        groups = None if self.groups is None else self.groups[rows]
+        repeats = folds(len(rows), classes, groups, self.cv, self.seed)
+        return Truth(self.y[rows], weights / weights.mean(), repeats, rows, self.criterion)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What predicts, and what was tried on the way."""
+
+    machine: Machine
+    judged: Judged
+
+
+def choose(question: Question, candidates: Any, budget: Any) -> Learned:
+    """Try what the sets allow, or the ``candidates``, and learn an average of the best."""
+    allowed = Budget.of(budget)
+    rng = np.random.default_rng(question.seed)
+    sets, n = question.sets, len(question.sets)
+    sample = _loaded(sets, some_of(rng, n, _sample_size(sets)))
+    views = fitted_views(_entries(candidates, sample, question.seed), sample)
+    most = allowed.most_sets(n, 4 * sum(spec.n_features for spec in views.specs))
+    chosen = some_of(rng, n, min(CHOICE_SETS, most))
+    rows = rows_of(views, sets if len(chosen) == n else sets[chosen], range(len(views.specs)))
+    allowed.require_left("rows were made")
+    truth = question.truth(chosen)
+    few = some_of(rng, len(chosen), FEW_ROWS)
+    trials = try_all(views.views, rows, truth, question.truth(chosen[few]), few, allowed)
+    average = best_average(trials, truth)
+    if n > min(EXACT_SETS, most):
+        return _streamed(question, trials, truth, average)
+    if len(chosen) < n:
+        rows = rows_of(views, sets, average.leaves)
+    machine = _exact(views, rows, average, question)
+    return Learned(machine, Judged(trials, truth, average.values, truth))
+
+
+def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
+    if isinstance(candidates, str):
+        if candidates != "auto":
+            raise ValueError(
+                f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; found {candidates!r}"
+            )
+        return representations(sample, None, seed)
+    given = list(candidates)
+    words = [one for one in given if isinstance(one, str)]
+    if (unknown := sorted(set(words) - set(FAMILIES))) or not given:
+        raise ValueError(
+            f"candidates must be 'auto', or a list of {', '.join(FAMILIES)} or embeddings; found {unknown or given}"
+        )
+    own = own_representations([one for one in given if not isinstance(one, str)])
+    return representations(sample, words, seed) + own
+
+
+def _exact(views: Views, rows: Rows, average: Average, question: Question) -> Machine:
+    """Kernel ridge regression of every member, on all sets."""
+    parts = tuple(
+        _kernel_machine(trial, share, rows, question)
+        for trial, share in zip(average.members, average.shares, strict=True)
+    )
+    return Machine(views.trees, tuple(spec.n_features for spec in views.specs), parts, question.y.shape[1])
+
+
+def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) -> KernelMachine:
+    A, *images = rows_of_view(trial.view, rows, slice(None))
+    X = A.astype(np.float64)
+    centre = X.mean(axis=0)
+    K = trial.kernel.of(X, [X, *images], centre)
+    a = duals(K, question.y, question.weights, trial.alpha)
+    return KernelMachine(trial.view.leaf, trial.kernel, (A, *images), a, centre, share)
+
+
+def _streamed(question: Question, trials: Sequence[Trial], truth: Truth, average: Average) -> Learned:
+    """Random features of the members' kernels, from one pass over all sets."""
+    found = learn_streamed(
+        question.sets, average.members, question.y, question.weights, question.classes, N_COMPONENTS,
+        question.seed,
+    )  # fmt: skip
+    machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
+    held = question.truth(np.flatnonzero(found.held_out))
+    held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)
+    return Learned(machine, Judged(trials, truth, found.average.values, held))
+
+
+def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
+    """All of n, or as many at random as there may be, in their order."""
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def _sample_size(sets: Sets) -> int:
+    return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, SAMPLE_SETS))
+
+
+def _loaded(sets: Sets, positions: I64) -> SampleSets:
+    some = sets if len(positions) == len(sets) else sets[positions]
+    return some.load() if isinstance(some, SetStore) else some

@@ -1,0 +1,98 @@
+"""What was learned: functions of rows, each on its own leaf, whose shares add up to the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.base.inputs import Sets
+from dkdist.execution.passes import collect
+from dkdist.learners.kernel_ridge import CONSTANT
+from dkdist.linear.search.feature_trees import FeatureTrees
+from dkdist.linear.search.search_blocks import SearchData
+from dkdist.loops.array_types import F32, F64
+
+ROWS_AT_A_TIME = 1024
+
+
+@dataclass(frozen=True)
+class KernelMachine:
+    """f(x) = share sum_j (k(x, a_j) + c) dual_j, on the rows a (n, m) that it learned from, and their images."""
+
+    leaf: int
+    kernel: RowKernel
+    rows: tuple[F32, ...]
+    duals: F64
+    centre: F64
+    share: float
+
+    def values(self, X: F32) -> F64:
+        """(n, t) of rows X (n, m)."""
+        parts = [self._some(X[i : i + ROWS_AT_A_TIME]) for i in range(0, len(X), ROWS_AT_A_TIME)]
+        return np.concatenate(parts) if parts else np.empty((0, self.duals.shape[1]))
+
+    def _some(self, X: F32) -> F64:
+        K = self.kernel.of(X.astype(np.float64), self.rows, self.centre)
+        return np.asarray(self.share * (K @ self.duals + CONSTANT * self.duals.sum(axis=0)))
+
+    def gradient(self, x: F32) -> F64:
+        """(m, t) derivative by one row x (m,)."""
+        return self.share * self.kernel.gradient(x.astype(np.float64), self.rows, self.duals, self.centre)
+
+
+@dataclass(frozen=True)
+class LinearMachine:
+    """f(x) = share (W x + b), on rows of random features."""
+
+    leaf: int
+    W: Any
+    b: Any
+    share: float
+
+    def values(self, X: F32) -> F64:
+        """(n, t) of rows X (n, D)."""
+        return np.asarray(self.share * (X @ self.W.T + self.b), np.float64)
+
+    def gradient(self, x: F32) -> F64:
+        """(D, t) derivative by one row of features."""
+        return np.asarray(self.share * self.W.T, np.float64)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""
+
+    trees: FeatureTrees
+    widths: tuple[int, ...]
+    parts: tuple[KernelMachine | LinearMachine, ...]
+    n_outputs: int
+
+    @property
+    def leaves(self) -> list[int]:
+        """Those that rows are needed of."""
+        return sorted({part.leaf for part in self.parts})
+
+    def data(self, sets: Sets) -> SearchData:
+        """The sets, with what makes their rows."""
+        return SearchData(sets, self.trees, list(self.widths), False)
+
+    def values(self, sets: Sets) -> F64:
+        """(n, t) of all sets; a store's blocks are read, used and let go."""
+        data = self.data(sets)
+        blocks = data.blocks(self.leaves, together=True)
+        work = partial(_values, data.features(self.leaves), self.parts, self.n_outputs)
+        return np.concatenate(collect(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
+
+
+def _values(features: Any, parts: Sequence[Any], n_outputs: int, block: Any, first: int) -> F64:
+    total = np.zeros((len(block), n_outputs))
+    for leaf, X in features(block, first, None):
+        for part in parts:
+            if part.leaf == leaf:
+                total += part.values(X)
+    return total

@@ -1,0 +1,114 @@
+"""What `SetClassifier` and `SetRegressor` share: what they are told, what they show, and predictions of sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.automatic.choosing import Question, choose
+from dkdist.automatic.leaderboard import Judged, entries_of, in_words
+from dkdist.automatic.machine_influence import contributions
+from dkdist.base.inputs import Sets, check_sets
+from dkdist.base.parameter_checks import draw_seed, real_matrix
+from dkdist.loops.array_types import F64, I64
+
+ScoreOf = Callable[[F64, I64], float]
+
+
+class SetLearner(BaseEstimator):
+    """Base of models without choices; a subclass says what targets mean, and how predictions are scored."""
+
+    candidates: Any
+    scoring: Any
+    cv: Any
+    budget: Any
+    random_state: Any
+
+    _score_name: str
+
+    def _learn(
+        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: ScoreOf
+    ) -> Judged:
+        """Choose and fit by targets (n, t) of sets, and weights (n,); ``score`` is of (predictions, sets)."""
+        used = np.flatnonzero(weights)
+        if len(used) < 2:
+            raise ValueError(f"at least 2 sets must have a weight above 0; found {len(used)}")
+        own_groups = None if groups is None else as_groups(groups, len(sets))[used]
+
+        def score_of_used(values: F64, rows: I64) -> float:
+            return score(values, used[rows])
+
+        question = Question(
+            sets if len(used) == len(sets) else sets[used], y[used], None if classes is None else classes[used],
+            weights[used] / weights[used].mean(), own_groups, self.cv, draw_seed(self.random_state),
+            None if self.scoring is None else score_of_used,
+        )  # fmt: skip
+        self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
+        learned = choose(question, self.candidates, self.budget)
+        self.machine_ = learned.machine
+        self.leaderboard_, self.leads_ = entries_of(learned.judged, score_of_used)
+        self.judged_ = used[learned.judged.held.rows]
+        return learned.judged
+
+    def summary(self) -> str:
+        """What was tried, how well it does on sets that were left out, and whether it beats what is simpler.
+
+        Returns
+        -------
+        str
+            Scores with their standard errors, best first, and a sentence for each baseline.
+        """
+        check_is_fitted(self)
+        n = len(self.machine_.parts)
+        what = f"{type(self).__name__}: {len(self.leaderboard_) - 1} candidates, {n} of them in the model"
+        return in_words(
+            self.leaderboard_, self.leads_, what, f"{self._score_name} on sets that were left out"
+        )
+
+    def _values(self, X: Any) -> F64:
+        """Predictions (n, t); a store's blocks are read, used and let go."""
+        return self.machine_.values(self._sets(X))
+
+    def _contributions(self, X: Any) -> list[F64]:
+        """(n_i, t) of every set: what each point adds."""
+        return contributions(self.machine_, self._sets(X))
+
+    def _sets(self, X: Any) -> Sets:
+        check_is_fitted(self)
+        return check_sets(X, self.n_features_in_, text=True, origin=self.origin_)
+
+
+def as_weights(given: ArrayLike | None, n: int) -> F64:
+    """Weights (n,) of sets, not negative and not all zero; ones where none are given."""
+    if given is None:
+        return np.ones(n)
+    weights = real_matrix("sample_weight", given)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be one number for each of {n} sets; found shape {weights.shape}"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        i = int(np.argmax(~(np.isfinite(weights) & (weights >= 0))))
+        raise ValueError(
+            "sample_weight must be finite, not negative, and not all zero; found "
+            f"{'zeros alone' if not weights.any() else f'{weights[i]} for set {i}'}"
+        )
+    return weights
+
+
+def as_groups(given: Any, n: int) -> NDArray[Any]:
+    """Labels of the groups of n sets, two or more of them, as numbers."""
+    groups = np.asarray(given)
+    if groups.shape != (n,):
+        raise ValueError(f"groups must be one label for each of {n} sets; found shape {groups.shape}")
+    names, index = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            f"groups must be 2 at least, to leave one out; found {names.tolist()[0]!r} for all sets"
+        )
+    return index

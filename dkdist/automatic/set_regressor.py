@@ -1,0 +1,157 @@
+"""`SetRegressor`: numbers of sample sets with no choice to make, and how sure, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.metrics import check_scoring, r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.automatic.set_learner import SetLearner, as_weights
+from dkdist.base.inputs import check_sets
+from dkdist.base.parameter_checks import real_matrix
+from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
+from dkdist.loops.array_types import F64
+
+
+class SetRegressor(RegressorMixin, SetLearner):
+    """Predict numbers of sample sets with no choice to make: all is chosen by cross-validation, as in `SetClassifier`.
+
+    Parameters
+    ----------
+    candidates, cv, budget, random_state
+        As in `SetClassifier`.
+    scoring : str, callable or None, default=None
+        What candidates are chosen by and the leaderboard shows. None chooses by squared error and shows R^2.
+
+    Attributes
+    ----------
+    leaderboard_, leads_, judged_, n_features_in_
+        As in `SetClassifier`.
+
+    Raises
+    ------
+    ValueError, SampleSetError, StoreFormatError
+        As `SetClassifier`; and for targets that are not finite.
+
+    Notes
+    -----
+    Cost, and what scores are worth, as in `SetClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.uniform(1, 2, 60)
+    >>> sets = [rng.normal(0, scale, (100, 1)) for scale in y]
+    >>> model = dk.SetRegressor(random_state=0).fit(sets[:40], y[:40])
+    >>> model.score(sets[40:], y[40:]) > 0.8
+    True
+    >>> model.predict_interval(sets[40:], coverage=0.9).shape
+    (20, 2)
+    """
+
+    _score_name = "R^2"
+
+    def __init__(
+        self,
+        candidates: Any = "auto",
+        *,
+        scoring: Any = None,
+        cv: Any = "auto",
+        budget: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.candidates = candidates
+        self.scoring = scoring
+        self.cv = cv
+        self.budget = budget
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
+    ) -> SetRegressor:
+        """Choose and fit; ``y`` is (n,) or (n, n_targets), all else as in `SetClassifier.fit`."""
+        sets, targets = check_sets(X, text=True), real_matrix("y", y)
+        if len(targets) != len(sets) or targets.ndim not in (1, 2):
+            raise ValueError(
+                f"X has {len(sets)} sets but y has shape {targets.shape}: give one target for every set"
+            )
+        if not np.isfinite(targets).all():
+            i = int(np.argmin(np.isfinite(targets).reshape(len(targets), -1).all(axis=1)))
+            raise ValueError(f"target {i} of y is {targets[i]}: leave out the sets that have no target")
+        weights = as_weights(sample_weight, len(sets))
+        self.single_ = targets.ndim == 1
+        columns = targets.reshape(len(targets), -1)
+        self.mean_ = np.average(columns, axis=0, weights=weights)
+        spread = np.sqrt(np.average((columns - self.mean_) ** 2, axis=0, weights=weights))
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        judged = self._learn(
+            sets, (columns - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
+        )
+        predicted = judged.values.mean(axis=0) * self.scale_ + self.mean_
+        sizes = sets.sizes[self.judged_].astype(np.float64)
+        self.intervals_ = [
+            fit_intervals(predicted[:, j], columns[self.judged_, j], sizes=sizes)
+            for j in range(columns.shape[1])
+        ]
+        return self
+
+    def _scored_by(self, columns: F64) -> Any:
+        """The score of predictions (n, t), of standardised targets, for some sets."""
+        if self.scoring is None:
+            return lambda values, rows: float(r2_score(columns[rows], self._true(values)))
+        scorer = check_scoring(_Fixed(), self.scoring)
+        self._score_name = self.scoring if isinstance(self.scoring, str) else "score"
+        return lambda values, rows: float(scorer(_Fixed(), self._true(values), columns[rows]))
+
+    def _true(self, values: F64) -> F64:
+        return values * self.scale_ + self.mean_
+
+    def predict(self, X: Any) -> F64:
+        """The predicted target of every set: (n,), or (n, n_targets) as ``y`` was."""
+        values = self._true(self._values(X))
+        return values[:, 0] if self.single_ else values
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> F64:
+        """Intervals (n, 2) that hold the true target with a probability of ``coverage``; (n, n_targets, 2) of several.
+
+        Conformal by sets that were left out, and wider for sets of few points as far as these say so.
+        """
+        middle, sizes = self._true(self._values(X)), self._sets(X).sizes.astype(np.float64)
+        ends = np.stack(
+            [own.interval(middle[:, j], coverage, sizes=sizes) for j, own in enumerate(self.intervals_)],
+            axis=1,
+        )
+        return ends[:, 0] if self.single_ else ends
+
+    def explain(self, X: Any) -> list[F64]:
+        """What each point adds to the prediction of its set, less the mean of the targets: they sum to that.
+
+        As `SetClassifier.explain`: (n_i,) for each set, or (n_i, n_targets) of several targets.
+        """
+        found = [c * self.scale_ for c in self._contributions(X)]
+        return [c[:, 0] for c in found] if self.single_ else found
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R^2 of the predictions, or what ``scoring`` says."""
+        check_is_fitted(self)
+        if self.scoring is None:
+            return float(super().score(X, y, sample_weight))
+        return float(check_scoring(self, self.scoring)(self, X, y))
+
+
+class _Fixed(RegressorMixin, SetLearner):
+    """A regressor whose sets are predictions already, for scorers."""
+
+    def __init__(self) -> None:
+        self.n_features_in_ = 1
+
+    def fit(self, X: Any, y: Any) -> _Fixed:
+        return self
+
+    def predict(self, X: F64) -> F64:
+        return X

@@ -1,0 +1,97 @@
+"""Learning from more sets than a kernel matrix holds: the chosen kernels as random features, from one pass.
+
+Each chosen representation becomes an embedding, random features of its rows at the chosen width, and ridge regression;
+all are trained in the same pass, and averaged as they do best on sets that were held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.automatic.machines import LinearMachine
+from dkdist.automatic.trials import Average, Trial, Truth, best_average
+from dkdist.base.inputs import Sets
+from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
+from dkdist.learners.rows import choose_held_out
+from dkdist.linear.ridge import IncrementalRidge
+from dkdist.linear.search.feature_trees import FeatureTrees, Node
+from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.search.search_candidates import Candidate
+from dkdist.linear.search.search_training import Problem, measure, train
+from dkdist.loops.array_types import F64
+from dkdist.moments.invariant_features_spec import InvariantSpec
+
+HELD_OUT = 0.1
+NEARBY = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the penalty that was best on fewer sets
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What one pass gave: machines on the leaves of trees, and predictions for the rows that were held out."""
+
+    trees: FeatureTrees
+    widths: list[int]
+    machines: list[LinearMachine]
+    average: Average
+    held_out: NDArray[np.bool_]
+
+
+def learn_streamed(
+    sets: Sets, members: Sequence[Trial], y: F64, weights: F64, classes: Any, n_components: int, seed: int
+) -> Streamed:  # fmt: skip
+    """Train all members on nine tenths of the sets, average what does best on the others."""
+    trees, widths = _trees(members, n_components, seed)
+    held_out = choose_held_out(len(y), HELD_OUT, (seed, 0), classes)
+    problem = Problem(y, None, held_out, seed, False)
+    data = SearchData(sets, trees, widths, False)
+    candidates = [
+        Candidate({}, IncrementalRidge(alphas=[factor * trial.alpha for factor in NEARBY]), leaf)
+        for leaf, trial in enumerate(members)
+    ]
+    models = train(data, candidates, problem)
+    every = [model for of_member in models for model in of_member]
+    values = iter(measure(data, every, problem))
+    rows = np.flatnonzero(held_out)
+    truth = Truth(y[rows], weights[rows] / weights[rows].mean(), [], rows)
+    tried = []
+    for trial, of_member in zip(members, models, strict=True):
+        for factor, _ in zip(NEARBY, of_member, strict=True):
+            own = next(values)[None]
+            tried.append(replace(trial, alpha=factor * trial.alpha, values=own, loss=truth.loss(own)))
+    average = best_average(sorted(tried, key=lambda trial: trial.loss), truth)
+    linear = {id(trial): model for trial, model in zip(tried, every, strict=True)}
+    machines = [
+        LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
+        for trial, share in zip(average.members, average.shares, strict=True)
+    ]
+    return Streamed(trees, widths, machines, average, held_out)
+
+
+def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:
+    """A leaf for each member; those of one embedding share its rows."""
+    own: dict[Any, Node] = {}
+    roots, widths = [], []
+    for leaf, trial in enumerate(members):
+        spec, sigma = trial.view.spec, trial.kernel.sigma
+        if sigma is None:
+            before = own.get(spec, Node(spec))
+            if before.leaf < 0:
+                own[spec] = replace(before, leaf=leaf)
+            else:
+                roots.append(Node(spec, (), leaf))
+            widths.append(spec.n_features)
+            continue
+        method = "structured" if spec.n_features > STRUCTURED_FROM else "orthogonal"
+        features = FourierSpec(spec.n_features, n_components, sigma, method, seed)
+        widths.append(n_components)
+        if trial.view.image_leaves:
+            roots.append(Node(InvariantSpec(spec, features, trial.view.entry.images, spec.domain), (), leaf))
+        else:
+            before = own.get(spec, Node(spec))
+            own[spec] = replace(before, children=(*before.children, Node(features, (), leaf)))
+    return FeatureTrees((*own.values(), *roots)), widths

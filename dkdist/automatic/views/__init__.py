@@ -1,0 +1,1 @@
+"""Ways to see a set as a row, and kernels of such rows."""

@@ -1,0 +1,113 @@
+"""Rows of a set's image under a symmetry of the box it lies in, and rows whose columns are standardised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.embedding_spec import Domain, Specification, Tables
+from dkdist.base.influence import influences
+from dkdist.loops.array_types import F32, F64
+from dkdist.moments.symmetry import Element, moved
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+
+
+@kept
+@dataclass(frozen=True)
+class ImageSpec(Specification["ImageParameters"]):
+    """An embedding with a domain, after a symmetry of that box."""
+
+    embedding: Any
+    element: Element
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return int(self.embedding.n_dims)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a set's row."""
+        return int(self.embedding.n_features)
+
+    @property
+    def domain(self) -> Domain:
+        """The box."""
+        return self.embedding.domain  # type: ignore[no-any-return]
+
+    def _tables(self) -> ImageParameters:
+        return ImageParameters(self)
+
+
+class ImageParameters(Tables[ImageSpec]):
+    """The embedding's tables."""
+
+    def __init__(self, spec: ImageSpec) -> None:
+        self.spec = spec
+        self._embedding = spec.embedding.draw()
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the images: (n_sets, m) float32."""
+        low, high = self.spec.domain.arrays
+        points = np.clip(sets.relative, low, high).astype(np.float32, copy=False)
+        images = moved(points, self.spec.element, low, high)
+        rows: F32 = self._embedding.embed(
+            SampleSets._trusted(images, sets.offsets, sets.weights, None, sets.origin)
+        )
+        return rows
+
+
+@kept
+@dataclass(frozen=True)
+class StandardisedSpec(Specification["StandardisedParameters"]):
+    """An embedding whose columns have ``centre`` subtracted and are multiplied by ``inverse`` scales."""
+
+    embedding: Any
+    centre: tuple[float, ...]
+    inverse: tuple[float, ...]
+
+    @classmethod
+    def of(cls, embedding: Any, rows: F32) -> StandardisedSpec:
+        """By the mean and standard deviation of some rows (n, m); constant columns become zero."""
+        scale = rows.std(axis=0, dtype=np.float64)
+        inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        return cls(embedding, tuple(rows.mean(axis=0, dtype=np.float64).tolist()), tuple(inverse.tolist()))
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return int(self.embedding.n_dims)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a set's row."""
+        return int(self.embedding.n_features)
+
+    @property
+    def domain(self) -> Domain | None:
+        """The embedding's."""
+        return self.embedding.domain  # type: ignore[no-any-return]
+
+    def _tables(self) -> StandardisedParameters:
+        return StandardisedParameters(self)
+
+
+class StandardisedParameters(Tables[StandardisedSpec]):
+    """The embedding's tables, and two rows."""
+
+    def __init__(self, spec: StandardisedSpec) -> None:
+        self.spec = spec
+        self._embedding = spec.embedding.draw()
+        self._centre, self._inverse = np.array(spec.centre), np.array(spec.inverse)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Standardised rows: (n_sets, m) float32."""
+        return np.asarray((self._embedding.embed(sets) - self._centre) * self._inverse, np.float32)
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d): the embedding's, by the derivative of its own columns."""
+        elsewhere = None if at is one.relative else at
+        return influences(self._embedding, one, self._inverse[:, None] * gradient, elsewhere)

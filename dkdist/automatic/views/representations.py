@@ -1,0 +1,168 @@
+"""What is tried on a collection: the ways to see a set as a row that its kind, dimension and sizes allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist.automatic.views.set_sizes import SizesSpec
+from dkdist.base.embedding import SetEmbedding
+from dkdist.densities.divergence import DivergenceEmbedding
+from dkdist.distances.distance_embedding import DistanceEmbedding
+from dkdist.distances.dtw import DynamicTimeWarping
+from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
+from dkdist.kernel.features.mean_embedding import MeanEmbedding
+from dkdist.moments.moments import MomentEmbedding
+from dkdist.moments.symmetry import Element, group
+from dkdist.sets import SampleSets
+
+BANDWIDTHS = (0.03, 0.06, 0.12)  # of the domain: finer ones are noise for a learner, coarser ones are moments
+BASIS = {0.03: (40, 24, 12), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, two and three dimensions
+MOST_MOMENTS = 128  # dimensions of which all products are taken
+FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
+IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series
+OBJECTS = 512  # that distances are measured to
+
+
+@dataclass(frozen=True)
+class Representation:
+    """One way to see a set as a row: an embedding not fitted yet, and what becomes of its rows.
+
+    Columns of unlike units are ``standardised``. ``images`` are the symmetries of the axes that a kernel of such rows
+    is averaged over. A ``baseline`` is what anybody would have tried first.
+    """
+
+    family: str
+    name: str
+    embedding: Any
+    standardised: bool = False
+    baseline: bool = False
+    images: tuple[Element, ...] = ()
+
+
+def representations(sample: SampleSets, wanted: Sequence[str] | None, seed: int) -> list[Representation]:
+    """What to try on sets like the sample, simple ones first; all families, or the ``wanted`` ones and baselines."""
+    text = sample.alphabet is not None or sample.relative.dtype.kind == "u"
+    tried = [entry for make in (_of_text if text else _of_points) for entry in make(sample, seed)]
+    return [entry for entry in tried if wanted is None or entry.baseline or entry.family in wanted]
+
+
+def own_representations(given: Sequence[Any]) -> list[Representation]:
+    """Embeddings of the user's own, as candidates."""
+    return [Representation("own", f"{type(e).__name__} {i}", e) for i, e in enumerate(given)]
+
+
+def _sizes(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if np.ptp(sample.sizes) > 0:
+        yield Representation("sizes", "sizes", None, standardised=True, baseline=True)
+
+
+def _moments(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    yield Representation("means", "means", MomentEmbedding(1), standardised=True, baseline=True)
+    if sample.n_dims <= MOST_MOMENTS:
+        yield Representation("moments", "moments", MomentEmbedding(2), standardised=True, baseline=True)
+
+
+def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    d = sample.n_dims
+    for h in BANDWIDTHS:
+        if d <= 3:
+            embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
+            yield Representation("hellinger", f"Hellinger, bandwidth {h:g}", embedding)
+        if d > 1 and h > BANDWIDTHS[0]:
+            n_basis = BASIS[h][0]
+            embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=n_basis, structure="marginal")
+            yield Representation("marginals", f"Hellinger of each dimension, bandwidth {h:g}", embedding)
+
+
+def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    d = sample.n_dims
+    if d > 3:
+        return
+    h = BANDWIDTHS[1]
+    embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
+    for axis in range(d if d > 1 else 0):
+        images = group("reflections", d, [axis])
+        yield Representation("symmetric", f"Hellinger, mirrored along axis {axis}", embedding, images=images)
+    word = "all" if d < 3 else "reflections"
+    told = "reflected and swapped" if d == 2 else "reflected"
+    yield Representation("symmetric", f"Hellinger, {told}", embedding, images=group(word, d, range(d)))
+
+
+def _sliced(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    yield Representation(
+        "sliced-wasserstein", "sliced Wasserstein", SlicedWassersteinEmbedding(random_state=seed)
+    )
+
+
+def _kernel_means(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    for factor in (0.5, 1.0, 2.0):
+        sigma = factor * float(np.sqrt(sample.n_dims))
+        embedding = MeanEmbedding(1000, sigma=sigma, random_state=seed)
+        yield Representation("kernel-mean", f"kernel mean, sigma {sigma:.3g}", embedding)
+
+
+def _set_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if sample.n_dims > 3 and sample.sizes.mean() <= FEW_POINTS:
+        embedding = _distances("directed-modified-hausdorff", sample, seed)
+        yield Representation("modified-hausdorff", "modified Hausdorff distances", embedding)
+
+
+def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if sample.sizes.mean() <= 2 * FEW_POINTS and serial_correlation(sample) > IN_ORDER:
+        for lengths in ((1, 25), None):
+            sampler = "object" if lengths is None else "subsample"
+            extra = {} if lengths is None else {"lengths": lengths}
+            embedding = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler=sampler, **extra)
+            yield Representation("dtw", f"dynamic time warping to {sampler}s", embedding)
+
+
+def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    yield Representation(
+        "levenshtein", "edit distances", _distances("levenshtein", sample, seed, sampler="object")
+    )
+    longest = int(sample.sizes.max())
+    for least, most in ((2, 8), (16, 60)):
+        if longest >= least:
+            lengths = least, min(most, longest)
+            embedding = _distances("levenshtein", sample, seed, sampler="segment", lengths=lengths)
+            name = f"edit distances to pieces of {lengths[0]} to {lengths[1]}"
+            yield Representation("levenshtein", name, embedding)
+
+
+def _distances(distance: Any, sample: SampleSets, seed: int, **more: Any) -> DistanceEmbedding:
+    R = min(OBJECTS, len(sample))
+    return DistanceEmbedding(distance, n_components=R, gamma=0, standardize=True, random_state=seed, **more)
+
+
+Maker = Callable[[SampleSets, int], Iterator[Representation]]
+_of_points: tuple[Maker, ...] = (
+    _sizes, _moments, _sliced, _densities, _kernel_means, _symmetric, _set_distances, _series,
+)  # fmt: skip
+_of_text: tuple[Maker, ...] = (_sizes, _edits)
+FAMILIES = (
+    "sizes", "means", "moments", "hellinger", "marginals", "symmetric", "sliced-wasserstein", "kernel-mean",
+    "modified-hausdorff", "dtw", "levenshtein",
+)  # fmt: skip
+
+
+def serial_correlation(sample: SampleSets) -> float:
+    """How alike neighbouring points of a set are: correlation with the next point, the best dimension's."""
+    x, offsets = sample.relative.astype(np.float64), sample.offsets
+    group = np.repeat(np.arange(len(sample)), sample.sizes)
+    x = x - (np.add.reduceat(x, offsets[:-1], axis=0) / sample.sizes[:, None])[group]
+    same = group[1:] == group[:-1]
+    products, squares = (x[1:] * x[:-1])[same].sum(axis=0), (x**2).sum(axis=0)
+    return float(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0).max())
+
+
+def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
+    """The specification of the representation's rows, from a sample of sets."""
+    if entry.embedding is None:
+        return SizesSpec(sample.n_dims)
+    if not isinstance(entry.embedding, SetEmbedding):
+        raise TypeError(f"a candidate must be an embedding of sets, found {entry.embedding!r}")
+    return entry.embedding.fit(sample).spec_

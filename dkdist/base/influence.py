@@ -1,0 +1,98 @@
+"""How a set's row moves when one of its points counts a little more: what explains a prediction point by point.
+
+A set is the distribution P = sum_i u_i delta_(x_i), u its weights over their sum. For a function f of its row
+
+    IF(x) = d/dt f(row of (1 - t) P + t delta_x) at t = 0,    sum_i u_i IF(x_i) = 0,
+
+the influence function of robust statistics (Hampel 1974). Tables that know their derivative say so by `influence`; for
+others every point is left out once, as the jackknife does (Tukey 1958; Efron, Stein 1981):
+
+    IF(x_i) ~ (f(P) - f(P without x_i)) (1 - u_i) / u_i,   exact where rows are means of rows of points.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dkdist.base.embedding_spec import EmbeddingParameters
+from dkdist.loops.array_types import F32, F64
+from dkdist.sets import SampleSets
+
+POINTS_AT_ONCE = 2**18  # of sets that lack a point
+
+
+@runtime_checkable
+class Influential(EmbeddingParameters, Protocol):
+    """Tables whose rows have a derivative by the weights of points."""
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence on ``gradient``' row of points ``at`` (q, d), up to a constant of each column.
+
+        ``one`` holds one set, ``at`` is counted from its origin, and ``gradient`` (m, k) is the derivative of k
+        functions by the row.
+        """
+
+
+class LinearInfluence:
+    """Mixin of tables whose rows are means over points: their influence is that of the points' own rows."""
+
+    def influence(self: Any, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant of each column: exact."""
+        rows: F32 = self.embed(each_alone(one, at))
+        return rows.astype(np.float64) @ gradient
+
+
+def each_alone(one: SampleSets, at: F32) -> SampleSets:
+    """Sets of one point each."""
+    return SampleSets._trusted(at, np.arange(len(at) + 1), None, None, one.origin)
+
+
+def shares(one: SampleSets) -> F64:
+    """(n,) weights of the points of the one set, over their sum."""
+    given = one.weights_of(0)
+    w = np.ones(one.n_points) if given is None else given.reshape(-1).astype(np.float64)
+    return np.asarray(w / w.sum())
+
+
+def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
+    """(n, k) influence of each point of the one set, or of points ``at`` (n, d); of mean zero over those of the set.
+
+    ``gradient`` (m, k) as for `Influential`. Raises ValueError for points ``at`` other places where no derivative is
+    known.
+    """
+    if isinstance(parameters, Influential):
+        own = parameters.influence(one, one.relative, gradient)
+        there = own if at is None else parameters.influence(one, at, gradient)
+        return np.asarray(there - shares(one) @ own)
+    if at is not None:
+        raise ValueError(
+            f"{type(parameters.spec).__name__} has no known derivative: points of a set are left out in turn, and "
+            "nothing is known of other points. Take an embedding by densities, means, moments or quantiles"
+        )
+    found = _left_out(parameters, one, gradient)
+    return np.asarray(found - shares(one) @ found)
+
+
+def _left_out(parameters: Any, one: SampleSets, gradient: F64) -> F64:
+    """By leaving out every point once: n rows of n - 1 points each."""
+    u, n = shares(one), one.n_points
+    found = np.zeros((n, gradient.shape[1]))
+    others = np.flatnonzero((u > 0) & (u < 1))  # what weighs nothing, or all, cannot be left out
+    own = parameters.embed(one).astype(np.float64)
+    step = max(1, POINTS_AT_ONCE // n)
+    for start in range(0, len(others), step):
+        i = others[start : start + step]
+        rows = parameters.embed(_without(one, i)).astype(np.float64)
+        found[i] = (own - rows) @ gradient * ((1 - u[i]) / u[i])[:, None]
+    return found
+
+
+def _without(one: SampleSets, left_out: Any) -> SampleSets:
+    """The set without each of some points."""
+    n = one.n_points
+    chosen = np.concatenate([np.delete(np.arange(n), i) for i in left_out])
+    weights = None if one.weights is None else one.weights[chosen]
+    offsets = np.arange(len(left_out) + 1) * (n - 1)
+    return SampleSets._trusted(one.relative[chosen], offsets, weights, one.alphabet, one.origin)

@@ -1,0 +1,1 @@
+"""Why: what each point of a set adds to a prediction."""

@@ -1,0 +1,51 @@
+"""What stands between an embedding and a linear model: maps of rows that are gone through forwards, and backwards.
+
+f(a) = coef . z_k(.. z_1(a)),    df/da = J_1' .. J_k' coef
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
+from dkdist.loops.array_types import F32, F64
+
+KNOWN = (RandomFourierFeatures, StandardScaler)
+
+
+def row_maps(features: Any) -> tuple[Any, ...]:
+    """``features``, None, a fitted map of rows or a sequence of them, as a tuple; ValueError naming other ones."""
+    if features is None:
+        return ()
+    maps = tuple(features) if isinstance(features, Sequence) else (features,)
+    for step in maps:
+        if not isinstance(step, KNOWN):
+            raise ValueError(
+                "features must be a fitted RandomFourierFeatures or StandardScaler, a list of them, or None; found "
+                f"{type(step).__name__}"
+            )
+        check_is_fitted(step)
+    return maps
+
+
+def forwards(maps: Sequence[Any], rows: F32) -> list[F32]:
+    """The rows (n, m) before each map, and after the last."""
+    passed = [rows]
+    for step in maps:
+        passed.append(np.asarray(step.transform(passed[-1]), np.float32))
+    return passed
+
+
+def backwards(maps: Sequence[Any], rows: Sequence[F32], gradient: F64) -> F64:
+    """(m, k) derivatives by an embedding's row, from those by the last one; ``rows`` are that set's before each map."""
+    for step, row in zip(reversed(maps), reversed(rows), strict=True):
+        if isinstance(step, RandomFourierFeatures):
+            gradient = step.spec_.draw().pull_back(row, gradient)
+        elif step.scale_ is not None:
+            gradient = gradient / step.scale_[:, None]
+    return gradient

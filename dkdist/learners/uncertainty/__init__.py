@@ -1,0 +1,1 @@
+"""How sure a prediction is: calibrated probabilities, sets of classes and intervals that cover what they say."""

@@ -1,0 +1,1 @@
+"""Groups of sets: whether they come from one distribution over sets."""

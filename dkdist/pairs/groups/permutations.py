@@ -1,0 +1,106 @@
+"""How far groups of rows lie apart under a Gaussian kernel, for the labels as they are and for permutations of them.
+
+    T = sum over groups g of 1/n_g sum_{i, j in g} k(r_i, r_j),    k about the means of the strata
+
+which is n_1 n_2 / n times the squared maximum mean discrepancy of two groups, but for a constant. Labels are permuted
+within strata. Up to 2,048 rows the kernel is exact; beyond, random features stand for it, at a cost linear in rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.bandwidth import median_distance
+from dkdist.base.roles import Role
+from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
+from dkdist.loops.array_types import F32, F64, I64
+
+MOST_EXACT = 2048  # rows: 32 MiB of kernel values
+N_FEATURES = 1024  # of the kernel beyond
+AT_ONCE = 64  # permutations
+RESOLVED = 1e-8  # of the statistic: its standard deviation over permutations, if it is no rounding
+TIES = 1e-6  # standard deviations: statistics that differ by less are equal
+
+Energy = Callable[[F64], F64]
+"""Shares (n, k) to sums over rows and columns of shares[i] k(r_i, r_j) shares[j]: (k,)."""
+
+
+def standardised_statistics(rows: F32, groups: I64, strata: I64, n_permutations: int, seed: int) -> F64:
+    """T of the labels, then of each permutation, from their mean in units of their standard deviation.
+
+    (1 + n_permutations,) float64; zeros where all labels give the same.
+    """
+    energy = _energy(rows, strata, seed)
+    roots = np.sqrt(np.bincount(groups))
+    n_groups, found = len(roots), []
+    for labels in permuted(groups, strata, n_permutations, seed):
+        shares = (labels[:, :, None] == np.arange(n_groups)) / roots
+        found.append(energy(shares.reshape(len(rows), -1)).reshape(-1, n_groups).sum(axis=1))
+    T = np.concatenate(found)
+    deviation = T.std()
+    if deviation <= RESOLVED * np.abs(T).max():
+        return np.zeros(len(T))
+    return np.asarray((T - T.mean()) / deviation)
+
+
+def permuted(groups: I64, strata: I64, n_permutations: int, seed: int) -> Iterator[I64]:
+    """Labels (n, up to 64): first those of ``groups``, then permutations of them within strata, from the seed."""
+    rng = np.random.default_rng([seed, Role.GROUP_PERMUTATIONS])
+    places, columns = np.argsort(strata, kind="stable"), [groups]
+    for _ in range(n_permutations):
+        labels = np.empty_like(groups)
+        labels[places] = groups[np.lexsort((rng.random(len(groups)), strata))]
+        columns.append(labels)
+        if len(columns) == AT_ONCE:
+            yield np.stack(columns, axis=1)
+            columns = []
+    if columns:
+        yield np.stack(columns, axis=1)
+
+
+def p_value(statistics: F64) -> float:
+    """(1 + number of permutations with a statistic as large as the first) / (1 + number of permutations)."""
+    return float((statistics >= statistics[0] - TIES).mean())
+
+
+def _energy(rows: F32, strata: I64, seed: int) -> Energy:
+    sigma = _median(rows, seed)
+    if sigma == 0:
+        return lambda shares: np.zeros(shares.shape[1])
+    if len(rows) <= MOST_EXACT:
+        K = _within(_within(_gaussian(rows, sigma), strata).T, strata)
+        return lambda shares: np.asarray((shares * (K @ shares)).sum(axis=0))
+    method = "structured" if rows.shape[1] > STRUCTURED_FROM else "orthogonal"
+    spec = FourierSpec(rows.shape[1], N_FEATURES, sigma, method, seed)
+    Z = np.concatenate(
+        [spec.draw().transform(rows[i : i + MOST_EXACT]) for i in range(0, len(rows), MOST_EXACT)]
+    )
+    Z = _within(Z, strata)
+    return lambda shares: np.asarray(((Z.T @ shares.astype(np.float32)).astype(np.float64) ** 2).sum(axis=0))
+
+
+def _median(rows: F32, seed: int) -> float:
+    """The median distance between rows, of some drawn from all of them: whose they are is not known."""
+    if len(rows) > MOST_EXACT // 2:
+        rng = np.random.default_rng([seed, Role.MEDIANS])
+        rows = rows[rng.choice(len(rows), MOST_EXACT // 2, replace=False)]
+    return median_distance(rows)
+
+
+def _gaussian(rows: F32, sigma: float) -> F64:
+    X = rows.astype(np.float64) / sigma
+    X -= np.median(X, axis=0)
+    squares = (X**2).sum(axis=1)
+    distances = np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0)
+    return np.asarray(np.exp(-distances / 2))
+
+
+def _within(values: Any, strata: I64) -> Any:
+    """Rows of ``values`` from the mean of those of their stratum."""
+    means = np.zeros((int(strata.max()) + 1, values.shape[1]))
+    for stratum in range(len(means)):
+        means[stratum] = values[strata == stratum].mean(axis=0, dtype=np.float64)
+    return (values - means[strata]).astype(values.dtype)

@@ -1,0 +1,74 @@
+"""Kernel ridge regression: scikit-learn's, and what is left out is as if it had not been there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+
+from dkdist.automatic.views.row_kernels import RowKernel, kernels_on
+from dkdist.learners.kernel_ridge import CONSTANT, duals, left_out, squared_distances
+
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(60, 5))
+Y = np.stack([A[:, 0] ** 2 - A[:, 1], np.sin(A[:, 2])], axis=1) + 3.0
+W = RNG.integers(1, 4, 60).astype(float)
+FOLDS = [np.arange(k, 60, 7) for k in range(7)]
+K = rbf_kernel(A, gamma=0.1)
+
+
+def test_duals_are_those_of_scikit_learn_with_a_constant_in_the_kernel() -> None:
+    theirs = KernelRidge(alpha=0.3, kernel="precomputed").fit(K + CONSTANT, Y, sample_weight=W)
+    np.testing.assert_allclose(duals(K, Y, W, 0.3), theirs.dual_coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_the_constant_is_an_intercept() -> None:
+    a = duals(A @ A.T, Y, W, 2.0)
+    theirs = Ridge(alpha=2.0).fit(A, Y, sample_weight=W)
+    # the constant's own penalty, 1 / CONSTANT of the squared intercept, moves it by some 2 / (1000 * 60)
+    np.testing.assert_allclose((A @ A.T + CONSTANT) @ a, theirs.predict(A), atol=1e-3)
+
+
+def test_a_weight_is_a_row_repeated() -> None:
+    again = np.repeat(np.arange(60), W.astype(int))
+    once = (K + CONSTANT) @ duals(K, Y, W, 0.3)
+    often = (K[:, again] + CONSTANT) @ duals(K[np.ix_(again, again)], Y[again], np.ones(len(again)), 0.3)
+    np.testing.assert_allclose(once, often, atol=1e-6)
+
+
+def test_rows_left_out_are_predicted_by_the_others() -> None:
+    found = left_out(K, Y, W, 0.3, [FOLDS, [np.array([i]) for i in range(60)]])
+    for r, folds in enumerate((FOLDS, [np.array([i]) for i in range(60)])):
+        for fold in folds[:7]:
+            rest = np.setdiff1d(np.arange(60), fold)
+            a = duals(K[np.ix_(rest, rest)], Y[rest], W[rest], 0.3)
+            np.testing.assert_allclose(found[r, fold], (K[np.ix_(fold, rest)] + CONSTANT) @ a, atol=1e-6)
+
+
+def test_distances_are_those_of_scikit_learn() -> None:
+    far = A + 1e4
+    np.testing.assert_allclose(
+        squared_distances(far, far[:9]), euclidean_distances(A, A[:9], squared=True), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_kernels_have_the_derivatives_they_say(images: int) -> None:
+    rows = [np.asarray(A[:, RNG.permutation(5)], np.float32) for _ in range(images)]
+    a, x, centre = RNG.normal(size=(60, 2)), RNG.normal(size=5), A.mean(axis=0)
+    for kernel in kernels_on(rows):
+        value = lambda x, kernel=kernel: kernel.of(x[None], rows, centre)[0] @ a  # noqa: E731
+        step = 1e-5 * np.eye(5)
+        # central differences: the error is some step^2 times the third derivative, and rounding / step
+        expected = np.stack([(value(x + h) - value(x - h)) / 2e-5 for h in step])
+        np.testing.assert_allclose(kernel.gradient(x, rows, a, centre), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_kernel_over_images_knows_no_order_of_axes() -> None:
+    swapped = A[:, ::-1].copy()
+    kernel = RowKernel(1.0)
+    np.testing.assert_allclose(
+        kernel.of(A, [A, swapped], None), kernel.of(swapped, [A, swapped], None), atol=1e-12
+    )

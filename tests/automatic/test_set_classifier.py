@@ -1,0 +1,219 @@
+"""`SetClassifier` and `SetRegressor`: right without a choice, the same from memory and stores, and honest."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+
+import dkdist as dk
+from dkdist.automatic import choosing
+
+RNG = np.random.default_rng(0)
+Y = np.arange(90) % 3
+SETS = [RNG.normal(0, 1 + c / 2, (RNG.integers(20, 40), 2)) for c in Y]
+QUICK = ["moments", "sliced-wasserstein", "hellinger"]
+
+
+@pytest.fixture(scope="module")
+def model() -> dk.SetClassifier:
+    return dk.SetClassifier(QUICK, random_state=0).fit(SETS[:60], Y[:60])
+
+
+@pytest.fixture(scope="module")
+def two_classes() -> dk.SetClassifier:
+    smooth = ["moments", "hellinger", "kernel-mean"]  # quantiles of weighted points go by steps
+    return dk.SetClassifier(smooth, random_state=0).fit([planted(c) for c in range(80)], np.arange(80) % 2)
+
+
+def planted(i: int, n: int = 60) -> np.ndarray:
+    """A set whose last three points are elsewhere if i is odd."""
+    x = np.random.default_rng(i).normal(size=(n, 2))
+    x[-3:] = x[-3:] / 5 + [2.5, -2.5] if i % 2 else x[-3:]
+    return x
+
+
+def test_it_is_right_and_says_how_sure_it_is(model: dk.SetClassifier) -> None:
+    test, truth = SETS[60:], Y[60:]
+    assert model.score(test, truth) > 0.8
+    p = model.predict_proba(test)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert (p.argmax(axis=1) == model.predict(test)).mean() > 0.9
+    members = model.predict_set(test, 0.9)
+    assert members.shape == p.shape
+    assert members.any(axis=1).all()
+
+
+def test_the_leaderboard_holds_baselines_and_errors(model: dk.SetClassifier) -> None:
+    names = [entry["name"] for entry in model.leaderboard_]
+    assert {"this model", "constant", "sizes", "means", "moments"} <= set(names)
+    scores = [entry["score"] for entry in model.leaderboard_]
+    assert scores == sorted(scores, reverse=True)
+    assert set(model.leads_) == {"constant", "sizes", "means", "moments"}
+    assert all(entry["std_error"] >= 0 for entry in model.leaderboard_)
+    text = model.summary()
+    assert "this model" in text
+    assert "helps: +" in text
+
+
+def test_a_store_gives_the_same_bits(model: dk.SetClassifier, tmp_path: Path) -> None:
+    dk.write_sets(tmp_path / "s.zarr", SETS)
+    stored = dk.open_sets(tmp_path / "s.zarr")
+    other = dk.SetClassifier(QUICK, random_state=0).fit(stored[:60], Y[:60])
+    np.testing.assert_array_equal(other.decision_function(stored[60:]), model.decision_function(SETS[60:]))
+    assert other.summary() == model.summary()
+
+
+def test_a_set_alone_is_predicted_as_among_others(model: dk.SetClassifier) -> None:
+    together = model.decision_function(SETS[60:])
+    alone = np.concatenate([model.decision_function(SETS[i : i + 1]) for i in (60, 75)])
+    # a product of matrices of other sizes may add in another order: a rounding of sums of 60 rows
+    np.testing.assert_allclose(alone, together[[0, 15]], rtol=1e-9, atol=1e-9)
+
+
+def test_it_is_an_estimator_of_scikit_learn(model: dk.SetClassifier) -> None:
+    assert clone(model).get_params() == model.get_params()
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(SETS[60:]), model.predict(SETS[60:]))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_points_that_make_a_class_are_found_and_contributions_sum(
+    streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if streamed:
+        monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+        monkeypatch.setattr(choosing, "N_COMPONENTS", 256)
+    train, y = [planted(i) for i in range(80)], np.arange(80) % 2
+    model = dk.SetClassifier(QUICK, random_state=0).fit(train, y)
+    assert any(hasattr(part, "W") for part in model.machine_.parts) == streamed
+    test = [planted(i) for i in range(101, 121, 2)]
+    found = model.explain(test)
+    np.testing.assert_allclose([c.sum() for c in found], model.decision_function(test), atol=1e-4)
+    auc = [roc_auc_score(np.arange(60) >= 57, c) for c in found]
+    assert np.mean(auc) > 0.95
+
+
+def test_what_a_point_adds_is_the_derivative_by_its_weight(two_classes: dk.SetClassifier) -> None:
+    one = planted(201)
+    u, t = np.full(60, 1 / 60), 0.002
+
+    def decision(weights: Any) -> float:
+        return float(two_classes.decision_function(dk.SampleSets.from_arrays([one], [weights]))[0])
+
+    c = two_classes.explain([one])[0]
+    influence = c / u - decision(u)
+    for i in (0, 58):
+        more, less = ((1 - s) * u + s * (np.arange(60) == i) for s in (t, -t))
+        # central differences: rows are float32, so that a value of order one is known to some 1e-6, a slope to 1e-3
+        slope = (decision(more) - decision(less)) / (2 * t)
+        assert slope == pytest.approx(influence[i], rel=0.02, abs=0.01)
+
+
+def test_weights_and_classes_that_count_more() -> None:
+    rare = np.arange(80) % 8 == 0
+    sets = [np.random.default_rng(i).normal(0.5 * rare[i], 1, (15, 1)) for i in range(80)]
+    plain = dk.SetClassifier(["moments"], random_state=0).fit(sets, rare)
+    balanced = dk.SetClassifier(["moments"], class_weight="balanced", random_state=0).fit(sets, rare)
+    assert balanced.predict(sets)[rare].mean() > plain.predict(sets)[rare].mean()
+    weights = (np.arange(80) < 40).astype(float)
+    half = dk.SetClassifier(["moments"], random_state=0).fit(sets, rare, sample_weight=weights)
+    alone = dk.SetClassifier(["moments"], random_state=0).fit(sets[:40], rare[:40])
+    np.testing.assert_array_equal(half.decision_function(sets), alone.decision_function(sets))
+
+
+def test_groups_are_left_out_together() -> None:
+    group = np.arange(60) // 3
+    rng = np.random.default_rng(3)
+    place = rng.normal(size=(20, 2)) * 5
+    y = rng.permutation(np.arange(20) % 2)[group]  # a matter of the group alone
+    sets = [rng.normal(place[g], 1, (20, 2)) for g in group]
+    loose = dk.SetClassifier(["means"], random_state=0).fit(sets, y)
+    strict = dk.SetClassifier(["means"], random_state=0).fit(sets, y, groups=group)
+    assert loose.leaderboard_[0]["score"] > 0.95  # its own group tells
+    assert strict.leaderboard_[0]["score"] < 0.85
+
+
+def test_intervals_cover_and_widen_for_small_sets() -> None:
+    rng = np.random.default_rng(5)
+
+    def sample(n: int) -> tuple[list[np.ndarray], np.ndarray]:
+        y = rng.uniform(-1, 1, n)
+        return [rng.normal(v, 1, (rng.choice([5, 200]), 1)) for v in y], y
+
+    sets, y = sample(300)
+    model = dk.SetRegressor(["moments"], random_state=0).fit(sets, y)
+    test, truth = sample(600)
+    low, high = model.predict_interval(test, 0.9).T
+    # 600 rows: a standard error of .012; 300 that were left out: .017
+    assert abs(((low <= truth) & (truth <= high)).mean() - 0.9) < 3 * np.hypot(0.012, 0.017)
+    small = np.array([len(x) for x in test]) == 5
+    assert (high - low)[small].mean() > 2 * (high - low)[~small].mean()
+
+
+def test_several_targets() -> None:
+    rng = np.random.default_rng(6)
+    y = rng.normal(size=(60, 2))
+    sets = [rng.normal(v, 0.3, (30, 2)) for v in y]
+    model = dk.SetRegressor(["means"], random_state=0).fit(sets, y)
+    assert model.predict(sets).shape == (60, 2)
+    assert model.predict_interval(sets).shape == (60, 2, 2)
+    assert model.score(sets, y) > 0.9
+    explained = model.explain(sets[:2])
+    np.testing.assert_allclose(explained[0].sum(axis=0), model.predict(sets[:1])[0] - model.mean_, atol=1e-6)
+
+
+def test_strings_are_taken_for_strings() -> None:
+    rng = np.random.default_rng(7)
+    strings = ["".join(rng.choice(list("ACGT"), 30)) + "GATTACA" * (i % 2) + "A" * (i % 3) for i in range(60)]
+    model = dk.SetClassifier(random_state=0).fit(strings[:40], np.arange(40) % 2)
+    assert model.score(strings[40:], np.arange(40, 60) % 2) > 0.85
+    assert any(entry["name"].startswith("edit") for entry in model.leaderboard_)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"y": np.zeros(60, int)}, "2 classes"),
+        ({"y": Y[:59]}, "60 sets but y has 59"),
+        ({"sample_weight": -np.ones(60)}, "not negative"),
+        ({"sample_weight": np.zeros(60)}, "all zero"),
+        ({"sample_weight": np.ones(59)}, "60 sets"),
+        ({"groups": np.zeros(60)}, "groups must be 2"),
+        ({"groups": np.arange(59)}, "one label for each of 60"),
+        ({"candidates": ["wavelets"]}, "wavelets"),
+        ({"candidates": []}, "candidates must be"),
+        ({"candidates": "best"}, "candidates must be"),
+        ({"budget": 1e-6}, "too small for one candidate"),
+        ({"budget": {"memory": 1000}}, "too small for one candidate"),
+        ({"budget": {"hours": 1}}, "hours"),
+        ({"budget": -1}, "positive"),
+        ({"cv": "loo"}, "cv must be"),
+        ({"cv": 1}, "cv must be"),
+    ],
+)
+def test_bad_input_is_refused_by_name(change: dict[str, Any], words: str) -> None:
+    named = {"candidates": ["means"]} | {
+        k: v for k, v in change.items() if k in ("candidates", "budget", "cv")
+    }
+    given = {"y": Y[:60]} | {k: v for k, v in change.items() if k not in named}
+    with pytest.raises(ValueError, match=words):
+        dk.SetClassifier(**named).fit(SETS[:60], **given)
+
+
+def test_a_regressor_refuses_targets_that_are_missing() -> None:
+    y = np.where(np.arange(60) == 7, np.nan, 1.0)
+    with pytest.raises(ValueError, match="target 7"):
+        dk.SetRegressor().fit(SETS[:60], y)
+
+
+def test_a_budget_is_kept_by_trying_less() -> None:
+    every = dk.SetClassifier(random_state=0).fit(SETS[:60], Y[:60])
+    some = dk.SetClassifier(budget={"memory": 1.3e6}, random_state=0).fit(SETS[:60], Y[:60])
+    assert len(some.judged_) < len(every.judged_)
+    assert some.score(SETS[60:], Y[60:]) > 0.6

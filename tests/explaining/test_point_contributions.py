@@ -1,0 +1,265 @@
+"""What points add to predictions: the sum law, weights as an oracle of derivatives, and planted points found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
+
+import dkdist as dk
+from dkdist.explaining.point_contributions import influence_at, point_contributions
+from tests.base.test_embedding_laws import EMBEDDINGS
+
+N = 25  # points of a set whose weights are moved
+
+UNWEIGHTED = ("dtw-3", "hausdorff-2", "own-distance-2")
+FAST = (
+    "total-variation-2",
+    "histogram-marginal-4",
+)  # frequencies of log p so high that only tiny steps are small
+SMOOTH = [
+    *(
+        "jensen-shannon-1",
+        "hellinger-2",
+        "total-variation-2",
+        "marginal-5",
+        "joint-4",
+        "scales-2",
+        "projected-3",
+    ),
+    *("mean-fourier-2", "mean-sobol-8", "l2-3", "l2-marginal-5", "histogram-2", "histogram-marginal-4"),
+    *("mean-3", "covariance-5", "invariant-2", "invariant-mean-3"),
+]
+
+
+def collection(d, seed=0, n=30, weighted=False):
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(0, 1, (N + i % 3, d)).astype("f4") ** (1 + i % 2) for i in range(n)]
+    weights = [rng.uniform(0.5, 2, len(x)) for x in arrays] if weighted else None
+    return dk.SampleSets.from_arrays(arrays, weights)
+
+
+def values(embedding, features, coef, intercept, sets):
+    rows = embedding.transform(sets)
+    for step in features:
+        rows = step.transform(rows)
+    return rows.astype(np.float64) @ np.asarray(coef).T + intercept
+
+
+def fitted(name, scaled=False, n_components=64):
+    d, embedding = EMBEDDINGS[name]
+    sets = collection(d, weighted=name not in UNWEIGHTED)
+    rows = embedding.fit_transform(sets)
+    features = [StandardScaler().fit(rows)] if scaled else []
+    for step in features:
+        rows = step.transform(rows).astype("f4")
+    features.append(dk.RandomFourierFeatures(n_components, random_state=0).fit(rows))
+    return sets, embedding, features
+
+
+def derivatives(embedding, features, coef, sets, i):
+    """Central differences of f((1 - t) P + t delta), t the tenth part of each point's share, extrapolated to zero."""
+    return (
+        4 * differences(embedding, features, coef, sets, i, 0.05)
+        - differences(embedding, features, coef, sets, i, 0.1)
+    ) / 3
+
+
+def differences(embedding, features, coef, sets, i, part):
+    x, w = sets[i], sets.weights_of(i).astype(np.float64)
+    u, n = w / w.sum(), len(x)
+    t = part * u
+    moved = [(1 - s * t[:, None]) * u + s * t[:, None] * np.eye(n) for s in (1, -1)]
+    above, below = (
+        values(embedding, features, coef, 0, dk.SampleSets.from_arrays([x] * n, list(v))) for v in moved
+    )
+    return ((above - below).T / (2 * t)).T
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("with_features", [False, True])
+def test_influences_are_derivatives_by_weights(name, with_features):
+    sets, embedding, features = fitted(name)
+    features = features if with_features else []
+    m = features[-1].spec_.n_features if features else embedding.spec_.n_features
+    coef = np.random.default_rng(1).normal(size=(2, m))
+    contributions = point_contributions(embedding, features, coef, 0.0, sets[4:5])[0]
+    u = sets.weights_of(4).astype(np.float64)
+    u /= u.sum()
+    influence = contributions / u[:, None] - values(embedding, features, coef, 0.0, sets[4:5])
+    given = embedding, features, coef, sets, 4
+    # rows are float32, so that differences by t = 1 / 500 have an error of some 1e-7 / t
+    expected, tolerance = (differences(*given, 0.005), 2e-2) if name in FAST else (derivatives(*given), 1e-3)
+    np.testing.assert_allclose(influence, expected, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", sorted(EMBEDDINGS))
+def test_contributions_sum_to_the_prediction(name):
+    sets, embedding, features = fitted(name, scaled=True, n_components=16)
+    rng = np.random.default_rng(2)
+    coef, intercept, reference = rng.normal(size=(3, 16)), rng.normal(size=3), rng.normal(size=3)
+    found = point_contributions(embedding, features, coef, intercept, sets[:3], reference)
+    assert [len(c) for c in found] == sets.sizes[:3].tolist()
+    expected = values(embedding, features, coef, intercept, sets[:3])
+    np.testing.assert_allclose([c.sum(axis=0) for c in found], expected - reference, atol=1e-4)
+
+
+def test_contributions_to_linear_functions_of_means_are_those_of_the_points():
+    sets = collection(2, weighted=True)
+    for embedding in (dk.MomentEmbedding(), dk.MeanEmbedding(100, sigma=0.2, method="sobol", random_state=0)):
+        rows = embedding.fit_transform(sets)
+        coef = np.random.default_rng(0).normal(size=rows.shape[1])
+        w = sets.weights_of(3).astype(np.float64)
+        alone = embedding.transform(list(sets[3][:, None, :])).astype(np.float64)
+        found = point_contributions(embedding, None, coef, 7.0, sets[3:4])[0]
+        np.testing.assert_allclose(found, w / w.sum() * (alone @ coef), atol=1e-6)
+
+
+def test_the_jackknife_is_exact_for_means():
+    """An embedding of one's own without a derivative, whose rows are means, against one that has it."""
+
+    class Plain(dk.MomentEmbedding):
+        @property
+        def spec_(self):
+            return self._spec
+
+        @spec_.setter
+        def spec_(self, spec):
+            self._spec = Hidden(spec)
+
+    class Hidden:
+        def __init__(self, spec):
+            self.spec, self.n_features, self.domain = spec, spec.n_features, None
+
+        def draw(self):
+            return Rows(self.spec)
+
+    class Rows:
+        def __init__(self, spec):
+            self.embed = spec.draw().embed
+
+    sets = collection(3, weighted=True)
+    coef = np.array([1.0, -2, 0.5])
+    known, plain = (kind().fit(sets) for kind in (dk.MomentEmbedding, Plain))
+    expected = point_contributions(known, None, coef, 1.0, sets[:4])
+    for a, b in zip(point_contributions(plain, None, coef, 1.0, sets[:4]), expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+    lone = point_contributions(plain, None, coef, 1.0, [[[0.1, 0.2, 0.3]]])[0]
+    assert lone == pytest.approx(
+        point_contributions(known, None, coef, 1.0, [[[0.1, 0.2, 0.3]]])[0], abs=1e-5
+    )
+
+
+def planted(rng, n, d):
+    """Sets of noise; in those of class one a tenth of the points lie in a small ball."""
+    y, sets, truth = np.arange(n) % 2, [], []
+    for c in y:
+        x = rng.uniform(-2, 2, (100, d))
+        inside = rng.permutation(100) < 10 * c
+        x[inside] = rng.normal(1, 0.15, (inside.sum(), d))
+        sets.append(x)
+        truth.append(inside)
+    return sets, y, truth
+
+
+@pytest.mark.parametrize(
+    "embedding",
+    [
+        dk.DivergenceEmbedding(),
+        dk.DivergenceEmbedding("jensen-shannon"),
+        dk.L2Embedding(),
+        dk.MeanEmbedding(200, sigma=0.3, random_state=0),
+        dk.HistogramEmbedding(),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+@pytest.mark.parametrize("with_features", [False, True])
+def test_planted_points_are_found(embedding, with_features):
+    rng = np.random.default_rng(0)
+    sets, y, truth = planted(rng, 200, 2)
+    A = embedding.fit_transform(sets[:150])
+    features = dk.RandomFourierFeatures(500, random_state=0).fit(A) if with_features else None
+    Z = A if features is None else features.transform(A)
+    model = dk.IncrementalRidge(random_state=0).fit(Z, y[:150])
+    found = point_contributions(embedding, features, model.coef_, model.intercept_, sets[150:], y.mean())
+    areas = [roc_auc_score(t, c) for t, c in zip(truth[150:], found, strict=True) if t.any()]
+    assert np.mean(areas) >= 0.95
+
+
+def test_planted_points_are_found_by_quantiles():
+    """Whole sets that are not told by where a few points are dense, but by some far away."""
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 2
+    sets = [np.concatenate([rng.normal(size=(90, 3)), rng.normal(1.5 * c, 1, (15, 3))]) for c in y]
+    embedding = dk.SlicedWassersteinEmbedding(random_state=0)
+    A = embedding.fit_transform(sets[:100])
+    model = dk.IncrementalRidge(random_state=0).fit(A, y[:100])
+    found = point_contributions(embedding, None, model.coef_, model.intercept_, sets[100:])
+    alone = [x.sum(axis=1) for x in sets[100:]]  # what tells the classes apart
+    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(alone, found, strict=True)]) > 0.7
+
+
+def test_stores_give_the_same_bits(tmp_path):
+    sets, embedding, features = fitted("hellinger-2")
+    coef = np.random.default_rng(0).normal(size=64)
+    dk.write_sets(tmp_path / "s.zarr", sets)
+    own = point_contributions(embedding, features, coef, 1.0, sets)
+    lazily = point_contributions(
+        embedding, features, coef, 1.0, dk.open_sets(tmp_path / "s.zarr", block_sets=7)
+    )
+    assert all(a.ndim == 1 and np.array_equal(a, b) for a, b in zip(own, lazily, strict=True))
+    alone = point_contributions(embedding, features, coef, 1.0, sets[11:12])
+    assert np.array_equal(alone[0], own[11])
+
+
+def test_points_far_from_zero():
+    near, far = collection(2), [x.astype(np.float64) + 2.0**30 for x in collection(2)]
+    found = []
+    for sets in (near, far):
+        embedding = dk.MomentEmbedding(degree=2).fit(sets)
+        found.append(point_contributions(embedding, None, np.ones(5), 0.0, sets[:2])[1])
+    np.testing.assert_allclose(found[0], found[1], atol=2e-3)
+
+
+def test_witnesses_at_a_set_s_own_points_are_their_influence():
+    sets, embedding, features = fitted("jensen-shannon-1")
+    coef = np.random.default_rng(0).normal(size=64)
+    w = sets.weights_of(2).astype(np.float64)
+    there = influence_at(embedding, features, coef, 0.0, sets[2:3], sets[2])
+    contributions = point_contributions(embedding, features, coef, 0.0, sets[2:3])[0]
+    value = values(embedding, features, coef, 0.0, sets[2:3])[0]
+    np.testing.assert_allclose(w / w.sum() * (there + value), contributions, atol=1e-6)
+    assert influence_at(embedding, features, np.stack([coef, -coef]), 0.0, sets[2:3], [[0.5]]).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"coef": np.zeros(7)}, "coef has 7 columns, but rows have 2"),
+        ({"coef": [np.nan, 0]}, "coef must be finite"),
+        ({"intercept": [1.0, 2]}, "intercept must be a finite number"),
+        ({"reference": np.inf}, "reference must be a finite number"),
+        ({"features": dk.MomentEmbedding()}, "features must be a fitted"),
+        ({"features": dk.RandomFourierFeatures(4)}, "not fitted"),
+        ({"sets": [np.zeros((2, 2)), np.full((2, 2), np.nan)]}, "set 1"),
+        ({"sets": [np.zeros((2, 3))]}, "fitted on sets of 2"),
+    ],
+)
+def test_bad_input_is_refused_by_name(arguments, message):
+    embedding = dk.MomentEmbedding().fit(collection(2))
+    given = {"features": None, "coef": [1.0, 2], "intercept": 0.0, "sets": collection(2)[:2], **arguments}
+    with pytest.raises(ValueError, match=message):
+        point_contributions(embedding, **given)
+
+
+def test_points_outside_a_given_domain_and_unknown_derivatives_are_refused():
+    embedding = dk.DivergenceEmbedding(domain="unit").fit(collection(2))
+    coef = np.zeros(embedding.spec_.n_features)
+    with pytest.raises(dk.SampleSetError, match="point 0 of set 1"):
+        point_contributions(embedding, None, coef, 0.0, [np.zeros((3, 2)), np.full((2, 2), 1.5)])
+    with pytest.raises(ValueError, match="one must be a collection of a single set"):
+        influence_at(embedding, None, coef, 0.0, collection(2), [[0.0, 0]])
+    distances = dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit(collection(2))
+    with pytest.raises(ValueError, match="no known derivative"):
+        influence_at(distances, None, np.zeros(4), 0.0, collection(2)[:1], [[0.0, 0]])

@@ -1,0 +1,168 @@
+"""Conformal quantiles, intervals and leverages: exact coverage by counting, and scikit-learn's ridge by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_val_predict
+
+from dkdist.learners.uncertainty.conformal_scores import MOST_KEPT, conformal_scores
+from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
+from dkdist.learners.uncertainty.ridge_leverage import RidgeLeverage, left_out_spread, spread
+
+
+@pytest.mark.parametrize("n", [1, 9, 10, 19, 20, 333])
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.95])
+def test_quantiles_are_the_least_that_cover(n, coverage):
+    """Among n + 1 exchangeable scores the last one's rank is uniform, so that rank k covers k / (n + 1)."""
+    values = np.random.default_rng(n).permutation(n) + 1.0
+    q = conformal_scores(values).quantile(coverage)
+    if np.isinf(q):
+        assert n / (n + 1) < coverage
+    else:
+        assert q / (n + 1) >= coverage - 1e-12
+        assert (q - 1) / (n + 1) < coverage
+
+
+def test_many_scores_are_thinned_towards_more_coverage():
+    n = 12 * MOST_KEPT + 5
+    values = np.random.default_rng(0).permutation(n) + 1.0
+    thinned = conformal_scores(values)
+    assert len(thinned.values) == MOST_KEPT
+    for coverage in (0.01, 0.5, 0.9, 0.99999):
+        exact = np.ceil((n + 1) * coverage)
+        assert exact <= thinned.quantile(coverage) <= exact + n / MOST_KEPT + 1
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -0.5, 90, True, "0.9", None, np.nan])
+def test_other_coverages_are_refused(coverage):
+    with pytest.raises(ValueError, match="coverage must be"):
+        conformal_scores(np.arange(5.0)).quantile(coverage)
+
+
+def rows(rng, n):
+    """Means of sets of mixed sizes, which tell a target the less exactly the fewer points they have."""
+    sizes = rng.integers(3, 150, n)
+    truth = rng.normal(size=(n, 4))
+    X = truth + rng.standard_t(5, size=(n, 4)) / np.sqrt(sizes)[:, None]
+    return X, truth @ [1.0, -1.0, 0.5, 2.0] + 0.1 * rng.laplace(size=n), sizes
+
+
+def test_intervals_cover_what_they_say_for_sets_of_every_size():
+    """Ridge regression, 300 rows, predictions of rows left out: 90 % of 40,000 others, in small and in large sets."""
+    covered, small, wide = [], [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        (X, y, sizes), (X1, y1, sizes1) = rows(rng, 300), rows(rng, 2000)
+        ridge = Ridge(1.0)
+        h = RidgeLeverage(X, 1.0)
+        left_out = cross_val_predict(ridge, X, y, cv=50)
+        model = fit_intervals(left_out, y, left_out_spread(h(X)), sizes)
+        low, high = model.interval(ridge.fit(X, y).predict(X1), 0.9, spread(h(X1)), sizes1).T
+        covered.append((low <= y1) & (y1 <= high))
+        small.append(sizes1 < 15)
+        wide.append(high - low)
+    covered, small, wide = map(np.concatenate, (covered, small, wide))
+    assert 0.88 <= covered.mean() <= 0.92
+    assert 0.86 <= covered[small].mean() <= 0.94
+    assert 0.86 <= covered[~small].mean() <= 0.94
+    assert wide[small].mean() > 2 * wide[~small].mean()
+
+
+def test_without_sizes_intervals_cover_on_average_only():
+    rng = np.random.default_rng(0)
+    (X, y, _), (X1, y1, sizes1) = rows(rng, 1000), rows(rng, 4000)
+    ridge = Ridge(1.0)
+    model = fit_intervals(cross_val_predict(ridge, X, y, cv=20), y)
+    low, high = model.interval(ridge.fit(X, y).predict(X1)).T
+    covered = (low <= y1) & (y1 <= high)
+    assert 0.87 <= covered.mean() <= 0.93
+    assert covered[sizes1 < 15].mean() < 0.7  # what sizes are for
+
+
+def test_coverage_of_few_rows_is_exact():
+    """19 scores: the interval of 90 % is up to the 18th, and covers 18/20 of all draws."""
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(4000):
+        r = rng.standard_cauchy(20)
+        low, high = fit_intervals(np.zeros(19), r[:19]).interval([0.0])[0]
+        hits += low <= r[19] <= high
+    assert binom.cdf(hits, 4000, 0.9) > 1e-3
+    assert binom.sf(hits, 4000, 0.9) > 1e-3
+
+
+def test_variances_are_those_of_the_largest_likelihood():
+    rng = np.random.default_rng(0)
+    sizes, t = rng.integers(1, 50, 20_000), rng.uniform(0.5, 2, 20_000)
+    r = rng.normal(size=20_000) * np.sqrt(0.3 * t**2 + 2 / sizes)
+    model = fit_intervals(np.zeros(20_000), r, t, sizes)
+    assert model.of_model == pytest.approx(0.3, rel=0.05)
+    assert model.of_size == pytest.approx(2, rel=0.1)
+
+    def loss(a, b):
+        v = a * t**2 + b / sizes
+        return (np.log(v) + r**2 / v).sum()
+
+    best = loss(model.of_model, model.of_size)
+    for a, b in ((1.01, 1), (0.99, 1), (1, 1.01), (1, 0.99)):
+        assert loss(a * model.of_model, b * model.of_size) > best
+
+
+def test_noise_that_sizes_do_not_explain_is_none_of_theirs():
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 100, 3000)
+    model = fit_intervals(np.zeros(3000), rng.normal(size=3000) * np.sqrt(sizes), sizes=sizes)
+    assert model.of_size == 0  # larger sets are noisier: not negative
+
+
+def test_perfect_predictions_and_too_few_rows():
+    exact = fit_intervals(np.arange(50.0), np.arange(50.0))
+    assert (exact.interval([3.0]) == 3).all()
+    assert np.isinf(fit_intervals(np.zeros(8), np.arange(8.0)).interval([0.0], 0.9)).all()
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (12, 30)])
+def test_leverages_against_the_posterior(shape):
+    rng = np.random.default_rng(0)
+    X, x, alpha = rng.normal(size=shape) + 5, rng.normal(size=(7, shape[1])) + 5, 0.7
+    Z, z = X - X.mean(axis=0), x - X.mean(axis=0)
+    h = RidgeLeverage(X.astype("f4"), alpha)
+    exact = 1 / len(X) + np.einsum("ij,jk,ik->i", z, np.linalg.inv(Z.T @ Z + alpha * np.eye(shape[1])), z)
+    np.testing.assert_allclose(h(x), exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (12, 30)])
+def test_leverages_of_rows_left_out(shape):
+    """By the model of all other rows, 1 + h, in which the intercept has no penalty and the mean is that of all."""
+    rng = np.random.default_rng(1)
+    X, alpha = rng.normal(size=shape), 0.7
+    ones = np.c_[np.ones(len(X)), X - X.mean(axis=0)]
+    penalty = alpha * np.eye(shape[1] + 1)
+    penalty[0, 0] = 0
+    found = left_out_spread(RidgeLeverage(X, alpha)(X))
+    for i in range(len(X)):
+        others = np.delete(ones, i, axis=0)
+        exact = 1 + ones[i] @ np.linalg.solve(others.T @ others + penalty, ones[i])
+        assert found[i] ** 2 == pytest.approx(exact, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fit_intervals(np.zeros(3), np.zeros(4)), "targets must be 1-D, of 3 rows"),
+        (lambda: fit_intervals([0.0, np.nan], [0.0, 1]), "predictions must be finite; found nan in row 1"),
+        (lambda: fit_intervals([], []), "no row that was held out"),
+        (
+            lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1, 0]),
+            "sizes must be positive; found 0.0 in row 1",
+        ),
+        (lambda: fit_intervals([0.0, 1], [0.0, 1], spread=[1]), "spread must be 1-D, of 2 rows"),
+        (lambda: RidgeLeverage(np.eye(3), 0.0), "alpha must be positive"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
