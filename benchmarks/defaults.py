@@ -53,7 +53,9 @@ def mixtures(quick: bool) -> Task:
 def images(quick: bool) -> Task:
     n, n_test = (400, 200) if quick else (10_000, 2_000)
     x, y, x_test, y_test = cats_dogs.images(0)
-    return Task(cats_dogs.values(x[:n]), y[:n], cats_dogs.values(x_test[:n_test]), y_test[:n_test], 0.688, 0.010)
+    return Task(
+        cats_dogs.values(x[:n]), y[:n], cats_dogs.values(x_test[:n_test]), y_test[:n_test], 0.688, 0.010
+    )
 
 
 TUNED = {
@@ -71,7 +73,11 @@ def of_distances(name: str, quick: bool) -> Task:
 def five_lines(task: Task, classes: bool) -> tuple[float, float]:
     """Score and seconds of the five lines, with nothing set."""
     text = task.train.relative.dtype.kind == "u"
-    embedding = dk.DistanceEmbedding("levenshtein", random_state=0) if text else dk.DivergenceEmbedding(random_state=0)
+    embedding = (
+        dk.DistanceEmbedding("levenshtein", random_state=0)
+        if text
+        else dk.DivergenceEmbedding(random_state=0)
+    )
     learner = dk.IncrementalSGDClassifier if classes else dk.IncrementalSGDRegressor
     features = dk.RandomFourierFeatures(5000, random_state=0)
     model = make_pipeline(embedding, features, learner(random_state=0))
@@ -82,7 +88,9 @@ def five_lines(task: Task, classes: bool) -> tuple[float, float]:
 
 
 def measured(model: Any, task: Task, classes: bool) -> float:
-    return float(model.score(task.test, task.y_test)) if classes else rmse(task.y_test, model.predict(task.test))
+    return (
+        float(model.score(task.test, task.y_test)) if classes else rmse(task.y_test, model.predict(task.test))
+    )
 
 
 def learned(task: Task) -> dict[str, Any]:

@@ -87,6 +87,7 @@ from .pairs.groups.group_test import group_test as group_test
 from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
+from .scaling.set_scaler import SetScaler as SetScaler
 from .sets import SampleSetError as SampleSetError
 from .sets import SampleSets as SampleSets
 from .store import (

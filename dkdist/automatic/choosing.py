@@ -7,7 +7,7 @@ sets ─ a sample ─> views fitted ─> rows of up to 2,000 sets ─> trials �
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,18 @@ from dkdist.automatic.views.representation_rows import Views, fitted_views, rows
 from dkdist.automatic.views.representations import (
     FAMILIES,
     Representation,
+    is_text,
     own_representations,
     representations,
 )
 from dkdist.base.inputs import Sets
 from dkdist.learners.kernel_ridge import duals
 from dkdist.loops.array_types import F64, I64
+from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
 
-SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
+SAMPLE_SETS, SAMPLE_POINTS = 1024, 2**21  # that representations are fitted on
 CHOICE_SETS = 2000  # by which candidates are compared
 EXACT_SETS = 4000  # up to which kernels are exact
 N_COMPONENTS = 4096  # random features of each member beyond
@@ -64,6 +66,7 @@ class Question:
 class Learned:
     """What predicts, and what was tried on the way."""
 
+    scaler: SetScaler | None
     machine: Machine
     judged: Judged
 
@@ -73,7 +76,11 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     allowed = Budget.of(budget)
     rng = np.random.default_rng(question.seed)
     sets, n = question.sets, len(question.sets)
-    sample = _loaded(sets, some_of(rng, n, _sample_size(sets)))
+    sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
+    scaler = _scaler(sample, candidates)
+    if scaler is not None:
+        sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
+    question = replace(question, sets=sets)
     views = fitted_views(_entries(candidates, sample, question.seed), sample)
     most = allowed.most_sets(n, 4 * sum(spec.n_features for spec in views.specs))
     chosen = some_of(rng, n, min(CHOICE_SETS, most))
@@ -84,11 +91,17 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     trials = try_all(views.views, rows, truth, question.truth(chosen[few]), few, allowed)
     average = best_average(trials, truth)
     if n > min(EXACT_SETS, most):
-        return _streamed(question, trials, truth, average)
+        return _streamed(question, scaler, trials, truth, average)
     if len(chosen) < n:
         rows = rows_of(views, sets, average.leaves)
     machine = _exact(views, rows, average, question)
-    return Learned(machine, Judged(trials, truth, average.values, truth))
+    return Learned(scaler, machine, Judged(trials, truth, average.values, truth))
+
+
+def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
+    """What puts points into units of their spread; strings, and sets for embeddings of the user's own, stay."""
+    as_they_are = is_text(sample) or any(not isinstance(one, str) for one in candidates)
+    return None if as_they_are else SetScaler().fit(sample)
 
 
 def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
@@ -126,7 +139,9 @@ def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) 
     return KernelMachine(trial.view.leaf, trial.kernel, (A, *images), a, centre, share)
 
 
-def _streamed(question: Question, trials: Sequence[Trial], truth: Truth, average: Average) -> Learned:
+def _streamed(
+    question: Question, scaler: SetScaler | None, trials: Sequence[Trial], truth: Truth, average: Average
+) -> Learned:
     """Random features of the members' kernels, from one pass over all sets."""
     found = learn_streamed(
         question.sets, average.members, question.y, question.weights, question.classes, N_COMPONENTS,
@@ -135,7 +150,7 @@ def _streamed(question: Question, trials: Sequence[Trial], truth: Truth, average
     machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
     held = question.truth(np.flatnonzero(found.held_out))
     held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)
-    return Learned(machine, Judged(trials, truth, found.average.values, held))
+    return Learned(scaler, machine, Judged(trials, truth, found.average.values, held))
 
 
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
@@ -147,6 +162,5 @@ def _sample_size(sets: Sets) -> int:
     return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, SAMPLE_SETS))
 
 
-def _loaded(sets: Sets, positions: I64) -> SampleSets:
-    some = sets if len(positions) == len(sets) else sets[positions]
-    return some.load() if isinstance(some, SetStore) else some
+def _loaded(sets: Sets) -> SampleSets:
+    return sets.load() if isinstance(sets, SetStore) else sets

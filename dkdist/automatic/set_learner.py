@@ -50,7 +50,7 @@ class SetLearner(BaseEstimator):
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         learned = choose(question, self.candidates, self.budget)
-        self.machine_ = learned.machine
+        self.machine_, self.scaler_ = learned.machine, learned.scaler
         self.leaderboard_, self.leads_ = entries_of(learned.judged, score_of_used)
         self.judged_ = used[learned.judged.held.rows]
         return learned.judged
@@ -72,11 +72,15 @@ class SetLearner(BaseEstimator):
 
     def _values(self, X: Any) -> F64:
         """Predictions (n, t); a store's blocks are read, used and let go."""
-        return self.machine_.values(self._sets(X))
+        return self.machine_.values(self._scaled(X))
 
     def _contributions(self, X: Any) -> list[F64]:
         """(n_i, t) of every set: what each point adds."""
-        return contributions(self.machine_, self._sets(X))
+        return contributions(self.machine_, self._scaled(X))
+
+    def _scaled(self, X: Any) -> Sets:
+        sets = self._sets(X)
+        return sets if self.scaler_ is None else self.scaler_.transform(sets)
 
     def _sets(self, X: Any) -> Sets:
         check_is_fitted(self)

@@ -21,7 +21,7 @@ from dkdist.loops.array_types import F32, F64, I64
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on fewer rows
 FEW_ROWS = 400  # on which all are tried
-FINALISTS, OF_A_FAMILY = 8, 3
+FINALISTS, OF_A_FAMILY, OF_A_VIEW = 10, 4, 2
 MOST_STEPS, LEAST_GAIN = 10, 2e-3  # of averaging: candidates, and what one must gain, relative to the loss
 
 Repeats = Sequence[Sequence[I64]]
@@ -94,13 +94,16 @@ def try_all(
 
 def _finalists(found: Sequence[Trial]) -> list[Trial]:
     """The best ones, no more than a few of one family, and every baseline's best."""
-    counts: Counter[str] = Counter()
+    families: Counter[str] = Counter()
+    views: Counter[str] = Counter()
     chosen: list[Trial] = []
     for trial in found:
         entry = trial.view.entry
         own = entry.baseline and not any(other.view is trial.view for other in chosen)
-        if own or (counts[entry.family] < OF_A_FAMILY and counts.total() < FINALISTS):
-            counts[entry.family] += 1
+        few = families[entry.family] < OF_A_FAMILY and views[entry.name] < OF_A_VIEW
+        if own or (few and len(chosen) < FINALISTS):
+            families[entry.family] += 1
+            views[entry.name] += 1
             chosen.append(trial)
     return chosen
 

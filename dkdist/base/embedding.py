@@ -53,9 +53,9 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         sets = check_sets(X, self.n_features_in_, text=self._takes_text, origin=origin_of(self))
         return transform_sets(self.spec_, sets, self._label, skip=skips(self))
 
-    def _look(self, sets: Sets, given: Domain | None) -> Survey:
-        """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad."""
-        found = survey(sets, given, skip=skips(self))
+    def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> Survey:
+        """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
+        found = survey(sets, given, skip=skips(self), sampled=sampled)
         tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
         if sets.points_dtype == np.float32:
             warn_if_coarse(found, sets.origin)
@@ -104,7 +104,7 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
     one = np.zeros(1, np.int64)
     checked = attempt(partial(_check, spec), sets, range(len(sets)), one, skip=skip)
     tell_skipped(checked.bad, checked.reason, FATE)
-    tell_outside(np.concatenate(checked.results), 0)
+    tell_outside(np.concatenate(checked.results), 0, spec.domain, sets.n_points)
     good, places = sets, np.arange(len(sets))
     if checked.bad:
         places = np.setdiff1d(places, checked.bad)
@@ -143,7 +143,7 @@ def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, fir
     made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
     tell_skipped(made.bad, made.reason, FATE)
     rows, outside = zip(*made.results, strict=True)
-    tell_outside(np.concatenate(outside), first)
+    tell_outside(np.concatenate(outside), first, parameters.spec.domain, view.n_points)
     return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
@@ -179,9 +179,9 @@ def count_outside(domain: Domain | None, sets: SampleSets, first: int) -> I64:
     return outside
 
 
-def tell_outside(outside: I64, first: int) -> None:
-    """Warn once of points outside the box of the data, with their number."""
-    if outside.any():
+def tell_outside(outside: I64, first: int, domain: Domain | None, n_points: int) -> None:
+    """Warn once of points outside a box that was chosen from data, with their number, if more are than may be."""
+    if domain is not None and outside.sum() > domain.expected_outside(n_points):
         warn(
             f"{outside.sum()} points of {(outside > 0).sum()} sets (the first is set {first + outside.argmax()}) "
             "lie outside the bounds seen in fit and count at the wall: fit on data that spans the range, or give a "

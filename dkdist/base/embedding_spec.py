@@ -25,11 +25,15 @@ LEAST_WIDTH, MOST_WIDTH = 1e-37, 1e37  # of a dimension: 1 / width is a float32,
 @kept
 @dataclass(frozen=True)
 class Domain:
-    """A box; ``fixed`` ones refuse points outside, others (the bounds seen in fit) clip them to the wall."""
+    """A box; ``fixed`` ones refuse points outside, others (chosen from the data) clip them to the wall.
+
+    ``ordinary`` is the share of points that may lie outside before anybody is told.
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     fixed: bool
+    ordinary: float = 0.0
 
     @property
     def n_dims(self) -> int:
@@ -48,6 +52,11 @@ class Domain:
         width = np.array(self.high) - np.array(self.low)
         wide = width > LEAST_WIDTH
         return low, np.divide(1, width, out=np.zeros_like(width), where=wide).astype(np.float32)
+
+    def expected_outside(self, n_points: int) -> float:
+        """How many of some points may lie outside by chance (three standard deviations) before anybody is told."""
+        expected = self.ordinary * n_points
+        return expected + 3 * float(np.sqrt(expected))
 
     def outside(self, sets: SampleSets) -> I64:
         """Number of points of each set that lie outside the box: (n_sets,)."""

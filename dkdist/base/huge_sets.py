@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from dkdist.base.bad_sets import negative_weight, weightless
 from dkdist.base.bandwidth import some
 from dkdist.base.embedding_spec import Additive, Piece
+from dkdist.base.pooled_sample import PooledSample, Weighing, drawn_sample, joined
 from dkdist.loops.array_types import F32
 from dkdist.loops.points import column_bounds
 from dkdist.store import SetStore
@@ -27,11 +27,22 @@ def embed_in_pieces(parameters: Additive, view: SetStore, first: int, look: Call
     return parameters.embed_pieces(seen(), view.n_points, _total_weight(view, first))[None]
 
 
-def bounds_in_pieces(view: SetStore, first: int) -> tuple[Any, Any]:
-    """(low, high) of the points of the set of a view, whose weights are checked."""
-    _total_weight(view, first)
-    lows, highs = zip(*(column_bounds(points) for points, _ in read_pieces(view)), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
+def look_in_pieces(share: float | None, view: SetStore, first: int) -> tuple[F32, F32, PooledSample | None]:
+    """Bounds (low, high) of the points of the set of a view, whose weights are checked; and what a sample takes of
+    them, if it takes a ``share`` of all points.
+    """
+    mean = np.array([_total_weight(view, first) / view.n_points])
+    lows, highs, samples, start = list[F32](), list[F32](), list[PooledSample](), 0
+    for points, weights in read_pieces(view):
+        low, high = column_bounds(points)
+        lows.append(low)
+        highs.append(high)
+        if share is not None:
+            rows = np.array([0, len(points)])
+            weighing = None if weights is None else Weighing(weights, mean)
+            samples.append(drawn_sample(share, points, rows, weighing, first, start))
+        start += len(points)
+    return np.min(lows, axis=0), np.max(highs, axis=0), joined(samples) if samples else None
 
 
 def drawn_in_pieces(each: int, seed: int, view: SetStore, first: int) -> F32:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ import numpy as np
 
 from dkdist.base.bad_sets import attempt, require_nonnegative_weights
 from dkdist.base.bandwidth import moments, some, some_runs
-from dkdist.base.embedding_spec import LEAST_WIDTH, MOST_WIDTH, Domain
-from dkdist.base.huge_sets import bounds_in_pieces, drawn_in_pieces
-from dkdist.base.parameter_checks import one_of
+from dkdist.base.embedding_spec import Domain
+from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
+from dkdist.base.pooled_sample import PooledSample, drawn_sample, joined, no_sample, sample_share, weighing_of
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect
@@ -30,6 +30,8 @@ SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
 SAMPLE_PAIRED = 1024  # points whose distances are looked at
+
+NONE = np.empty(0, np.int64)
 
 Sets = SampleSets | SetStore
 
@@ -128,52 +130,17 @@ def of_blocks(work: Callable[[Any, int], Any], sets: Sets, label: str) -> list[A
     return collect(blocks, work, blocks.bounds[:-1].tolist(), label=label)
 
 
-def given_domain(given: Any, origin: F64) -> Domain | None:
-    """The domain that was asked for, counted from the origin (d,); None where it is the bounds of the data."""
-    d = len(origin)
-    if isinstance(given, str) and one_of("domain", given, ("data", "unit")) == "data":
-        return None
-    try:
-        sides = (0.0, 1.0) if isinstance(given, str) else given
-        low, high = (np.broadcast_to(np.asarray(side, np.float64), (d,)) for side in sides)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"domain must be 'data', 'unit' or (low, high) with one number or {d} on each side; found {given!r}"
-        ) from error
-    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise ValueError(f"domain must have finite low < high in every dimension; found {given!r}")
-    _require_widths(low, high)
-    return Domain(tuple(map(float, low - origin)), tuple(map(float, high - origin)), fixed=True)
-
-
-def data_domain(found: Survey) -> Domain:
-    """The bounds of the data as a domain: points outside count at its wall."""
-    _require_widths(found.low.astype(np.float64), found.high.astype(np.float64))
-    return Domain(tuple(map(float, found.low)), tuple(map(float, found.high)), fixed=False)
-
-
-def _require_widths(low: F64, high: F64) -> None:
-    """Refuse a box that float32 cannot scale to the unit cube; flat dimensions may be."""
-    width = high - low
-    bad = (width > MOST_WIDTH) | ((width > 0) & (width < LEAST_WIDTH))
-    if bad.any():
-        j = int(np.argmax(bad))
-        raise SampleSetError(
-            f"the domain, or the points (of set 0 and all others), are {width[j]:.3g} wide in column {j}: float32 "
-            f"scales widths of 0 or {LEAST_WIDTH:g} to {MOST_WIDTH:g}. Give the points in other units"
-        )
-
-
 @dataclass(frozen=True)
 class Survey:
     """What one pass over some sets has found: the bounds (low, high) of all points, from the sets' origin, and the bad
-    sets.
+    sets; and a sample of the points of all others, if one was asked for.
     """
 
     low: F32
     high: F32
     bad: I64
     reason: str
+    sample: PooledSample | None = None
 
 
 _REMEMBERED: ContextVar[dict[Any, Survey] | None] = ContextVar("surveys", default=None)
@@ -189,48 +156,62 @@ def remembered_surveys() -> Iterator[None]:
         _REMEMBERED.reset(token)
 
 
-def survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
+def survey(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = False) -> Survey:
     """`_survey`, or what it found before where that is remembered."""
     memory = _REMEMBERED.get()
     if memory is None:
-        return _survey(sets, domain, skip=skip)
+        return _survey(sets, domain, skip, sampled)
     key = id(sets), domain, skip
-    if key not in memory:
-        memory[key] = _survey(sets, domain, skip=skip)
+    if key not in memory or (sampled and memory[key].sample is None):
+        memory[key] = _survey(sets, domain, skip, sampled)
     return memory[key]
 
 
-def _survey(sets: Sets, domain: Domain | None, *, skip: bool) -> Survey:
-    """Read and check every set: one pass over the data, in blocks.
+def _survey(sets: Sets, domain: Domain | None, skip: bool, sampled: bool) -> Survey:
+    """Read and check every set, and draw a sample of the points if ``sampled``: one pass over the data, in blocks.
 
     Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
     with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`.
     """
-    found: list[Survey] = of_blocks(partial(_survey_block, skip, domain), sets, "survey")
+    share = sample_share(sets.n_points, sets.n_dims) if sampled else None
+    found: list[Survey] = of_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
     bad = np.concatenate([part.bad for part in found])
     reason = next((part.reason for part in found if part.reason), "")
     if len(bad) == len(sets):
         raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
-    low, high = (np.min([part.low for part in found], axis=0), np.max([part.high for part in found], axis=0))
-    return Survey(low, high, bad, reason)
+    return _together(found, bad, reason)
 
 
-def _survey_block(skip: bool, domain: Domain | None, sets: Sets, first: int) -> Survey:
+def _survey_block(skip: bool, domain: Domain | None, share: float | None, sets: Sets, first: int) -> Survey:
     nothing = np.full(sets.n_dims, np.inf, np.float32)
+    lost = Survey(nothing, -nothing, NONE, "", None if share is None else no_sample(sets.n_dims))
     positions = range(first, first + len(sets))
-    pieces = bounds_in_pieces if domain is None else None
-    made = attempt(partial(_bounds, domain), sets, positions, (nothing, -nothing), skip=skip, pieces=pieces)
-    lows, highs = zip(*made.results, strict=True)
-    bad = np.array(made.bad, np.int64)
-    return Survey(np.min(lows, axis=0), np.max(highs, axis=0), bad, made.reason)
+    pieces = partial(_look_at_pieces, share) if domain is None else None
+    made = attempt(partial(_look_at, domain, share), sets, positions, lost, skip=skip, pieces=pieces)
+    return _together(made.results, np.array(made.bad, np.int64), made.reason)
 
 
-def _bounds(domain: Domain | None, sets: SampleSets, first: int) -> tuple[Any, Any]:
+def _together(parts: Sequence[Survey], bad: I64, reason: str) -> Survey:
+    """What was found of all sets, from what was found of some after the other."""
+    low, high = np.min([part.low for part in parts], axis=0), np.max([part.high for part in parts], axis=0)
+    samples = [part.sample for part in parts if part.sample is not None]
+    return Survey(low, high, bad, reason, joined(samples) if samples else None)
+
+
+def _look_at(domain: Domain | None, share: float | None, sets: SampleSets, first: int) -> Survey:
     require_nonnegative_weights(sets, first)
     low, high = sets.relative_bounds
     if domain is not None and ((low < domain.arrays[0]).any() or (high > domain.arrays[1]).any()):
         raise outside_error(sets, domain, first)
-    return low, high
+    if share is None:
+        return Survey(low, high, NONE, "")
+    weighing = weighing_of(sets.weights, sets.offsets)
+    return Survey(low, high, NONE, "", drawn_sample(share, sets.relative, sets.offsets, weighing, first))
+
+
+def _look_at_pieces(share: float | None, view: SetStore, first: int) -> Survey:
+    low, high, sample = look_in_pieces(share, view, first)
+    return Survey(low, high, NONE, "", sample)
 
 
 def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetError:
@@ -245,13 +226,18 @@ def outside_error(sets: SampleSets, domain: Domain, first: int) -> SampleSetErro
     )
     return SampleSetError(
         f"point {row - sets.offsets[i]} of set {first + i} is {value} in column {j}, outside the given "
-        f"domain [{least}, {most}]: give a larger domain, clip the points, or use domain='data'"
+        f"domain [{least}, {most}]: give a larger domain, let outside='clip' count such points at the wall, or use "
+        "domain='robust'"
     )
 
 
-def sample_moments(sets: Sets, bad: I64) -> tuple[F64, F64, F64]:
-    """Means, counted from the origin, and variances (n, d) of sampled sets, and their effective sizes (n,)."""
-    mean, variance, size = zip(*_of_sample(_moments, sets, _sampled(sets, bad)), strict=True)
+def sample_moments(sets: Sets, bad: I64, domain: Domain | None = None) -> tuple[F64, F64, F64]:
+    """Means, counted from the origin, and variances (n, d) of sampled sets, and their effective sizes (n,).
+
+    With a ``domain``, points outside it count at its wall.
+    """
+    found = _of_sample(partial(_moments, domain), sets, _sampled(sets, bad))
+    mean, variance, size = zip(*found, strict=True)
     return np.concatenate(mean), np.concatenate(variance), np.concatenate(size)
 
 
@@ -285,8 +271,9 @@ def _of_sample(
     return attempt(work, kept, positions, None, skip=False, pieces=pieces).results
 
 
-def _moments(sets: SampleSets, first: int) -> tuple[F64, F64, F64]:
-    return moments(sets.relative, sets.offsets, sets.weights)
+def _moments(domain: Domain | None, sets: SampleSets, first: int) -> tuple[F64, F64, F64]:
+    points = sets.relative if domain is None else sets.relative.clip(*domain.arrays)
+    return moments(points, sets.offsets, sets.weights)
 
 
 def _drawn(each: int, seed: int, positions: I64, sets: SampleSets, first: int) -> F32:

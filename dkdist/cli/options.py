@@ -25,9 +25,9 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         "separated by commas (default: auto)",
     )  # fmt: skip
     group.add_argument(
-        "--domain", type=_domain, default="data", metavar="LOW,HIGH",
-        help="the box the points lie in: two numbers (--domain=-1,1), 'unit', or 'data' for the bounds of "
-        "what is seen (default: data)",
+        "--domain", type=_domain, default="robust", metavar="LOW,HIGH",
+        help="the box the points lie in: two numbers (--domain=-1,1), 'unit', 'data' for the bounds of what is "
+        "seen, or 'robust' for where its body lies, points outside counting at the wall (default: robust)",
     )  # fmt: skip
     group.add_argument(
         "--structure", choices=("auto", "joint", "marginal"), default="auto",
@@ -112,10 +112,10 @@ def numbers(*words: str) -> Callable[[str], Any]:
 
 
 def _domain(text: str) -> Any:
-    if text in ("data", "unit"):
+    if text in ("robust", "data", "unit"):
         return text
     low, high = (float(part) for part in text.split(","))
     return low, high
 
 
-_domain.__name__ = "LOW,HIGH, 'unit' or 'data'"
+_domain.__name__ = "LOW,HIGH, 'unit', 'data' or 'robust'"

@@ -60,8 +60,8 @@ def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | None:
 
 
 def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
-    """Scott's rule for the typical set, on the scaled domain: (1, d)."""
-    _, variance, size = sample_moments(sets, bad)
+    """Scott's rule for the typical set, whose points outside count at the wall, on the scaled domain: (1, d)."""
+    _, variance, size = sample_moments(sets, bad, domain)
     scale = domain.low_and_scale[1].astype(np.float64)
     dims = 1 if structure == "marginal" else sets.n_dims
     return scott_bandwidth(np.sqrt(variance) * scale, size, dims, least)[None, :]

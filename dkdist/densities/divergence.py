@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.embedding import SetEmbedding, origin_of
-from dkdist.base.inputs import check_sets, data_domain, given_domain, of_blocks
+from dkdist.base.domain_embedding import DomainEmbedding
+from dkdist.base.embedding import origin_of
+from dkdist.base.inputs import check_sets, of_blocks
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.densities.density_choices import (
     chosen_frequencies,
@@ -34,7 +35,7 @@ UNIFORM_NODES = 4000
 RESOLVED = 0.8  # bandwidth over node spacing from which d^2 is integrated to a fraction of a percent
 
 
-class DivergenceEmbedding(SetEmbedding):
+class DivergenceEmbedding(DomainEmbedding):
     """Embed sample sets so that squared Euclidean distances between rows are divergences between distributions.
 
     Each set's density is estimated on the domain scaled to [0, 1]^d (Gaussian kernels, reflected at the
@@ -65,10 +66,12 @@ class DivergenceEmbedding(SetEmbedding):
         the divergences at each; the points are read once, nodes and columns are k times as many.
         "auto" is Scott's rule for the typical set, but never below what the nodes resolve: 0.8 / n_basis, or
         about n_basis^(-3/d) for the lattice of d >= 4 joint dimensions.
-    domain : {"data", "unit"} or (low, high), default="data"
-        The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the
-        given one (numbers or one per dimension). Points outside a given box are refused; outside the data's
-        bounds they count at the wall, with a warning that counts them (a lazy array: one for each block).
+    domain : {"robust", "data", "unit"} or (low, high), default="robust"
+        The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
+        have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
+        box that was chosen from data, points outside count at the wall: a few far away change nothing else. A
+        warning counts them if any lie outside "data", or more outside "robust" than is ordinary (a twentieth, or
+        three times the share of `fit`); of a lazy array one for each block.
     structure : {"auto", "joint", "marginal"}, default="auto"
         Densities of all dimensions together (d <= 6; a tensor grid up to d = 3, then up to 4,096 cosine
         products at lattice nodes, whose integral is good to some 3 %), or of each dimension alone, rows
@@ -94,6 +97,8 @@ class DivergenceEmbedding(SetEmbedding):
         much less exact than midpoints.
     n_nodes : int or "auto", default="auto"
         For nodes="uniform": how many, "auto" 4,000. Midpoints are n_basis in each dimension.
+    outside : {"raise", "clip"}, default="raise"
+        What becomes of points outside "unit" or a given box: the set is refused by name, or they count at the wall.
 
     Attributes
     ----------
@@ -107,6 +112,8 @@ class DivergenceEmbedding(SetEmbedding):
         What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+    outside_share_ : float
+        The share of the points of `fit` that lie outside the domain, of 65,536 points drawn from more.
 
     Raises
     ------
@@ -161,13 +168,14 @@ class DivergenceEmbedding(SetEmbedding):
         n_frequencies: int | str = "auto",
         frequencies: str = "auto",
         bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | str = "auto",
-        domain: str | tuple[ArrayLike, ArrayLike] = "data",
+        domain: str | tuple[ArrayLike, ArrayLike] = "robust",
         structure: str = "auto",
         random_state: Any = None,
         on_error: str = "raise",
         index_set: str | tuple[str, float] = "nodes",
         nodes: str = "midpoint",
         n_nodes: int | str = "auto",
+        outside: str = "raise",
     ) -> None:
         self.divergence = divergence
         self.n_basis = n_basis
@@ -181,6 +189,7 @@ class DivergenceEmbedding(SetEmbedding):
         self.index_set = index_set
         self.nodes = nodes
         self.n_nodes = n_nodes
+        self.outside = outside
 
     def fit(self, X: Any, y: Any = None) -> DivergenceEmbedding:
         """Choose domain, bandwidth and frequencies from the sets X; one pass over the data. ``y`` is not used."""
@@ -197,9 +206,7 @@ class DivergenceEmbedding(SetEmbedding):
                 f"index_set={self.index_set!r} needs a tensor grid of nodes, which {d} joint dimensions do not have: "
                 "use index_set='nodes', or structure='marginal'"
             )
-        given = given_domain(self.domain, sets.origin)
-        found = self._look(sets, given)
-        domain = given or data_domain(found)
+        found, domain = self._look_in_domain(sets)
         bandwidths = given_bandwidths(self.bandwidth, d, zero=False)
         if bandwidths is None:
             bandwidths = scott(sets, found.bad, domain, structure, _resolved(structure, d, n_basis))

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.inputs import check_sets, data_domain, given_domain
+from dkdist.base.domain_embedding import DomainEmbedding
+from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import is_word, one_of, whole
 from dkdist.densities.density_choices import MOST_TENSOR_DIMS, STRUCTURES, chosen_frequencies
 from dkdist.densities.histogram_spec import HistogramSpec
@@ -17,7 +17,7 @@ from dkdist.densities.measures.divergences import divergence
 MOST_CELLS = 2**20
 
 
-class HistogramEmbedding(SetEmbedding):
+class HistogramEmbedding(DomainEmbedding):
     """Embed sample sets so that squared Euclidean distances between rows are divergences between their histograms.
 
     Each set's (weighted) shares p_c of the cells of a regular grid are mapped to sqrt(w_j) p_c^(1/2 + i l_j), so that
@@ -32,10 +32,12 @@ class HistogramEmbedding(SetEmbedding):
         (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree one.
         "intersection" is "total-variation" by the name of its kernel: the rows are the same, their squared distances
         sum |p - q| and their inner products the histogram intersection sum min(p, q), as |x - y| = x + y - 2 min(x, y).
-    domain : {"data", "unit"} or (low, high), default="data"
-        The box that is divided into cells: the bounds of the data seen in `fit`, [0, 1]^d, or the given one (numbers
-        or one per dimension). Points outside a given box are refused; outside the data's bounds they count in the
-        outermost cells, with a warning that counts them.
+    domain : {"robust", "data", "unit"} or (low, high), default="robust"
+        The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
+        have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
+        box that was chosen from data, points outside count in the outermost cells: a few far away change nothing else.
+        A warning counts them if any lie outside "data", or more outside "robust" than is ordinary (a twentieth, or
+        three times the share of `fit`); of a lazy array one for each block.
     structure : {"auto", "joint", "marginal"}, default="auto"
         One histogram of all dimensions, or one of each, rows side by side, divergences added. "auto" is joint for
         d <= 3.
@@ -49,6 +51,9 @@ class HistogramEmbedding(SetEmbedding):
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set (damaged or lost chunk, weights that are no measure, points outside a given domain):
         "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN, with a warning.
+    outside : {"raise", "clip"}, default="raise"
+        What becomes of points outside "unit" or a given box: the set is refused by name, or they count in the
+        outermost cells.
 
     Attributes
     ----------
@@ -60,6 +65,8 @@ class HistogramEmbedding(SetEmbedding):
         What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+    outside_share_ : float
+        The share of the points of `fit` that lie outside the domain, of 65,536 points drawn from more.
 
     Raises
     ------
@@ -99,12 +106,13 @@ class HistogramEmbedding(SetEmbedding):
         self,
         n_bins: int = 10,
         divergence: str | Callable[[Any, Any], Any] = "jensen-shannon",
-        domain: str | tuple[ArrayLike, ArrayLike] = "data",
+        domain: str | tuple[ArrayLike, ArrayLike] = "robust",
         structure: str = "auto",
         n_frequencies: int | str = "auto",
         frequencies: str = "auto",
         random_state: Any = None,
         on_error: str = "raise",
+        outside: str = "raise",
     ) -> None:
         self.n_bins = n_bins
         self.divergence = divergence
@@ -114,6 +122,7 @@ class HistogramEmbedding(SetEmbedding):
         self.frequencies = frequencies
         self.random_state = random_state
         self.on_error = on_error
+        self.outside = outside
 
     def fit(self, X: Any, y: Any = None) -> HistogramEmbedding:
         """Choose domain and frequencies from the sets X; one pass over the data. ``y`` is not used."""
@@ -122,9 +131,8 @@ class HistogramEmbedding(SetEmbedding):
         lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         structure = self._structure(sets.n_dims, n_bins)
-        given = given_domain(self.domain, sets.origin)
-        found = self._look(sets, given)
-        self.spec_ = HistogramSpec(given or data_domain(found), structure, n_bins, lam, w)
+        _, domain = self._look_in_domain(sets)
+        self.spec_ = HistogramSpec(domain, structure, n_bins, lam, w)
         return self
 
     def _structure(self, d: int, n_bins: int) -> str:

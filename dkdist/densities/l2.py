@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.inputs import check_sets, data_domain, given_domain
+from dkdist.base.domain_embedding import DomainEmbedding
+from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import whole
 from dkdist.densities.density_choices import (
     density_structure,
@@ -24,7 +24,7 @@ from dkdist.densities.l2_spec import L2Spec, basis_size
 BALL = 2.0  # the order of a ball of degrees
 
 
-class L2Embedding(SetEmbedding):
+class L2Embedding(DomainEmbedding):
     """Embed sample sets so that squared Euclidean distances between rows are int (p - q)^2 of their densities.
 
     A row holds the coefficients int p phi_a of a set's density p on the domain scaled to [0, 1]^d, in the orthonormal
@@ -40,10 +40,12 @@ class L2Embedding(SetEmbedding):
         damps coefficient a by exp(-(pi a h)^2 / 2). 0 is no smoothing: the plain orthogonal series estimate of the
         paper, which n_basis alone keeps from the noise. "auto" is Scott's rule for the typical set. Nested, as in
         ``[[0.05], [0.1]]``: k scales side by side, squared distances are the mean over them.
-    domain : {"data", "unit"} or (low, high), default="data"
-        The box that is scaled to the unit cube: the bounds of the data seen in `fit`, [0, 1]^d, or the given one
-        (numbers or one per dimension). Points outside a given box are refused; outside the data's bounds they count
-        at the wall, with a warning that counts them.
+    domain : {"robust", "data", "unit"} or (low, high), default="robust"
+        The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
+        have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
+        box that was chosen from data, points outside count at the wall: a few far away change nothing else. A
+        warning counts them if any lie outside "data", or more outside "robust" than is ordinary (a twentieth, or
+        three times the share of `fit`); of a lazy array one for each block.
     structure : {"auto", "joint", "marginal"}, default="auto"
         Densities of all dimensions together (d <= 6), or of each dimension alone, rows side by side, distances
         added. "auto" is joint for d <= 3.
@@ -55,6 +57,8 @@ class L2Embedding(SetEmbedding):
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set (damaged or lost chunk, weights that are no measure, points outside a given domain):
         "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN, with a warning.
+    outside : {"raise", "clip"}, default="raise"
+        What becomes of points outside "unit" or a given box: the set is refused by name, or they count at the wall.
 
     Attributes
     ----------
@@ -68,6 +72,8 @@ class L2Embedding(SetEmbedding):
         What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
     skipped_ : (n_skipped,) int64 array
         Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+    outside_share_ : float
+        The share of the points of `fit` that lie outside the domain, of 65,536 points drawn from more.
 
     Raises
     ------
@@ -108,10 +114,11 @@ class L2Embedding(SetEmbedding):
         self,
         n_basis: int = 10,
         bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | str = "auto",
-        domain: str | tuple[ArrayLike, ArrayLike] = "data",
+        domain: str | tuple[ArrayLike, ArrayLike] = "robust",
         structure: str = "auto",
         index_set: str | tuple[str, float] = "auto",
         on_error: str = "raise",
+        outside: str = "raise",
     ) -> None:
         self.n_basis = n_basis
         self.bandwidth = bandwidth
@@ -119,6 +126,7 @@ class L2Embedding(SetEmbedding):
         self.structure = structure
         self.index_set = index_set
         self.on_error = on_error
+        self.outside = outside
 
     def fit(self, X: Any, y: Any = None) -> L2Embedding:
         """Choose domain and bandwidth from the sets X; one pass over the data. ``y`` is not used."""
@@ -128,10 +136,8 @@ class L2Embedding(SetEmbedding):
         structure = density_structure(self.structure, d)
         order = index_order(self.index_set, {"auto": BALL if structure == "ball" else np.inf})
         bandwidths = given_bandwidths(self.bandwidth, d, zero=True)
-        given = given_domain(self.domain, sets.origin)
         basis_size(d, structure, n_basis, order)  # refused, if it is, before the data are read
-        found = self._look(sets, given)
-        domain = given or data_domain(found)
+        found, domain = self._look_in_domain(sets)
         if bandwidths is None:
             bandwidths = scott(sets, found.bad, domain, structure, least=0.0)
         self.spec_ = L2Spec(domain, flat(bandwidths), structure, n_basis, order)

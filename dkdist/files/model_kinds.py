@@ -155,7 +155,9 @@ def _stream(value: Any) -> bool:
 
 FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_symmetries_", "_seed"), _count),
-    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
+    **dict.fromkeys(
+        ("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_", "outside_share_"), _real
+    ),
     **dict.fromkeys(("coef_", "intercept_", "_fit_X", "n_samples_seen_"), _real),
     **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_"), _real),
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),

@@ -5,9 +5,11 @@ A row whose sum is finite holds neither NaN nor infinity.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from dkdist.loops.array_types import F32, F64, I64, Array
+from dkdist.loops.array_types import F64, I64, Array
 from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
 from dkdist.loops.elementary import f32
 
@@ -59,7 +61,7 @@ _NO_WEIGHTS = np.empty(0, np.float32)
 _NO_WEIGHTS.flags.writeable = False  # as the weights of a collection are: one compiled variant serves both
 
 
-def weight_array(weights: F32 | None) -> tuple[F32, bool]:
+def weight_array(weights: Any) -> tuple[Array, bool]:
     """(weights of one column, whether there are any), as compiled loops take them."""
     return (_NO_WEIGHTS, False) if weights is None else (weights.reshape(-1), True)
 
@@ -83,6 +85,15 @@ def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def
     else:
         total = float(stop - start)
     return total  # float64: any scale of float32 weights is fine
+
+
+@loop()
+def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
+    """The weight of each set, (n_sets,) float64: added one point after the other, as a set in pieces is."""
+    totals = np.empty(len(offsets) - 1)
+    for s in range(len(totals)):
+        totals[s] = total_weight(weights, True, offsets[s], offsets[s + 1])
+    return totals
 
 
 @inlined(SUM)

@@ -45,7 +45,8 @@ class Copy:
     @property
     def form(self) -> Form:
         """The dtype and trailing shape of every array."""
-        return form_of_arrays(self.view._committed.arrays)
+        form = form_of_arrays(self.view._committed.arrays)
+        return form | {"points": (str(self.view.points_dtype), form["points"][1])}
 
     @property
     def alphabet(self) -> str | None:

@@ -16,6 +16,7 @@ import zarr
 
 from dkdist.loops.array_types import F32, I64, Array
 from dkdist.sets import SampleSets
+from dkdist.store.set_map import SetMap
 from dkdist.store.set_store import SetStore
 
 PIECE_BYTES = 4 * 2**20  # of points in a piece; at least one chunk
@@ -38,13 +39,14 @@ class SetRows:
 
     def arrays(self) -> tuple[Array, F32 | None]:
         """(m, d) points, counted from the origin of the view, and their weights (m,) if they have any."""
-        points, weights = self.view._committed.rows(self.start, self.stop)
-        if self.view._base is not None:
-            committed = SampleSets._trusted(
-                points, np.array([0, len(points)]), None, None, self.view._committed.origin
-            )
-            points = committed.rebased(self.view.origin).relative
-        return points, None if weights is None else weights.reshape(-1)
+        piece = self.view._counted(self.committed())
+        return piece.relative, None if piece.weights is None else piece.weights.reshape(-1)
+
+    def committed(self) -> SampleSets:
+        """The rows as they are in the store: a set of their own."""
+        opened = self.view._committed
+        points, weights = opened.rows(self.start, self.stop)
+        return SampleSets._trusted(points, np.array([0, len(points)]), weights, None, opened.origin)
 
     def weights(self) -> F32:
         """(m,) weights alone, of points that have them."""
@@ -86,7 +88,7 @@ def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:
 def read_weights(view: SetStore) -> Iterator[F32]:
     """The weights of the one set of a view, piece by piece; nothing if it has none."""
     if view.weights_shape is not None:
-        for piece in set_pieces(view)[0]:
+        for piece in set_pieces(view._view(view._chosen, None, ()))[0]:
             yield piece.weights()
 
 
@@ -95,8 +97,19 @@ def set_pieces(view: SetStore) -> tuple[list[SetRows], I64]:
     starts, stops = view._committed.extents(np.asarray([view._chosen[0]], np.int64))
     first, last = int(starts[0]), int(stops[0])
     edges = _edges(first, last, view._committed.chunk_rows, 4 * view.n_dims)
+    view = _settled(view, edges)
     pieces = [SetRows(view, a, b) for a, b in itertools.pairwise(edges)]
     return pieces, np.array(edges, np.int64) - first
+
+
+def _settled(view: SetStore, edges: list[int]) -> SetStore:
+    """The view of one set with maps that can be used on each of its pieces by itself."""
+    maps: tuple[SetMap, ...] = ()
+    for step in view._maps:
+        so_far = view._view(view._chosen, None, maps)
+        pieces = [SetRows(so_far, a, b) for a, b in itertools.pairwise(edges)]
+        maps += (step.of_pieces((so_far._counted(p.committed()) for p in pieces), edges[-1] - edges[0]),)
+    return view._view(view._chosen, view._base, maps) if maps else view
 
 
 def array_pieces(array: Any) -> tuple[list[ArrayRows], I64]:

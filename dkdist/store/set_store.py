@@ -20,6 +20,7 @@ from dkdist.store.format.layout import Commit
 from dkdist.store.places.address import Address, as_address
 from dkdist.store.reading.committed import Committed
 from dkdist.store.reading.views import Targets, keep, open_committed, read_scattered
+from dkdist.store.set_map import SetMap
 
 if TYPE_CHECKING:
     from dkdist.store.reading.verify import VerifyReport
@@ -45,7 +46,7 @@ class SetStore:
     a read costs one stat on a local disk and one request for the small root document elsewhere.
     """
 
-    __slots__ = ("_address", "_base", "_chosen", "_commit", "_n_points", "block_sets")
+    __slots__ = ("_address", "_base", "_chosen", "_commit", "_maps", "_n_points", "block_sets")
 
     def __init__(
         self,
@@ -54,12 +55,14 @@ class SetStore:
         chosen: range | I64,
         block_sets: int | None,
         base: tuple[float, ...] | None = None,
+        maps: tuple[SetMap, ...] = (),
     ) -> None:
         self._address = address
         self._commit = commit
         self._chosen = chosen
         self._n_points: int | None = None
-        self._base = base  # another origin than the store's own that sets are counted from when they are read
+        self._maps = maps  # what sets go through when they are read, one after the other
+        self._base = base  # another origin than their own that they are counted from in the end
         self.block_sets = block_sets
 
     @property
@@ -75,16 +78,29 @@ class SetStore:
     @property
     def origin(self) -> F64:
         """(d,) float64: what the points of sets that are read are counted from, as `SampleSets.origin`."""
-        base = self._commit.origin if self._base is None else self._base
+        base = self._own_origin if self._base is None else self._base
         return np.zeros(self.n_dims) if base is None else np.array(base)
+
+    @property
+    def _own_origin(self) -> tuple[float, ...] | None:
+        return None if self._maps else self._commit.origin
 
     def rebased(self, origin: F64 | None) -> SetStore:
         """The same view, whose sets are counted from another origin (None for 0) when they are read."""
-        own = self._commit.origin or (0.0,) * self.n_dims
+        own = self._own_origin or (0.0,) * self.n_dims
         base = (0.0,) * self.n_dims if origin is None else tuple(map(float, origin))
-        return SetStore(
-            self._address, self._commit, self._chosen, self.block_sets, None if base == own else base
-        )
+        return self._view(self._chosen, None if base == own else base, self._maps)
+
+    def mapped(self, step: SetMap) -> SetStore:
+        """The same view, whose sets go through a map (to others of as many points, from the origin 0) when they are
+        read; views of it do so too. Whatever else is read, and the store itself, stay as they are.
+        """
+        return self._view(self._chosen, None, (*self._maps, step))
+
+    def _view(
+        self, chosen: range | I64, base: tuple[float, ...] | None, maps: tuple[SetMap, ...]
+    ) -> SetStore:
+        return SetStore(self._address, self._commit, chosen, self.block_sets, base, maps)
 
     @property
     def shape(self) -> tuple[int]:
@@ -124,7 +140,7 @@ class SetStore:
     @property
     def points_dtype(self) -> np.dtype[Any]:
         """float32, or uint8/uint16 for codes of strings."""
-        return np.dtype(self._committed.arrays["points"].dtype)
+        return np.dtype(np.float32 if self._maps else self._committed.arrays["points"].dtype)
 
     @property
     def alphabet(self) -> str | None:
@@ -213,23 +229,27 @@ class SetStore:
             chosen: range | I64 = range(first, first + c.step * key.step * len(key), c.step * key.step)
         else:
             chosen = positions(self._chosen)[positions(key)]
-        return SetStore(self._address, self._commit, chosen, self.block_sets, self._base)
+        return self._view(chosen, self._base, self._maps)
 
     def __repr__(self) -> str:
         of = "" if len(self) == self._commit.n_sets else f" of {self._commit.n_sets}"
         start = origin_text(settled_origin(self.origin))
-        return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start})"
+        maps = "".join(f", through {step.label}" for step in self._maps)
+        return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start}{maps})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._address, self._commit, self._chosen, self.block_sets
+        if self._maps:
+            return SetStore, (*state, self._base, self._maps)
         return SetStore, state if self._base is None else (*state, self._base)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         c, base = self._chosen, () if self._base is None else (self._base,)
+        more = *base, *(step.token for step in self._maps)
         if isinstance(c, range):
-            return "dkdist.SetStore", self._address.label, self.generation, (c.start, len(c), c.step), *base
+            return "dkdist.SetStore", self._address.label, self.generation, (c.start, len(c), c.step), *more
         digest = hashlib.blake2b(np.ascontiguousarray(c).tobytes(), digest_size=16).hexdigest()
-        return "dkdist.SetStore", self._address.label, self.generation, digest, *base
+        return "dkdist.SetStore", self._address.label, self.generation, digest, *more
 
     @property
     def _committed(self) -> Committed:
@@ -244,6 +264,8 @@ class SetStore:
         return self._counted(self._committed.sets(place, place + 1))
 
     def _counted(self, sets: SampleSets) -> SampleSets:
+        for step in self._maps:
+            sets = step.of_sets(sets)
         return sets if self._base is None else sets.rebased(self.origin)
 
     def blocks(self) -> Iterator[SampleSets]:
@@ -266,6 +288,11 @@ class SetStore:
         return opened.column(name, low, high)[index - low]
 
     def _require_whole(self, what: str) -> None:
+        if self._maps:
+            raise ValueError(
+                f"the sets of this view go through {self._maps[-1].label} when they are read: to {what} the store "
+                f"itself, open it with open_sets({self._address.label!r})"
+            )
         if self._run() != range(self._commit.n_sets):
             raise ValueError(
                 f"this view holds {len(self)} of the {self._commit.n_sets} sets; "

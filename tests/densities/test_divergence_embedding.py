@@ -282,7 +282,7 @@ def test_points_outside_are_named_by_their_place_in_the_store(with_one_outside, 
 
 def test_points_outside_the_data_are_clipped_with_a_warning_that_counts(with_one_outside):
     with_one_outside[650][:, 0] = -7
-    embedding = dk.DivergenceEmbedding().fit(with_one_outside[:600])
+    embedding = dk.DivergenceEmbedding(domain="data").fit(with_one_outside[:600])
     with pytest.warns(
         UserWarning, match=r"points of \d+ sets \(the first is set \d+\) lie outside"
     ) as caught:
@@ -333,9 +333,9 @@ def test_flat_dimensions_change_nothing():
             {"bandwidth": [[0.1], [0.1, 0.2]]},
             r"nested sequence of these for several scales \(\[\[0\.05\], \[0\.1\]\]\)",
         ),
-        ({"domain": "sphere"}, r"domain must be one of 'data', 'unit'"),
+        ({"domain": "sphere"}, r"domain must be one of 'robust', 'data', 'unit'"),
         ({"domain": (1, 0)}, r"domain must have finite low < high"),
-        ({"domain": ([0, 0, 0], 1)}, r"domain must be 'data', 'unit' or \(low, high\)"),
+        ({"domain": ([0, 0, 0], 1)}, r"domain must be 'robust', 'data', 'unit' or \(low, high\)"),
         ({"structure": "sparse"}, r"structure must be one of 'auto', 'joint', 'marginal'"),
         ({"frequencies": "random", "divergence": "chi2", "random_state": -1}, r"random_state must be None"),
         ({"divergence": lambda x, y: (x - y) ** 2}, r"homogeneous"),
@@ -442,7 +442,7 @@ def test_bandwidth_finer_than_the_nodes_warns_and_says_what_helps():
 
 def test_advised_bandwidth_is_good_for_a_quarter_of_a_percent(problems):
     sets = problems[1][0]
-    embedding = dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.08).fit(sets)
+    embedding = dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.08, domain="data").fit(sets)
     grid, weights = panels(*FINE[1])
     i, j = problems[1][4]
     p = densities(sets, embedding.spec_, grid)

@@ -299,6 +299,7 @@ CALLS: dict[str, Call] = {
     ),
     "PseudoEuclidean": _of_estimator(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
     "RandomFourierFeatures": _of_estimator(dk.RandomFourierFeatures, ROWS, n_components=8),
+    "SetScaler": _of_estimator(dk.SetScaler, SETS),
     "CoresetThinning": _of_estimator(dk.CoresetThinning, SETS, size=3),
     "IncrementalRidge": _of_estimator(dk.IncrementalRidge, ROWS, **RIDGE),
     "RidgeClassifier": _of_estimator(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),

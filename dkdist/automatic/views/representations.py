@@ -24,7 +24,7 @@ BASIS = {0.03: (40, 24, 12), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, 
 MOST_MOMENTS = 128  # dimensions of which all products are taken
 FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
 IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series
-OBJECTS = 512  # that distances are measured to
+OBJECTS, STRINGS = 512, 1024  # that distances are measured to
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,13 @@ class Representation:
 
 def representations(sample: SampleSets, wanted: Sequence[str] | None, seed: int) -> list[Representation]:
     """What to try on sets like the sample, simple ones first; all families, or the ``wanted`` ones and baselines."""
-    text = sample.alphabet is not None or sample.relative.dtype.kind == "u"
-    tried = [entry for make in (_of_text if text else _of_points) for entry in make(sample, seed)]
+    tried = [entry for make in (_of_text if is_text(sample) else _of_points) for entry in make(sample, seed)]
     return [entry for entry in tried if wanted is None or entry.baseline or entry.family in wanted]
+
+
+def is_text(sample: SampleSets) -> bool:
+    """Whether sets are strings, whose codes are no coordinates."""
+    return sample.alphabet is not None or sample.relative.dtype.kind == "u"
 
 
 def own_representations(given: Sequence[Any]) -> list[Representation]:
@@ -121,9 +125,9 @@ def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 
 def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    yield Representation(
-        "levenshtein", "edit distances", _distances("levenshtein", sample, seed, sampler="object")
-    )
+    for gamma, told in ((0, "edit distances"), ("median", "exponentials of edit distances")):
+        embedding = _distances("levenshtein", sample, seed, gamma, sampler="object")
+        yield Representation("levenshtein", told, embedding)
     longest = int(sample.sizes.max())
     for least, most in ((2, 8), (16, 60)):
         if longest >= least:
@@ -133,9 +137,13 @@ def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
             yield Representation("levenshtein", name, embedding)
 
 
-def _distances(distance: Any, sample: SampleSets, seed: int, **more: Any) -> DistanceEmbedding:
-    R = min(OBJECTS, len(sample))
-    return DistanceEmbedding(distance, n_components=R, gamma=0, standardize=True, random_state=seed, **more)
+def _distances(
+    distance: Any, sample: SampleSets, seed: int, gamma: Any = 0, **more: Any
+) -> DistanceEmbedding:
+    R = min(STRINGS if distance == "levenshtein" else OBJECTS, len(sample))
+    return DistanceEmbedding(
+        distance, n_components=R, gamma=gamma, standardize=True, random_state=seed, **more
+    )
 
 
 Maker = Callable[[SampleSets, int], Iterator[Representation]]

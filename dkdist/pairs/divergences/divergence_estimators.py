@@ -168,7 +168,8 @@ def _densities(given: Given, rows: Sets, columns: Sets | None) -> DivergenceSpec
 
 def _look_at(rows: Sets, spec: DivergenceSpec) -> None:
     """One pass over rows that the domain was not chosen for: every check, and points that count at its wall."""
-    tell_outside(np.concatenate(of_blocks(partial(_outside, spec), rows, "survey")), 0)
+    outside = np.concatenate(of_blocks(partial(_outside, spec), rows, "survey"))
+    tell_outside(outside, 0, spec.domain, rows.n_points)
 
 
 def _outside(spec: DivergenceSpec, sets: Sets, first: int) -> I64:

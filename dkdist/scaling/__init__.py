@@ -1,0 +1,1 @@
+"""Sets to sets in other units: by the pooled points of all, or each set by its own."""

@@ -1,0 +1,202 @@
+"""What scales sets, in plain numbers: a centre and a scale of each column, knots of its ranks, or each set's own.
+
+    robust, standard    x' = clip((x - centre) / scale, -c, c)
+    quantile            x' = F(x), the mid-distribution function of the column, linear between knots
+
+A `ScalerSpec` is a map of views (`store.set_map`): it travels with them, and scales what they read. Statistics of a set
+of its own are of up to 65,536 of its points, drawn by a hash of their places, as those of all sets together are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.pooled_sample import SEED, sample_size
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.hashed_points import drawn_points
+from dkdist.loops.points import weight_array
+from dkdist.plain.kept import kept
+from dkdist.scaling.set_scaler_loops import (
+    LARGEST,
+    column_knots,
+    means,
+    middles,
+    moved,
+    ranked_column,
+    ranked_sets,
+)
+from dkdist.sets import SampleSets
+
+MOST_KNOTS, LEAST_KNOTS, ALL_KNOTS = 129, 17, 1024  # of a column, of one of many columns, of all together
+
+Numbers = tuple[float, ...]
+STATISTICS: dict[str, Callable[..., Any]] = {"robust": middles, "standard": means}
+
+
+@kept
+@dataclass(frozen=True)
+class Knots:
+    """Values of a column in rising order, with the share of all weight below and up to each."""
+
+    values: Numbers
+    below: Numbers
+    upto: Numbers
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.values) == len(self.below) == len(self.upto):
+            raise ValueError("knots must be as many values as shares of weight, and at least one")
+
+
+@kept
+@dataclass(frozen=True)
+class ScalerSpec:
+    """What defines a scaler: columns counted from ``origin``, or with ``per_set`` each set by its own statistics."""
+
+    method: str
+    origin: Numbers
+    per_set: bool = False
+    clip: float | None = None
+    centre: Numbers | None = None
+    scale: Numbers | None = None
+    knots: tuple[Knots, ...] | None = None
+
+    def __post_init__(self) -> None:
+        needed = {"none": (), "quantile": ("knots",)}.get(self.method, ("centre", "scale"))
+        for name in () if self.per_set else needed:
+            if len(getattr(self, name) or ()) != self.n_dims:
+                raise ValueError(f"{name} must be {self.n_dims}, one for each column")
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return len(self.origin)
+
+    @property
+    def n_features(self) -> int:
+        """The same, of what it makes."""
+        return self.n_dims
+
+    @property
+    def label(self) -> str:
+        """Its name, for the repr of views."""
+        return f"SetScaler({self.method!r}{', per_set=True' if self.per_set else ''})"
+
+    @cached_property
+    def token(self) -> str:
+        """Names what it does."""
+        return hashlib.blake2b(repr(astuple(self)).encode(), digest_size=16).hexdigest()
+
+    def of_sets(self, sets: SampleSets) -> SampleSets:
+        """Scaled sets, float32 from the origin 0; weights stay."""
+        if self.method == "none":
+            return sets
+        given = sets.rebased(np.array(self.origin))
+        points, out = given.relative, np.empty(given.relative.shape, np.float32)
+        if self.per_set:
+            self.scale_by(drawn_of_each(given), given, out)
+        elif self.knots is not None:
+            for j, knots in enumerate(self.knots):
+                ranked_column(points, j, *map(np.array, (knots.values, knots.below, knots.upto)), out)
+        else:
+            ends = np.array([0, len(points)])
+            moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
+        return SampleSets._trusted(out, sets.offsets, sets.weights)
+
+    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
+        """What scales the one set of these pieces, each by itself."""
+        return OneSet(self, drawn_of_pieces(self, pieces, n_points)) if self.per_set else self
+
+    @property
+    def _limit(self) -> float:
+        return LARGEST if self.clip is None else self.clip
+
+    def scale_by(self, drawn: SampleSets, sets: SampleSets, out: F32) -> None:
+        """Scale each set by statistics of what was drawn of it."""
+        of = drawn.relative, drawn.offsets, *weight_array(drawn.weights)
+        points, offsets = sets.relative, sets.offsets
+        if self.method == "quantile":
+            ranked_sets(points, offsets, *of, out)
+            return
+        centre, scale = STATISTICS[self.method](*of)
+        moved(points, offsets, centre, np.where(scale > 0, scale, 1.0), self._limit, out)
+
+
+@dataclass(frozen=True)
+class OneSet:
+    """What scales one set, which comes in pieces, by what was drawn of all of it."""
+
+    spec: ScalerSpec
+    drawn: SampleSets
+
+    @property
+    def label(self) -> str:
+        """As that of its specification."""
+        return self.spec.label
+
+    @property
+    def token(self) -> str:
+        """As that of its specification: the set is the view's."""
+        return self.spec.token
+
+    def of_sets(self, sets: SampleSets) -> SampleSets:
+        """A piece of the set, scaled."""
+        given = sets.rebased(np.array(self.spec.origin))
+        out = np.empty(given.relative.shape, np.float32)
+        self.spec.scale_by(self.drawn, given, out)
+        return SampleSets._trusted(out, sets.offsets, sets.weights)
+
+    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> OneSet:
+        """Itself."""
+        return self
+
+
+def drawn_of_each(sets: SampleSets) -> SampleSets:
+    """Sets as statistics see them: large ones have as many of their points as a sample has."""
+    most, sizes = sample_size(sets.n_dims), sets.sizes
+    if sizes.max(initial=0) <= most:
+        return sets
+    each = [drawn_points(np.array([0, n]), 0, 0, most / n, SEED) for n in sizes.tolist()]
+    edges = np.concatenate([[0], np.cumsum([len(rows) for rows in each])])
+    return _taken(
+        sets, np.concatenate([a + rows for a, rows in zip(sets.offsets, each, strict=False)]), edges
+    )
+
+
+def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
+    """The same of one set that comes in pieces: one set."""
+    share, start, parts = sample_size(spec.n_dims) / n_points, 0, list[SampleSets]()
+    for piece in pieces:
+        rows = drawn_points(piece.offsets, 0, start, share, SEED)
+        parts.append(_taken(piece.rebased(np.array(spec.origin)), rows, np.array([0, len(rows)])))
+        start += piece.n_points
+    weights = [part.weights for part in parts if part.weights is not None]
+    points = np.concatenate([part.relative for part in parts])
+    return SampleSets._trusted(
+        points, np.array([0, len(points)]), np.concatenate(weights) if weights else None
+    )
+
+
+def _taken(sets: SampleSets, rows: I64, edges: I64) -> SampleSets:
+    weights = None if sets.weights is None else sets.weights[rows]
+    return SampleSets._trusted(sets.relative[rows], edges, weights)
+
+
+def pooled_knots(points: F32, weights: F64 | None) -> tuple[Knots, ...]:
+    """The knots of each column: its different values, or of too many some that are as far apart in rank."""
+    most = int(np.clip(ALL_KNOTS // points.shape[1], LEAST_KNOTS, MOST_KNOTS))
+    return tuple(_column_knots(points, j, weights, most) for j in range(points.shape[1]))
+
+
+def _column_knots(points: F32, j: int, weights: F64 | None, most: int) -> Knots:
+    found = np.array(column_knots(points, j, *weight_array(weights)))
+    if found.shape[1] > most:
+        upto = found[2]
+        levels = np.linspace(0, 1, most)
+        found = found[:, np.unique(np.minimum(np.searchsorted(upto, levels), len(upto) - 1))]
+    return Knots(*(tuple(row.tolist()) for row in found))

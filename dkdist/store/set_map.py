@@ -1,0 +1,26 @@
+"""What a view does to the sets that it reads: sets to sets of as many points, each set by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from dkdist.sets import SampleSets
+
+
+class SetMap(Protocol):
+    """A map that a view carries: small, immutable, pickled with it."""
+
+    @property
+    def label(self) -> str:
+        """Its name, for the view's repr."""
+
+    @property
+    def token(self) -> str:
+        """Names what it does: equal for equal maps."""
+
+    def of_sets(self, sets: SampleSets) -> SampleSets:
+        """The sets that it makes of these: as many points, dimensions and weights, float32."""
+
+    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> SetMap:
+        """The map for one set of so many points, which comes in pieces, so that it can be used on each by itself."""

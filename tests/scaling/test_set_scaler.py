@@ -1,0 +1,328 @@
+"""`SetScaler`: statistics against NumPy and scikit-learn, the same bits from memory and stores, lazy views."""
+
+import pickle
+
+import dask
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dkdist as dk
+from dkdist.store import SetStore
+
+METHODS = ("robust", "standard", "quantile", "none")
+
+
+def heavy_sets(n=40, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_cauchy((k, d)).astype("f4") for k in rng.integers(3, 60, n)]
+
+
+def repeated(values, counts):
+    return np.repeat(values, counts, axis=0)
+
+
+def robust_oracle(x, clip=10.0):
+    """(x - median) / IQR * 1.349 by NumPy, columns by themselves."""
+    low, middle, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0, method="averaged_inverted_cdf")
+    return middle, (high - low) / 1.3489795003921634
+
+
+@pytest.fixture
+def store(tmp_path):
+    sets = heavy_sets()
+    return dk.write_sets(tmp_path / "s.zarr", sets, targets=np.arange(40), ids=np.arange(40) + 7)
+
+
+# ---- what the numbers are
+
+
+def test_robust_is_numpys_median_and_quartiles():
+    sets = heavy_sets()
+    x = np.concatenate(sets).astype(np.float64)
+    scaler = dk.SetScaler(clip=None).fit(sets)
+    middle, scale = robust_oracle(x)
+    np.testing.assert_allclose(scaler.center_, middle, rtol=1e-12)
+    np.testing.assert_allclose(scaler.scale_, scale, rtol=1e-12)
+    np.testing.assert_allclose(scaler.transform(sets).points, (x - middle) / scale, rtol=1e-6)
+    clipped = dk.SetScaler(clip=2).fit_transform(sets).points
+    np.testing.assert_allclose(clipped, np.clip((x - middle) / scale, -2, 2), rtol=1e-6)
+
+
+def test_standard_is_scikit_learns():
+    sets = heavy_sets()
+    expected = StandardScaler().fit_transform(np.concatenate(sets).astype(np.float64))
+    np.testing.assert_allclose(
+        dk.SetScaler("standard", clip=None).fit_transform(sets).points, expected, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_ranks_are_mid_ranks_and_ties_share_one():
+    rng = np.random.default_rng(0)
+    sets = [
+        rng.integers(0, 50, (k, 2)).astype(float) for k in rng.integers(3, 60, 40)
+    ]  # fewer values than knots
+    x = np.concatenate(sets)
+    expected = (np.column_stack([rankdata(c) for c in x.T]) - 0.5) / len(x)
+    np.testing.assert_allclose(dk.SetScaler("quantile").fit_transform(sets).points, expected, rtol=1e-6)
+
+
+def test_ranks_between_knots_are_within_a_knots_share():
+    sets = heavy_sets(200)
+    x = np.concatenate(sets)
+    expected = (np.column_stack([rankdata(c) for c in x.T]) - 0.5) / len(x)
+    found = dk.SetScaler("quantile").fit_transform(sets).points
+    assert np.abs(found - expected).max() < 1 / 128
+    order = np.argsort(x[:, 0])
+    assert (np.diff(found[order, 0]) >= 0).all()
+    far = dk.SetScaler("quantile").fit(sets).transform([np.array([[-1e30, 1e30]])])
+    assert far.points.tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_each_set_by_itself(method):
+    sets = heavy_sets()
+    found = dk.SetScaler(method, per_set=True, clip=None).fit(sets[:1]).transform(sets)
+    for x, z in zip(sets, found, strict=True):
+        x = x.astype(np.float64)
+        if method == "quantile":
+            expected = (np.column_stack([rankdata(c) for c in x.T]) - 0.5) / len(x)
+        elif method == "standard":
+            expected = (x - x.mean(axis=0)) / x.std(axis=0)
+        else:
+            middle, scale = robust_oracle(x)
+            expected = (x - middle) / scale
+        np.testing.assert_allclose(z, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_a_whole_weight_is_as_many_points(method, per_set):
+    rng = np.random.default_rng(1)
+    sets = heavy_sets(12)
+    counts = [rng.integers(0, 4, len(x)) for x in sets]
+    counts = [c + (c.sum() == 0) for c in counts]
+    if not per_set:  # a set counts as many points as it has
+        counts = [np.append(c[:-1], max(0, len(c) - c[:-1].sum())) for c in counts]
+        counts = [c if c.sum() == len(c) else np.ones(len(c), int) for c in counts]
+    weighted = dk.SampleSets.from_arrays(sets, [c * 0.5 for c in counts])
+    plain = [repeated(x, c) for x, c in zip(sets, counts, strict=True)]
+    found = dk.SetScaler(method, per_set).fit_transform(weighted)
+    expected = dk.SetScaler(method, per_set).fit_transform(plain)
+    for i, c in enumerate(counts):
+        np.testing.assert_allclose(repeated(found[i], c), expected[i], rtol=2e-6, atol=2e-6)
+        assert np.array_equal(found.weights_of(i), weighted.weights_of(i))
+
+
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_columns_of_equal_values_and_of_mostly_zeros(method, per_set):
+    zeros = np.zeros((20, 1))
+    zeros[:4, 0] = [3, 3, 3, 5]
+    sets = [np.column_stack([np.full(20, 7.25), zeros])] * 3
+    found = dk.SetScaler(method, per_set).fit_transform(sets)
+    assert np.unique(found.points[:, 0]).tolist() == [0.5 if method == "quantile" else 0.0]
+    assert np.isfinite(found.points).all()
+    if method == "robust":  # the median distance of the others is 3
+        np.testing.assert_allclose(found[0][:4, 1], np.array([3, 3, 3, 5]) / (3 / 0.67448975), rtol=1e-6)
+
+
+def test_none_changes_nothing(store):
+    sets = heavy_sets()
+    assert np.array_equal(dk.SetScaler("none").fit_transform(sets).points, np.concatenate(sets))
+    assert dk.SetScaler("none").fit(store).transform(store).__dask_tokenize__() == store.__dask_tokenize__()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 2**32), st.sampled_from(METHODS[:3]), st.booleans(), st.floats(0.01, 100), st.floats(-5, 5)
+)
+def test_units_change_nothing(seed, method, per_set, unit, shift):
+    sets = heavy_sets(8, seed=seed)
+    moved = [x.astype(np.float64) * unit + shift * unit for x in sets]
+    a, b = (dk.SetScaler(method, per_set).fit_transform(s).points for s in (sets, moved))
+    np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-2 if method == "quantile" else 2e-4)
+
+
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_far_from_zero_no_digit_is_lost(method, per_set):
+    near = [x.astype(np.float64) for x in heavy_sets()]
+    near = [np.round(np.clip(x, -50, 50) * 64) / 64 for x in near]
+    a, b = (dk.SetScaler(method, per_set).fit_transform(s).points for s in (near, [x + 1e9 for x in near]))
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+# ---- stores
+
+
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_store_gives_a_lazy_view_of_the_same_bits(method, per_set, store, monkeypatch):
+    scaler = dk.SetScaler(method, per_set).fit(store)
+    assert scaler.spec_ == dk.SetScaler(method, per_set).fit(store.load()).spec_
+    expected = scaler.transform(store.load())
+    reads = []
+    load = SetStore.load
+    monkeypatch.setattr(SetStore, "load", lambda self: reads.append(1) or load(self))
+    view = scaler.transform(store)
+    assert isinstance(view, SetStore)
+    assert reads == []
+    assert np.array_equal(view.load().points, expected.points)
+    assert np.array_equal(view[5], expected[5])
+    assert np.array_equal(view[[9, 2]].load().points, expected[[9, 2]].points)
+    assert np.array_equal(np.concatenate(list(view)), expected.points)
+    assert np.array_equal(view.bounds, expected.bounds)
+    assert np.array_equal(view[3:6].targets["y"], [3, 4, 5])
+    assert view.ids[0] == 7
+    assert (len(view), view.n_points, view.n_dims) == (40, store.n_points, 2)
+    assert np.array_equal(view.sizes, store.sizes)
+    again = pickle.loads(pickle.dumps(view[4:8]))
+    assert np.array_equal(again.load().points, expected[4:8].points)
+    assert again.__dask_tokenize__() == view[4:8].__dask_tokenize__()
+    assert (view.__dask_tokenize__() == store.__dask_tokenize__()) == (method == "none")
+
+
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("block_sets", [1, 7, None])
+def test_embeddings_of_a_view_have_the_bits_of_memory(method, per_set, block_sets, store):
+    pipeline = make_pipeline(dk.SetScaler(method, per_set), dk.DivergenceEmbedding())
+    expected = clone(pipeline).fit_transform(store.load())
+    view = dk.open_sets(store._address, block_sets=block_sets)
+    for scheduler in ("threads", "sync"):
+        with dask.config.set(scheduler=scheduler):
+            rows = clone(pipeline).fit(view).transform(view)
+            assert isinstance(rows, dask.array.Array)
+            assert np.array_equal(rows.compute(), expected)
+
+
+def test_scalers_in_a_row(store):
+    first, second = dk.SetScaler("standard").fit(store), dk.SetScaler("quantile", per_set=True)
+    view = second.fit(first.transform(store)).transform(first.transform(store))
+    expected = second.transform(first.transform(store.load()))
+    assert np.array_equal(view.load().points, expected.points)
+    assert "through SetScaler('standard'), through SetScaler('quantile', per_set=True)" in repr(view)
+
+
+def test_a_view_embedded_from_another_origin(store):
+    far = [x + 1e9 for x in np.random.default_rng(0).random((4, 9, 2))]
+    embedding = dk.MomentEmbedding().fit(far)
+    view = dk.SetScaler().fit(store).transform(store)
+    assert np.array_equal(embedding.transform(view).compute(), embedding.transform(view.load()))
+
+
+def test_a_view_is_written_and_the_store_behind_it_is_left_alone(store, tmp_path):
+    view = dk.SetScaler().fit(store).transform(store)
+    expected = view.load().points
+    for written in (
+        dk.write_sets(tmp_path / "w.zarr", view),
+        dk.compact(view, tmp_path / "c.zarr"),
+    ):
+        assert np.array_equal(written.load().points, expected)
+    for call in (lambda: view.append(heavy_sets(1)), view.verify, lambda: dk.compact(view)):
+        with pytest.raises(ValueError, match=r"go through SetScaler\('robust'\)"):
+            call()
+
+
+def test_whole_numbers_become_float32(tmp_path):
+    sets = [np.random.default_rng(i).integers(0, 255, (30, 1)).astype(np.uint8) for i in range(5)]
+    store = dk.write_sets(tmp_path / "codes.zarr", sets)
+    assert store.points_dtype == np.uint8
+    scaler = dk.SetScaler().fit(store)
+    view = scaler.transform(store)
+    assert view.points_dtype == view.load().points_dtype == np.float32
+    assert np.array_equal(view.load().points, scaler.transform(sets).points)
+    assert np.array_equal(dk.compact(view, tmp_path / "f.zarr").load().points, view.load().points)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_sets_in_pieces(method, per_set, weighted, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(i, 1, (n, 1)) for i, n in enumerate((50, 90_000, 9_000))]
+    weights = [rng.random(len(x)) for x in arrays] if weighted else None
+    sets = dk.SampleSets.from_arrays(arrays, weights)
+    with dk.SetWriter(tmp_path / "s.zarr", 1, chunk_rows=512) as writer:
+        writer.append(sets)
+    store = dk.open_sets(tmp_path / "s.zarr")
+    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
+    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**15)
+    load = SetStore.load
+    monkeypatch.setattr(
+        SetStore, "load", lambda self: pytest.fail("read whole") if self.n_points > 20_000 else load(self)
+    )
+    pipeline = make_pipeline(dk.SetScaler(method, per_set), dk.MeanEmbedding(100, 1.0, random_state=0))
+    expected = clone(pipeline).fit_transform(sets)
+    assert np.array_equal(pipeline.fit(store).transform(store).compute(), expected)
+
+
+def test_statistics_of_many_points_are_of_a_sample():
+    x = np.random.default_rng(0).standard_normal((300_000, 1))
+    scaler = dk.SetScaler().fit(np.split(x, 300))
+    assert abs(scaler.center_[0]) < 4 * 1.2533 / 256  # of the median of 65,536 points
+    assert scaler.scale_[0] == pytest.approx(1, abs=4 * 1.17 / 256)  # of their quartile distance
+    ranks = dk.SetScaler("quantile").fit(np.split(x, 300)).transform([x]).points
+    expected = (rankdata(x) - 0.5) / len(x)
+    assert (
+        np.abs(ranks[:, 0] - expected).max() < 2.2 / 256 + 1 / 128
+    )  # Kolmogorov's 1 - 1e-4 quantile, and a knot
+
+
+# ---- conventions
+
+
+def test_models_are_saved_and_work_again(tmp_path, store):
+    for method in METHODS:
+        for per_set in (False, True):
+            model = make_pipeline(dk.SetScaler(method, per_set), dk.DivergenceEmbedding()).fit(store)
+            dk.save_model(model, tmp_path / "m.npz")
+            again = dk.load_model(tmp_path / "m.npz")
+            assert np.array_equal(again.transform(store.load()), model.transform(store.load()))
+            assert again[0].spec_ == model[0].spec_
+
+
+def test_wrong_options_and_sets_are_named(store):
+    for options, message in (
+        ({"method": "ranks"}, "method must be one of 'robust', 'standard', 'quantile', 'none'"),
+        ({"clip": 0}, "clip must be a positive number"),
+        ({"on_error": "no"}, "on_error must be one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dk.SetScaler(**options).fit(store)
+    with pytest.raises(TypeError, match="per_set is 'no'"):
+        dk.SetScaler(per_set="no").fit(store)
+    scaler = dk.SetScaler().fit(store)
+    for bad, message in (
+        ([np.zeros((2, 3))], "have 3 dimension"),
+        ([np.zeros((2, 2)), np.array([[0.0, np.nan]])], "point 0 of set 1 is nan in column 1"),
+        (["GATTACA"], "strings of characters"),
+    ):
+        with pytest.raises(dk.SampleSetError, match=message):
+            scaler.transform(bad)
+    negative = dk.SampleSets.from_arrays([np.ones((2, 2))] * 2, [[1, 1], [1, -1]])
+    for call in (dk.SetScaler().fit, dk.SetScaler(per_set=True).fit_transform):
+        with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 1 is -1"):
+            call(negative)
+    with pytest.warns(UserWarning, match="1 bad set"):
+        assert dk.SetScaler(on_error="skip").fit(negative).skipped_.tolist() == [1]
+
+
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_a_bad_set_of_a_view_is_named_by_its_embedding(method, tmp_path):
+    sets = dk.SampleSets.from_arrays(
+        [np.arange(8.0).reshape(4, 2)] * 5, [[1, 1, 1, 1]] * 3 + [[0, -1, -1, 0]] * 2
+    )
+    store = dk.write_sets(tmp_path / "s.zarr", sets)
+    view = dk.SetScaler(method, per_set=True).fit(store).transform(store)
+    with pytest.raises(dk.SampleSetError, match="weight of point 1 of set 3 is -1"):
+        dk.DivergenceEmbedding().fit(view)
+    with pytest.warns(UserWarning, match="2 bad set"):
+        assert dk.DivergenceEmbedding(on_error="skip").fit(view).skipped_.tolist() == [3, 4]
