@@ -43,7 +43,7 @@ def experiment(client: Client, n_sets: int, folder: Path) -> dict[str, Any]:
     stages.run("verify", lambda: dk.verify_sets(path))
     y, cut = sets.targets["y"], n_sets * 9 // 10
     train, test = sets[:cut], sets[cut:]
-    embedding = dk.DivergenceEmbedding("jensen-shannon")
+    embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott")
     features = dk.RandomFourierFeatures(D, random_state=0)
 
     def prepare() -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ def huge(client: Client, folder: Path, n_sets: int, points: int) -> dict[str, An
     stages, path = Stages(n_sets), folder / "huge.zarr"
     given = sources(n_sets, points, 1)
     sets = stages.run("generate", lambda: dk.import_sets(path, given, Mixtures(), overwrite=True))
-    embedding = dk.DivergenceEmbedding("jensen-shannon")
+    embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott")
     stages.run("prepare", lambda: embedding.fit(sets))
     rows = stages.run("embed", lambda: embedding.transform(sets).compute())
     memory = peaks(client)

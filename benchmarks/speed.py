@@ -122,7 +122,9 @@ def bench_embedding(quick: bool) -> list[dict[str, Any]]:
     for d, n, n_sets, target in ((1, 200, 8192, 100_000), (2, 200, 4096, 25_000), (3, 2048, 512, 4_000)):
         sets = mixture_sets(n_sets, n, d)
         with threadpool_limits(1):
-            embed = dk.DivergenceEmbedding("jensen-shannon", domain="unit").fit(sets)
+            embed = dk.DivergenceEmbedding(
+                "jensen-shannon", n_basis=10, bandwidth="scott", domain="unit"
+            ).fit(sets)
             features = dk.RandomFourierFeatures(D, random_state=0).fit(embed.transform(sets[:512]))
             spec, frequencies = embed.spec_.draw(), features.spec_.draw()
             n_pairs = (20 if quick else 200) if d < 3 else (5 if quick else 40)
@@ -287,7 +289,7 @@ def write_store(path: str, n_sets: int) -> np.ndarray:
 
 def pipeline(epochs: int) -> Any:
     return make_pipeline(
-        dk.DivergenceEmbedding("jensen-shannon"),
+        dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott"),
         dk.RandomFourierFeatures(D, random_state=0),
         dk.IncrementalSGDClassifier(n_epochs=epochs, random_state=0),
     )

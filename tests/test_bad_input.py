@@ -129,7 +129,7 @@ def test_a_kappa_that_is_no_squared_distance(kappa: Any, message: str) -> None:
         ({"structure": "tree"}, "structure must be one of 'auto', 'joint', 'marginal'"),
         ({"bandwidth": -1.0}, "bandwidth must be a positive number"),
         ({"bandwidth": [0.1, 0.1, 0.1]}, "or 2 of them"),
-        ({"bandwidth": "scott"}, "bandwidth must be one of 'auto'"),
+        ({"bandwidth": "silverman"}, "bandwidth must be one of 'auto', 'scott'"),
         ({"domain": "sphere"}, "domain must be one of 'robust', 'data', 'unit'"),
         ({"domain": (1.0, 0.0)}, "low < high"),
         ({"domain": 3}, r"domain must be 'robust', 'data', 'unit' or \(low, high\)"),

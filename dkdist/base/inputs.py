@@ -241,6 +241,14 @@ def sample_moments(sets: Sets, bad: I64, domain: Domain | None = None) -> tuple[
     return np.concatenate(mean), np.concatenate(variance), np.concatenate(size)
 
 
+def work_on_sample(
+    work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64, n_sets: int, n_points: int
+) -> Any:
+    """``work`` on a sample of the sets, at once: up to ``n_sets`` of about ``n_points`` points in all, or one set."""
+    (made,) = _of_sample(work, sets, _sampled(sets, bad, n_sets=n_sets, n_points=n_points))
+    return made
+
+
 def sample_points(sets: Sets, bad: I64, seed: int) -> F32:
     """About 1,024 points of the sampled sets, drawn at random from each, counted from the origin; none of weight 0."""
     each = -(-SAMPLE_PAIRED // min(SAMPLE_SETS, len(sets) - len(bad)))
@@ -249,14 +257,16 @@ def sample_points(sets: Sets, bad: I64, seed: int) -> F32:
     return np.concatenate(_of_sample(draw, sets, positions, partial(drawn_in_pieces, each, seed)))
 
 
-def _sampled(sets: Sets, bad: I64, seed: int = 0) -> I64:
+def _sampled(
+    sets: Sets, bad: I64, seed: int = 0, n_sets: int = SAMPLE_SETS, n_points: int = SAMPLE_POINTS
+) -> I64:
     """Positions of the sets that data-driven choices look at: up to 256, not bad ones, in 8 runs drawn at random.
 
     They hold about 4 million points at most.
     """
     good = np.setdiff1d(np.arange(len(sets)), bad)
-    n_points = sets.n_points if len(bad) == 0 else sets[good].n_points
-    count = int(np.clip(SAMPLE_POINTS // max(1, n_points // len(good)), 1, min(SAMPLE_SETS, len(good))))
+    every = sets.n_points if len(bad) == 0 else sets[good].n_points
+    count = int(np.clip(n_points // max(1, every // len(good)), 1, min(n_sets, len(good))))
     return good[some_runs(len(good), min(SAMPLE_RUNS, count), -(-count // SAMPLE_RUNS), seed)]
 
 

@@ -17,7 +17,11 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         help="what the distance between two sets' rows is (default: hellinger, the cheapest)",
     )  # fmt: skip
     group.add_argument(
-        "--n-basis", type=int, default=10, metavar="N", help="basis functions per dimension (default: 10)"
+        "--n-basis",
+        type=lambda text: text if text == "auto" else int(text),
+        default="auto",
+        metavar="N",
+        help="basis functions per dimension (default: auto, as many as the bandwidth needs)",
     )
     group.add_argument(
         "--bandwidth", type=numbers("auto"), default="auto", metavar="H",

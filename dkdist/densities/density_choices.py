@@ -20,6 +20,7 @@ Numbers = tuple[float, ...]
 STRUCTURES = ("auto", "joint", "marginal")
 MOST_TENSOR_DIMS = 3
 MOST_JOINT_DIMS = 6
+BANDWIDTH_RULES = ("auto", "scott")
 LEAST_ORDER = 0.02  # of an index set: below it there are the axes alone, as there
 
 
@@ -38,11 +39,10 @@ def density_structure(structure: Any, d: int) -> str:
     return "tensor" if d <= MOST_TENSOR_DIMS else "ball"
 
 
-def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | None:
-    """The bandwidths that were asked for, (k, d); None for "auto". With ``zero``, none at all may be asked for."""
+def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
+    """The bandwidths that were asked for, (k, d), or the rule. With ``zero``, none at all may be asked for."""
     if isinstance(bandwidth, str):
-        one_of("bandwidth", bandwidth, ("auto",))
-        return None
+        return str(one_of("bandwidth", bandwidth, BANDWIDTH_RULES))
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
@@ -53,7 +53,7 @@ def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | None:
         raise ValueError(
             f"bandwidth must be a {'number >= 0' if zero else 'positive number'} or {d} of them (standard deviations "
             f"on the scaled domain, {LEAST:g} to {MOST:g}), a nested sequence of these for several scales ([[0.05], "
-            "[0.1]]), or 'auto'; "
+            "[0.1]]), 'auto' or 'scott'; "
             f"found {bandwidth!r}"
         )
     return np.broadcast_to(scales, (len(scales), d))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -19,20 +18,18 @@ from dkdist.densities.density_choices import (
     chosen_frequencies,
     density_structure,
     flat,
-    given_bandwidths,
     index_order,
-    scott,
     shown,
 )
-from dkdist.densities.divergence_spec import DivergenceSpec, finest_bandwidth, lattice_size
+from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.densities.measures.divergences import divergence
 from dkdist.densities.noise import row_noise
+from dkdist.densities.resolution.automatic import asked, is_resolved, of_divergence, warn_if_fine
 from dkdist.densities.uniform_nodes_spec import UniformNodesSpec
 from dkdist.loops.array_types import F64
 from dkdist.sets import SampleSets
 
 UNIFORM_NODES = 4000
-RESOLVED = 0.8  # bandwidth over node spacing from which d^2 is integrated to a fraction of a percent
 
 
 class DivergenceEmbedding(DomainEmbedding):
@@ -49,10 +46,13 @@ class DivergenceEmbedding(DomainEmbedding):
         kappa(x, y): Hellinger (sqrt x - sqrt y)^2 / 2; Jensen-Shannon in nats; total variation |x - y|;
         chi2 (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree
         one.
-    n_basis : int, default=10
+    n_basis : int or "auto", default="auto"
         Cosine basis functions (equally, midpoint nodes) per dimension; twice as many where total variation is
         taken of one-dimensional densities. From four joint dimensions on, the power of two nearest to
-        n_basis^3 lattice nodes.
+        n_basis^3 lattice nodes. "auto" takes as many as the finest bandwidth needs, 1 / (2 h): then d^2 is integrated
+        to about a percent. It takes at least 4 and stops at 1,331 nodes a set (36 in each of two dimensions, 11 in each
+        of three), but never below 10 a dimension; ``resolved_`` tells whether that was enough. Of four joint dimensions
+        and more: 10.
     n_frequencies : int or "auto", default="auto"
         Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % (1 % for stratified ones).
         Hellinger needs one, and it is zero.
@@ -60,12 +60,15 @@ class DivergenceEmbedding(DomainEmbedding):
         Where the frequencies and their weights come from: least squares over density ratios, equal-mass
         strata of the spectral measure, Gauss quadrature, or independent draws as in the paper. "auto" is
         "fitted".
-    bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, or "auto", default="auto"
+    bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, or "auto" or "scott", default="auto"
         Standard deviation of the Gaussian on the *scaled* domain, one for all dimensions or one for each.
         Nested, as in ``[[0.05], [0.1], [0.2]]``: k scales side by side, so that squared distances are the mean of
         the divergences at each; the points are read once, nodes and columns are k times as many.
-        "auto" is Scott's rule for the typical set, but never below what the nodes resolve: 0.8 / n_basis, or
-        about n_basis^(-3/d) for the lattice of d >= 4 joint dimensions.
+        "auto" is least-squares cross-validation on a sample of the sets, one number for each dimension, from .25
+        down to what the nodes can see (0.3 / n_basis; about n_basis^(-3/d) for the lattice of d >= 4 joint
+        dimensions): the density's best bandwidth, so that d^2 tends to the true divergence as sets grow. The
+        best for a learner is another, often larger: choose it by validation. "scott" is Scott's rule for the typical
+        set, with a given n_basis never below 0.8 / n_basis.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
         have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
@@ -106,6 +109,10 @@ class DivergenceEmbedding(DomainEmbedding):
         What was chosen, in plain numbers: domain, bandwidth, nodes, frequencies and their weights.
     bandwidth_ : (d,) array, or (k, d) for several scales
         The bandwidth in use, on the scaled domain.
+    n_basis_ : int
+        The basis functions, or nodes, per dimension in use.
+    resolved_ : bool
+        Whether these nodes integrate d^2 at the finest bandwidth in use to about a percent: h >= 1 / (2 n_basis_).
     n_features_in_ : int
         The dimension d of the points.
     origin_ : (d,) float64 array
@@ -128,13 +135,14 @@ class DivergenceEmbedding(DomainEmbedding):
 
     Notes
     -----
-    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's row
-    depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once (the bounds, and every
-    check). Cost of a set of n points in d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large
-    sets and d = 3 go through a grid, at about 10 ns a point. A row has n_basis^d nodes times twice the number of
-    frequencies (once for Hellinger). on_error="skip" costs nothing until a set is bad; then its block is read again in
-    eighths, and theirs, which takes about 5 ms for each set that is skipped, in every pass. To be spared that, go on
-    with the others: ``sets[np.setdiff1d(np.arange(len(sets)), embedding.skipped_)]``.
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's
+    row depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once (the bounds, and
+    every check), and up to 64 sets of about two million coordinates again for "auto". Cost of a set of n points in
+    d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large sets and d = 3 go through a grid, at
+    about 10 ns a point. A row has n_basis^d nodes times twice the number of frequencies (once for Hellinger).
+    on_error="skip" costs nothing until a set is bad; then its block is read again in eighths, and theirs, which
+    takes about 5 ms for each set that is skipped, in every pass. To be spared that, go on with the others:
+    ``sets[np.setdiff1d(np.arange(len(sets)), embedding.skipped_)]``.
 
     d^2 between two samples of one distribution is not 0: `noise` says what to expect. Hellinger at the defaults: some
     .03, .07, .15 for 20 points in d = 1, 2, 3, falling as 1 / n. So a row tells the size of its set: compare sets of
@@ -164,7 +172,7 @@ class DivergenceEmbedding(DomainEmbedding):
     def __init__(
         self,
         divergence: str | Callable[[Any, Any], Any] = "hellinger",
-        n_basis: int = 10,
+        n_basis: int | str = "auto",
         n_frequencies: int | str = "auto",
         frequencies: str = "auto",
         bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | str = "auto",
@@ -193,11 +201,11 @@ class DivergenceEmbedding(DomainEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> DivergenceEmbedding:
         """Choose domain, bandwidth and frequencies from the sets X; one pass over the data. ``y`` is not used."""
-        n_basis = whole("n_basis", self.n_basis, least=2)
         kappa = divergence(self.divergence)
         lam, w = chosen_frequencies(kappa, self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
         d = sets.n_dims
+        wanted = asked(self.bandwidth, self.n_basis, d, zero=False)
         structure = density_structure(self.structure, d)
         order = index_order(self.index_set, {"nodes": 0.0})
         n_uniform = self._n_uniform()
@@ -207,20 +215,19 @@ class DivergenceEmbedding(DomainEmbedding):
                 "use index_set='nodes', or structure='marginal'"
             )
         found, domain = self._look_in_domain(sets)
-        bandwidths = given_bandwidths(self.bandwidth, d, zero=False)
-        if bandwidths is None:
-            bandwidths = scott(sets, found.bad, domain, structure, _resolved(structure, d, n_basis))
-        elif not n_uniform:
-            _warn_if_fine(float(bandwidths.min()), structure, d, n_basis)
-        self.bandwidth_ = shown(bandwidths)
-        if n_uniform:
-            seed = draw_seed(self.random_state)
-            common = (domain, flat(bandwidths), structure, n_basis, lam, w, order)
-            self.spec_ = UniformNodesSpec(*common, n_uniform=n_uniform, seed=seed)
-            return self
         # a kink of kappa is met in single nodes; in one dimension few others average it out
-        fold = 2 if not kappa.smooth and (structure == "marginal" or d == 1) else 1
-        self.spec_ = DivergenceSpec(domain, flat(bandwidths), structure, fold * n_basis, lam, w, order)
+        fold = 2 if not kappa.smooth and (structure == "marginal" or d == 1) and not n_uniform else 1
+        bandwidths, n_basis = of_divergence(wanted, sets, found.bad, domain, structure)
+        least = float(bandwidths.min())
+        self.bandwidth_, self.n_basis_ = shown(bandwidths), n_basis
+        self.resolved_ = is_resolved(least, structure, d, n_basis)
+        common = (domain, flat(bandwidths), structure, fold * n_basis, lam, w, order)
+        if n_uniform:
+            self.spec_ = UniformNodesSpec(*common, n_uniform=n_uniform, seed=draw_seed(self.random_state))
+        else:
+            if not isinstance(self.bandwidth, str):
+                warn_if_fine(least, structure, d, n_basis)
+            self.spec_ = DivergenceSpec(*common)
         return self
 
     def noise(self, X: Any) -> F64:
@@ -261,25 +268,3 @@ class DivergenceEmbedding(DomainEmbedding):
 
 def _noise_of(spec: DivergenceSpec, sets: SampleSets, first: int) -> F64:
     return row_noise(spec, sets)
-
-
-def _resolved(structure: str, d: int, n_basis: int) -> float:
-    """The least bandwidth that the nodes resolve."""
-    if structure == "ball":
-        return max(float(lattice_size(n_basis) ** (-1 / d)), finest_bandwidth(d))
-    return RESOLVED / n_basis
-
-
-def _warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
-    if structure == "ball" and h < finest_bandwidth(d):
-        warnings.warn(
-            f"bandwidth {h:.3g} is finer than a joint density in {d} dimensions can be resolved: use at least "
-            f"{finest_bandwidth(d):.2g}, or structure='marginal'",
-            stacklevel=3,
-        )
-    elif structure != "ball" and h * n_basis < 0.5:
-        warnings.warn(
-            f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
-            f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
-            stacklevel=3,
-        )

@@ -10,16 +10,15 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.domain_embedding import DomainEmbedding
 from dkdist.base.inputs import check_sets
-from dkdist.base.parameter_checks import whole
 from dkdist.densities.density_choices import (
     density_structure,
     flat,
-    given_bandwidths,
     index_order,
-    scott,
     shown,
 )
-from dkdist.densities.l2_spec import L2Spec, basis_size
+from dkdist.densities.l2_spec import L2Spec, basis_size, most_functions
+from dkdist.densities.resolution.automatic import asked, of_series
+from dkdist.densities.resolution.node_count import most_nodes
 
 BALL = 2.0  # the order of a ball of degrees
 
@@ -33,12 +32,15 @@ class L2Embedding(DomainEmbedding):
 
     Parameters
     ----------
-    n_basis : int, default=10
-        Functions of each dimension: degrees 0 to n_basis - 1.
-    bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, or "auto", default="auto"
+    n_basis : int or "auto", default="auto"
+        Functions of each dimension: degrees 0 to n_basis - 1. "auto" takes as many as the finest bandwidth needs, .683
+        / h: the first degree left out is damped to a tenth. It takes at least 4 and stops at 1,331 functions in all,
+        but never below 10 a dimension (at 4,096 for d >= 4 joint dimensions).
+    bandwidth : float, (d,) sequence, (k, 1) or (k, d) nested sequence, "auto" or "scott", default="auto"
         Standard deviation of the Gaussian, reflected at the walls, that smooths the set on the *scaled* domain; it
         damps coefficient a by exp(-(pi a h)^2 / 2). 0 is no smoothing: the plain orthogonal series estimate of the
-        paper, which n_basis alone keeps from the noise. "auto" is Scott's rule for the typical set. Nested, as in
+        paper, which n_basis alone keeps from the noise. "auto" is least-squares cross-validation on a
+        sample of the sets, as for `DivergenceEmbedding`, "scott" Scott's rule for the typical set. Nested, as in
         ``[[0.05], [0.1]]``: k scales side by side, squared distances are the mean over them.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
@@ -66,6 +68,8 @@ class L2Embedding(DomainEmbedding):
         What was chosen, in plain numbers; ``spec_.exponents`` are the degrees a of the columns (of each scale).
     bandwidth_ : (d,) array, or (k, d) for several scales
         The bandwidth in use, on the scaled domain.
+    n_basis_ : int
+        The functions of each dimension in use.
     n_features_in_ : int
         The dimension d of the points.
     origin_ : (d,) float64 array
@@ -112,7 +116,7 @@ class L2Embedding(DomainEmbedding):
 
     def __init__(
         self,
-        n_basis: int = 10,
+        n_basis: int | str = "auto",
         bandwidth: float | Sequence[float] | Sequence[Sequence[float]] | str = "auto",
         domain: str | tuple[ArrayLike, ArrayLike] = "robust",
         structure: str = "auto",
@@ -130,16 +134,15 @@ class L2Embedding(DomainEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> L2Embedding:
         """Choose domain and bandwidth from the sets X; one pass over the data. ``y`` is not used."""
-        n_basis = whole("n_basis", self.n_basis, least=2)
         sets = check_sets(X)
         d = sets.n_dims
+        wanted = asked(self.bandwidth, self.n_basis, d, zero=True)
         structure = density_structure(self.structure, d)
         order = index_order(self.index_set, {"auto": BALL if structure == "ball" else np.inf})
-        bandwidths = given_bandwidths(self.bandwidth, d, zero=True)
-        basis_size(d, structure, n_basis, order)  # refused, if it is, before the data are read
+        most = most_functions(d, order) if structure == "ball" else most_nodes(structure, d)
+        basis_size(d, structure, wanted.n_basis or most, order)  # refused, if it is, before the data are read
         found, domain = self._look_in_domain(sets)
-        if bandwidths is None:
-            bandwidths = scott(sets, found.bad, domain, structure, least=0.0)
+        bandwidths, n_basis = of_series(wanted, sets, found.bad, domain, structure, most)
         self.spec_ = L2Spec(domain, flat(bandwidths), structure, n_basis, order)
-        self.bandwidth_ = shown(bandwidths)
+        self.bandwidth_, self.n_basis_ = shown(bandwidths), n_basis
         return self

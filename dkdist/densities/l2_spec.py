@@ -83,6 +83,21 @@ def basis_size(d: int, structure: str, n_basis: int, order: float) -> int:
     return len(_basis(L2Spec(cube, (0.0,) * d, structure, n_basis, order))[0])
 
 
+def most_functions(d: int, order: float) -> int:
+    """The largest n_basis whose V has no more than 4,096 functions, of d >= 4 joint dimensions."""
+    n = 2
+    while n <= MOST_TERMS and not _too_large(d, n + 1, order):
+        n += 1
+    return n
+
+
+def _too_large(d: int, n_basis: int, order: float) -> bool:
+    try:
+        return basis_size(d, "ball", n_basis, order) > MOST_TERMS
+    except ValueError:
+        return True
+
+
 @lru_cache(maxsize=64)
 def _basis(spec: L2Spec) -> tuple[I64, I64]:
     """Which coefficients a row holds, and their degrees."""

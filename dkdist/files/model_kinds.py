@@ -154,7 +154,9 @@ def _stream(value: Any) -> bool:
 
 
 FITTED: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_symmetries_", "_seed"), _count),
+    **dict.fromkeys(
+        ("n_features_in_", "n_samples_fit_", "n_iter_", "n_symmetries_", "n_basis_", "_seed"), _count
+    ),
     **dict.fromkeys(
         ("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_", "outside_share_"), _real
     ),
@@ -166,6 +168,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "sigma_": lambda value: (
         _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
     ),
+    "resolved_": lambda value: type(value) is bool,
     "origin_": _origin,
     "skipped_": _rows,
     "spec_": lambda value: type(value).__name__.endswith("Spec"),

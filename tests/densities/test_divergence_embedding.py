@@ -57,7 +57,11 @@ def test_default_settings_give_the_integral(problems, name, d):
     rows = embedding.fit_transform(sets)
     assert (embedding.spec_.bandwidth, embedding.spec_.domain) == (spec.bandwidth, spec.domain)
     expected = integrals(divergence(name).kappa, p, weights, i, j)
-    bound = 0.03 if name == "total-variation" else 0.005
+    bound = (
+        0.03 if name == "total-variation" else 0.01
+    )  # what n_basis="auto" promises where it is no limit that binds
+    bound = bound if embedding.resolved_ else 0.05
+    assert embedding.resolved_ == (d < 3)
     of_sum, relative = rms_errors(squared_distances(rows, i, j), expected)
     assert of_sum < bound
     assert relative < bound
@@ -164,9 +168,13 @@ def test_joint_embedding_in_many_dimensions(name, d, bandwidth):
 def test_marginal_is_the_sum_over_dimensions(problems):
     sets = problems[3][0]
     i, j = np.triu_indices(30, 1)
-    both = squared_distances(dk.DivergenceEmbedding("chi2", structure="marginal").fit_transform(sets), i, j)
+    both = squared_distances(
+        dk.DivergenceEmbedding("chi2", 20, structure="marginal").fit_transform(sets), i, j
+    )
     alone = [
-        dk.DivergenceEmbedding("chi2").fit_transform(dk.SampleSets(sets.points[:, k : k + 1], sets.offsets))
+        dk.DivergenceEmbedding("chi2", 20).fit_transform(
+            dk.SampleSets(sets.points[:, k : k + 1], sets.offsets)
+        )
         for k in range(3)
     ]
     np.testing.assert_allclose(both, sum(squared_distances(a, i, j) for a in alone), rtol=1e-4)
@@ -304,8 +312,8 @@ def test_flat_dimensions_change_nothing():
     np.testing.assert_allclose(
         d2, squared_distances(dk.DivergenceEmbedding().fit_transform(arrays), i, j), rtol=1e-4
     )
-    joint = dk.DivergenceEmbedding(bandwidth=0.1)
-    alone = squared_distances(dk.DivergenceEmbedding(bandwidth=0.1).fit_transform(arrays), i, j)
+    joint = dk.DivergenceEmbedding(n_basis=10, bandwidth=0.1)
+    alone = squared_distances(dk.DivergenceEmbedding(n_basis=10, bandwidth=0.1).fit_transform(arrays), i, j)
     np.testing.assert_allclose(squared_distances(joint.fit_transform(flat), i, j), alone, rtol=0.01)
 
 
@@ -320,7 +328,7 @@ def test_flat_dimensions_change_nothing():
         ({"n_basis": 2.5}, r"n_basis must be a whole number"),
         ({"n_frequencies": 0}, r"n_frequencies must be a whole number >= 1; found 0"),
         ({"frequencies": "halton"}, r"frequencies must be one of 'auto', 'fitted'"),
-        ({"bandwidth": "scott"}, r"bandwidth must be one of 'auto'"),
+        ({"bandwidth": "silverman"}, r"bandwidth must be one of 'auto', 'scott'"),
         ({"bandwidth": -1.0}, r"bandwidth must be a positive number or 2 of them"),
         ({"bandwidth": [0.1, 0.1, 0.1]}, r"bandwidth must be a positive number or 2 of them"),
         ({"bandwidth": None}, r"bandwidth must be a positive number or 2 of them"),
@@ -369,6 +377,7 @@ def test_what_is_no_collection_is_refused(X):
 def test_squared_distances_of_several_scales_are_the_mean_over_them(problems, settings):
     sets, *_, (i, j) = problems[2]
     scales = [[0.1, 0.15], [0.2, 0.2], [0.4, 0.3]]
+    settings = {"n_basis": 10, **settings}
     embedding = dk.DivergenceEmbedding(bandwidth=scales, **settings).fit(sets)
     np.testing.assert_array_equal(embedding.bandwidth_, scales)
     each = [dk.DivergenceEmbedding(bandwidth=h, **settings).fit_transform(sets) for h in scales]
@@ -431,18 +440,18 @@ def test_one_scale_may_be_nested_and_leaves_no_trace(problems):
 
 def test_bandwidth_finer_than_the_nodes_warns_and_says_what_helps():
     sets = gaussian_mixtures(3, 1, 50, 0)
-    with pytest.warns(UserWarning, match=r"bandwidth 0\.02 .*use n_basis >= 40, or a bandwidth of 0\.08"):
-        dk.DivergenceEmbedding(bandwidth=0.02).fit(sets)
+    with pytest.warns(UserWarning, match=r"bandwidth 0\.02 .*use n_basis >= 25, or a bandwidth of 0\.05"):
+        dk.DivergenceEmbedding(bandwidth=0.02, n_basis=10).fit(sets)
     with pytest.warns(UserWarning, match=r"bandwidth 0\.1 .*in 5 dimensions.*at least 0\.15"):
         dk.DivergenceEmbedding(bandwidth=0.1, structure="joint").fit(gaussian_mixtures(3, 5, 50, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dk.DivergenceEmbedding(bandwidth=0.02, n_basis=40).fit(sets)
+        dk.DivergenceEmbedding(bandwidth=0.02, n_basis=25).fit(sets)
 
 
-def test_advised_bandwidth_is_good_for_a_quarter_of_a_percent(problems):
+def test_a_bandwidth_of_eight_tenths_of_the_spacing_is_good_for_a_quarter_of_a_percent(problems):
     sets = problems[1][0]
-    embedding = dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.08, domain="data").fit(sets)
+    embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth=0.08, domain="data").fit(sets)
     grid, weights = panels(*FINE[1])
     i, j = problems[1][4]
     p = densities(sets, embedding.spec_, grid)
