@@ -4,7 +4,7 @@
 
 Parts: gram (the Gram experiment of P1's appendix), divergence (d^2 against the true one, by the number of points),
 mixtures, images, auslan, pentip, splice, mnist_str8, mnist_str4, mnist_sift (`SetClassifier` or `SetRegressor` with no
-argument, beside the tuned figure of the documents, its own baselines, and the five lines with their defaults), intervals,
+argument, beside the tuned figure of the documents, its own baselines, and the five lines at defaults), intervals,
 groups (level of `group_test`), points (planted ones found). All by default. Data: DKDIST_DATA.
 """
 

@@ -301,7 +301,7 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
     Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
     """
     from dkdist.base.bandwidth import median_distance, moments
-    from dkdist.learners.rows import Rows
+    from dkdist.learners.rows import Known, Rows
     from dkdist.learners.sgd_steps import Objective, State, prepare, step, step_size
 
     assert len(sets.bounds) == 2
@@ -317,7 +317,7 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
         part = sets[a : a + rows]
         Z = frequencies.transform(spec.embed(part))
         held = np.zeros(len(part), bool)
-        extra = Rows((a,), (len(part),), D, y[a : a + rows], held, seed=(a,))
+        extra = Rows((a,), (len(part),), D, Known(y[a : a + rows], held), seed=(a,))
         return prepare(np.dtype(np.float32), iter([Z]), extra)
 
     with ThreadPoolExecutor(2) as pool, threadpool_limits(1):

@@ -62,19 +62,11 @@ from .kernel.distance.two_sample import two_sample_test as two_sample_test
 from .kernel.distance.two_sample import witness as witness
 from .kernel.features.mean_embedding import MeanEmbedding as MeanEmbedding
 from .kernel.features.random_fourier_features import RandomFourierFeatures as RandomFourierFeatures
-from .linear.ridge import (
-    IncrementalRidge as IncrementalRidge,
-)
-from .linear.ridge import (
-    IncrementalRidgeClassifier as IncrementalRidgeClassifier,
-)
+from .linear.ridge.ridge import IncrementalRidge as IncrementalRidge
+from .linear.ridge.ridge_classifier import IncrementalRidgeClassifier as IncrementalRidgeClassifier
 from .linear.search.one_pass_search import OnePassSearch as OnePassSearch
-from .linear.sgd import (
-    IncrementalSGDClassifier as IncrementalSGDClassifier,
-)
-from .linear.sgd import (
-    IncrementalSGDRegressor as IncrementalSGDRegressor,
-)
+from .linear.sgd.sgd_classifier import IncrementalSGDClassifier as IncrementalSGDClassifier
+from .linear.sgd.sgd_regressor import IncrementalSGDRegressor as IncrementalSGDRegressor
 from .moments.invariant_features import InvariantFeatures as InvariantFeatures
 from .moments.moments import MomentEmbedding as MomentEmbedding
 from .pairs.distance_matrix import distance_matrix as distance_matrix

@@ -45,14 +45,9 @@ def five_lines(
     return model[-1].coef_, score
 
 
-# test points beyond the range of the training points are expected here
-pytestmark = pytest.mark.filterwarnings("ignore:.*outside the bounds seen in fit:UserWarning")
-
-
 @pytest.fixture(scope="module")
 def alone(store: str) -> tuple[NDArray[np.float32], float]:
-    with pytest.warns(UserWarning, match="outside the bounds"):
-        return five_lines(store, block_sets=150)
+    return five_lines(store, block_sets=150)
 
 
 def test_the_five_lines_learn(alone: tuple[NDArray[np.float32], float]) -> None:

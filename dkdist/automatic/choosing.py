@@ -6,19 +6,18 @@ sets ─ a sample ─> views fitted ─> rows of up to 2,000 sets ─> trials �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.leaderboard import Judged
 from dkdist.automatic.machines import KernelMachine, Machine
+from dkdist.automatic.question import Question
 from dkdist.automatic.streamed import learn_streamed
 from dkdist.automatic.trials import FEW_ROWS, Average, Rows, Trial, Truth, best_average, rows_of_view, try_all
-from dkdist.automatic.validation import folds
 from dkdist.automatic.views.representation_rows import Views, fitted_views, rows_of
 from dkdist.automatic.views.representations import (
     FAMILIES,
@@ -29,7 +28,7 @@ from dkdist.automatic.views.representations import (
 )
 from dkdist.base.inputs import Sets
 from dkdist.learners.kernel_ridge import duals
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import I64
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
@@ -38,28 +37,6 @@ SAMPLE_SETS, SAMPLE_POINTS = 1024, 2**21  # that representations are fitted on
 CHOICE_SETS = 2000  # by which candidates are compared
 EXACT_SETS = 4000  # up to which kernels are exact
 N_COMPONENTS = 4096  # random features of each member beyond
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is to be learned: sets, targets (n, t), classes (n,) if there are, weights (n,) with a mean of one."""
-
-    sets: Sets
-    y: F64
-    classes: I64 | None
-    weights: F64
-    groups: NDArray[Any] | None
-    cv: Any
-    seed: int
-    criterion: Callable[[F64, I64], float] | None = None
-
-    def truth(self, rows: I64) -> Truth:
-        """What is predicted of some of the sets, and which of them are left out together."""
-        weights = self.weights[rows]
-        classes = None if self.classes is None else np.unique(self.classes[rows], return_inverse=True)[1]
-        groups = None if self.groups is None else self.groups[rows]
-        repeats = folds(len(rows), classes, groups, self.cv, self.seed)
-        return Truth(self.y[rows], weights / weights.mean(), repeats, rows, self.criterion)
 
 
 @dataclass(frozen=True)
@@ -143,10 +120,7 @@ def _streamed(
     question: Question, scaler: SetScaler | None, trials: Sequence[Trial], truth: Truth, average: Average
 ) -> Learned:
     """Random features of the members' kernels, from one pass over all sets."""
-    found = learn_streamed(
-        question.sets, average.members, question.y, question.weights, question.classes, N_COMPONENTS,
-        question.seed,
-    )  # fmt: skip
+    found = learn_streamed(question, average.members, N_COMPONENTS)
     machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
     held = question.truth(np.flatnonzero(found.held_out))
     held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.automatic.choosing import Question, choose
+from dkdist.automatic.choosing import choose
 from dkdist.automatic.leaderboard import Judged, entries_of, in_words
 from dkdist.automatic.machine_influence import contributions
+from dkdist.automatic.question import Question
 from dkdist.base.inputs import Sets, check_sets
 from dkdist.base.parameter_checks import draw_seed, real_matrix
 from dkdist.loops.array_types import F64, I64

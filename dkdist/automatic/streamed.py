@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import GroupShuffleSplit
 
 from dkdist.automatic.machines import LinearMachine
+from dkdist.automatic.question import Question
 from dkdist.automatic.trials import Average, Trial, Truth, best_average
-from dkdist.base.inputs import Sets
+from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
-from dkdist.learners.rows import choose_held_out
-from dkdist.linear.ridge import IncrementalRidge
+from dkdist.learners.held_out import choose_held_out
+from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
 from dkdist.linear.search.search_candidates import Candidate
-from dkdist.linear.search.search_training import Problem, measure, train
-from dkdist.loops.array_types import F64
+from dkdist.linear.search.search_problem import Problem
+from dkdist.linear.search.search_training import measure, train
 from dkdist.moments.invariant_features_spec import InvariantSpec
 
 HELD_OUT = 0.1
@@ -41,13 +43,12 @@ class Streamed:
     held_out: NDArray[np.bool_]
 
 
-def learn_streamed(
-    sets: Sets, members: Sequence[Trial], y: F64, weights: F64, classes: Any, n_components: int, seed: int
-) -> Streamed:  # fmt: skip
+def learn_streamed(question: Question, members: Sequence[Trial], n_components: int) -> Streamed:
     """Train all members on nine tenths of the sets, average what does best on the others."""
+    sets, y, weights, seed = question.sets, question.y, question.weights, question.seed
     trees, widths = _trees(members, n_components, seed)
-    held_out = choose_held_out(len(y), HELD_OUT, (seed, 0), classes)
-    problem = Problem(y, None, held_out, seed, False)
+    held_out = _held_out(question)
+    problem = Problem(y, None, weights, held_out, seed, False)
     data = SearchData(sets, trees, widths, False)
     candidates = [
         Candidate({}, IncrementalRidge(alphas=[factor * trial.alpha for factor in NEARBY]), leaf)
@@ -70,6 +71,18 @@ def learn_streamed(
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
     return Streamed(trees, widths, machines, average, held_out)
+
+
+def _held_out(question: Question) -> NDArray[np.bool_]:
+    """A tenth of the sets, of every class; of whole groups, where there are groups."""
+    n, seed = len(question.y), question.seed
+    if question.groups is None:
+        return choose_held_out(n, HELD_OUT, (seed, Role.HELD_OUT), question.classes)
+    splitter = GroupShuffleSplit(1, test_size=HELD_OUT, random_state=seed % 2**32)
+    _, test = next(splitter.split(np.empty(n), groups=question.groups))
+    held_out = np.zeros(n, np.bool_)
+    held_out[test] = True
+    return held_out
 
 
 def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:

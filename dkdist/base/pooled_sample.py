@@ -92,9 +92,8 @@ def joined(samples: list[PooledSample]) -> PooledSample:
 
 def quantiles(values: ArrayLike, weights: ArrayLike | None, levels: ArrayLike) -> F64:
     """Quantiles of (n,) values at some levels in [0, 1], n > 0: the averaged inverted distribution function."""
-    x, w = _positive(values, weights)
-    order = np.argsort(x, kind="stable")
-    x, mass = x[order], np.cumsum(w[order])
+    x, w = _sorted(*_positive(values, weights))
+    mass = np.cumsum(w)
     target = np.asarray(levels, np.float64) * mass[-1]
     first = np.searchsorted(mass, target * (1 - ROUNDING), side="left")
     last = np.searchsorted(mass, target * (1 + ROUNDING), side="right")
@@ -115,5 +114,10 @@ def _positive(values: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
 
 
 def weighted_columns(sample: PooledSample) -> list[tuple[F64, F64]]:
-    """The values of each dimension and their weights, without those that weigh nothing."""
-    return [_positive(column, sample.weights) for column in sample.points.T]
+    """The values of each dimension in rising order, and their weights, without those that weigh nothing."""
+    return [_sorted(*_positive(column, sample.weights)) for column in sample.points.T]
+
+
+def _sorted(x: F64, w: F64) -> tuple[F64, F64]:
+    order = np.argsort(x, kind="stable")  # which takes what is sorted already at a glance
+    return x[order], w[order]

@@ -12,6 +12,7 @@ class Role(IntEnum):
 
     # linear: the order of learning
     HELD_OUT = 0x48454C44  # "HELD": the rows that early stopping, searches and penalties are judged by
+    CALIBRATION = 0x43414C49  # "CALI": the rows that probabilities of ridge regression are fitted on
     BLOCK_ORDER = 0x424C4F43  # "BLOC": the order of blocks in an epoch
     ROW_ORDER = 0x524F5753  # "ROWS": the order of rows in a batch, and the block that the first step is estimated from
     # base

@@ -63,7 +63,12 @@ def add_learning(command: argparse.ArgumentParser) -> None:
         "--alpha", "--alphas", type=numbers(), metavar="A,A", dest="alphas",
         help="strength of the penalty; ridge chooses among several (default: the learner's own)",
     )  # fmt: skip
-    group.add_argument("--epochs", type=int, metavar="N", help="passes over the data, for sgd (default: 5)")
+    group.add_argument(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="passes over the data, for sgd (default: until it has arrived)",
+    )
     group.add_argument(
         "--train-fraction", type=float, default=1.0, metavar="F",
         help="train on this share of the sets and report the score on the rest (default: 1, no score)",

@@ -155,12 +155,13 @@ def _stream(value: Any) -> bool:
 
 FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
-        ("n_features_in_", "n_samples_fit_", "n_iter_", "n_symmetries_", "n_basis_", "_seed"), _count
+        ("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_", "n_basis_", "_seed"),
+        _count,
     ),
     **dict.fromkeys(
         ("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_", "outside_share_"), _real
     ),
-    **dict.fromkeys(("coef_", "intercept_", "_fit_X", "n_samples_seen_"), _real),
+    **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _real),
     **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_"), _real),
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
     **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
@@ -168,7 +169,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "sigma_": lambda value: (
         _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
     ),
-    "resolved_": lambda value: type(value) is bool,
+    **dict.fromkeys(("resolved_", "multilabel_"), lambda value: type(value) is bool),
     "origin_": _origin,
     "skipped_": _rows,
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
@@ -213,8 +214,10 @@ def _shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
     coef = fitted.get("coef_")
     if "classes_" in fitted:
         k = len(fitted["classes_"])
-        outputs = 1 if k == 2 else k
-        return {"coef_": [(outputs, n)], "intercept_": [(outputs,)]}
+        labels = fitted.get("multilabel_", False)
+        outputs = 1 if k == 2 and not labels else k
+        calibration = (k, 2) if labels else (2,)
+        return {"coef_": [(outputs, n)], "intercept_": [(outputs,)], "calibration_": [calibration]}
     if coef is not None:
         outputs = len(coef) if np.ndim(coef) == 2 else 1
         return {

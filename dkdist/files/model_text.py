@@ -103,7 +103,8 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     require_known(type(value), where)
     params = value.get_params(deep=False)
     params |= {key: None for key in PLACES if key in params}
-    fitted = {key: item for key, item in vars(value).items() if key not in params}
+    left_out = {*params, *getattr(value, "not_saved", ())}
+    fitted = {key: item for key, item in vars(value).items() if key not in left_out}
     return {
         "estimator": name,
         "params": _describe_named(params, name, arrays),

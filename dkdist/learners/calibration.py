@@ -1,14 +1,19 @@
-"""Decision values to probabilities, fitted on values of rows that the decision functions had not learned from.
+"""Decision values of least squares to probabilities, fitted on values of rows that were not learned from.
 
-    p(x) = sigmoid(s f(x) + c)        two classes, or one label among several
-    p(x) = softmax(s f(x) + c)        more classes: one slope, a constant for each
+Least squares on targets -1 and +1 estimates 2 p - 1, so that u = (1 + f) / 2 is nearly a probability already, but for
+values outside [0, 1] and for a slope that the penalty has made too small:
 
-The slope is not negative, so that a larger value is never a smaller probability. Targets are those of Platt: of N_k
-rows of class k each says (N_k + 1) / (N_k + K) for its class and 1 / (N_k + K) for the K - 1 others, so that a few rows
-that are told apart by chance do not make one certain.
+    p_k(x) = q_k^s / sum_j q_j^s,     q_k = log(1 + exp(u_k / r))
+
+For a small r, q is u (where that is positive) and p the estimate itself, to the power s; for a large one log q is
+linear and p is the softmax with one temperature. Both are fitted, by the cross entropy. p grows with f, so that the
+class of the largest value is always the most probable one. Of two classes the other has the value -f.
+
+Targets are those of Platt: of rows of class k that weigh N_k each says (N_k + 1) / (N_k + K) for its class and
+1 / (N_k + K) for the K - 1 others, so that a few rows that are told apart by chance do not make one certain.
 
 Platt (1999), Probabilistic outputs for support vector machines. Guo, Pleiss, Sun & Weinberger (2017), On calibration of
-modern neural networks (one slope for all classes).
+modern neural networks (one temperature for all classes).
 """
 
 from __future__ import annotations
@@ -22,39 +27,54 @@ from scipy.special import expit, log_softmax, softmax
 
 from dkdist.loops.array_types import F64, I64
 
+START = (1.0, 0.1)
+EXACT = {"ftol": 1e-14, "gtol": 1e-9}
+LEAST = -30.0  # of u / r, below which log(log(1 + e^u)) is u
+POWERS, ROUNDINGS = (0.0, 1e3), (0.02, 20.0)
+
 
 def calibrated(values: F64, classes: I64, n_classes: int, weights: F64) -> F64:
-    """(slope, constants...) of `probabilities_of` for decision values (m, 1) or (m, n_classes) of rows of known class.
+    """(s, r) for decision values (m, 1) of two classes, or (m, n_classes), of rows of known class.
 
-    Minimises the weighted cross entropy; without rows the values are taken as they are.
+    Without rows the estimates are taken as they are.
     """
     if len(values) == 0:
-        return np.append(1.0, np.zeros(values.shape[1]))
-    targets = _smoothed(classes, n_classes, weights)
-    scale = float(np.sqrt(np.mean(values**2))) or 1.0
-    given = values / scale  # of order one, whatever the values are
-    start = np.append(1.0, np.zeros(values.shape[1]))
-    bounds = [(0.0, None), *[(None, None)] * values.shape[1]]
-    loss = _cross_entropy(given, targets, weights / weights.sum())
-    found = scipy.optimize.minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-    return np.append(found.x[0] / scale, found.x[1:])
+        return np.array(START)
+    targets, shares = _smoothed(classes, n_classes, weights), weights / weights.sum()
+
+    def cross_entropy(calibration: F64) -> tuple[float, F64]:
+        logs, slopes = _log_q(values, calibration[1])
+        found = log_softmax(calibration[0] * logs, axis=1)
+        missed = shares[:, None] * (np.exp(found) - targets)
+        gradient = [(missed * logs).sum(), calibration[0] * (missed * slopes).sum()]
+        return -float(shares @ (targets * found).sum(axis=1)), np.array(gradient)
+
+    found = scipy.optimize.minimize(
+        cross_entropy, START, jac=True, bounds=[POWERS, ROUNDINGS], method="L-BFGS-B", options=EXACT
+    )
+    return np.asarray(found.x, np.float64)
 
 
 def probabilities_of(values: NDArray[Any], calibration: F64) -> NDArray[Any]:
     """Probabilities (n, n_classes) of decision values (n,) or (n, n_classes); rows sum to one."""
-    scores = _scores(values.astype(np.float64).reshape(len(values), -1), calibration)
-    return np.asarray(softmax(scores, axis=1))
+    values = values.astype(np.float64).reshape(len(values), -1)
+    return np.asarray(softmax(calibration[0] * _log_q(values, calibration[1])[0], axis=1))
 
 
 def label_probabilities(values: NDArray[Any], calibration: F64) -> NDArray[Any]:
     """Probabilities (n, k) of labels that do not exclude each other; ``calibration`` (k, 2) has a row for each."""
-    return np.asarray(expit(values.astype(np.float64) * calibration[:, 0] + calibration[:, 1]))
+    each = zip(values.T, calibration, strict=True)
+    return np.stack([probabilities_of(of_label, own)[:, 1] for of_label, own in each], axis=1)
 
 
-def _scores(values: F64, calibration: F64) -> F64:
-    """Scores of all classes: of two, the first has 0."""
-    scores = calibration[0] * values + calibration[1:]
-    return np.column_stack([np.zeros(len(scores)), scores]) if scores.shape[1] == 1 else scores
+def _log_q(values: F64, rounding: float) -> tuple[F64, F64]:
+    """log q of all classes, and how it grows with r; it is u / r where q is small."""
+    values = np.column_stack([-values, values]) if values.shape[1] == 1 else values
+    u = (1.0 + values) / (2.0 * rounding)
+    above = np.maximum(u, LEAST)
+    q = np.logaddexp(0.0, above)
+    logs = np.where(u < LEAST, u, np.log(q))
+    return logs, -u / rounding * np.where(u < LEAST, 1.0, expit(above) / q)
 
 
 def _smoothed(classes: I64, n_classes: int, weights: F64) -> F64:
@@ -63,17 +83,3 @@ def _smoothed(classes: I64, n_classes: int, weights: F64) -> F64:
     targets = np.repeat(others[classes][:, None], n_classes, axis=1)
     targets[np.arange(len(classes)), classes] = 1.0 - (n_classes - 1) * others[classes]
     return targets
-
-
-def _cross_entropy(values: F64, targets: F64, weights: F64) -> Any:
-    """(loss, gradient) as a function of (slope, constants...)."""
-
-    def loss(calibration: F64) -> tuple[float, F64]:
-        scores = _scores(values, calibration)
-        logs = log_softmax(scores, axis=1)
-        slopes = (np.exp(logs) - targets) * weights[:, None]
-        slopes = slopes[:, -values.shape[1] :]
-        gradient = np.append((slopes * values).sum(), slopes.sum(axis=0))
-        return -float(weights @ (targets * logs).sum(axis=1)), gradient
-
-    return loss

@@ -1,6 +1,6 @@
 """Stochastic gradient descent on linear models, row after row: their losses, and the inner loop, compiled.
 
-    w <- max(0, 1 - eta alpha) w - eta l'(w.x + b, y) x,     b <- b - eta l'(w.x + b, y)
+    w <- max(0, 1 - eta alpha) w - eta c l'(w.x + b, y) x,     b <- b - eta c l'(w.x + b, y)      c: the row's weight
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1})                  every ``every`` rows
 
 The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length; several
@@ -125,6 +125,7 @@ def descend(
     X: F,
     order: I64,
     Y: F64,
+    weights: F64,
     loss: int,
     epsilon: float,
     eta: F64,
@@ -136,7 +137,7 @@ def descend(
     n_averaged: int,
     every: int,
 ) -> int:
-    """Take one step for each row of X (n, D) that ``order`` lists, with its targets in Y (n, K).
+    """Take one step for each row of X (n, D) that ``order`` lists, with its targets in Y (n, K) and weights (n,).
 
     Function k has its own step eta[k] and penalty alpha[k]; W (K, D) and b (K,) are changed in place. After every
     ``every`` rows, and after the last, mean_W and mean_b take in the iterate with weight 2 / (m + 1) for the m-th;
@@ -154,7 +155,7 @@ def descend(
             for j in range(D):
                 total += x[j] * v[j]
             g = slope(loss, s[k] * total + b[k], Y[i, k], epsilon)
-            g = min(max(g, -LARGEST_SLOPE), LARGEST_SLOPE)
+            g = weights[i] * min(max(g, -LARGEST_SLOPE), LARGEST_SLOPE)
             if fold:
                 for j in range(D):
                     v[j] *= shrunk

@@ -26,9 +26,13 @@ Features = Callable[[Any, int, NDArray[np.bool_] | None], Leaves]
 
 @dataclass(frozen=True)
 class ModelGroup:
-    """Models that differ in step and penalty alone, (k,) each: they share rows, loss and number of batches."""
+    """Models that differ in step and penalty alone, (k,) each: they share rows, loss, weights and number of batches.
+
+    ``weighting`` is the column of the rows' weights that counts for them.
+    """
 
     leaf: int
+    weighting: int
     objective: Objective
     eta0: F64
     alpha: F64
@@ -59,14 +63,14 @@ def prepare_leaves(
         parts, lost = zip(*made.pop(leaf), strict=True)
         bad = np.concatenate(lost)
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        batches[leaf] = Batch(X, rows.targets, without(order, bad), without(held, bad))
+        batches[leaf] = Batch(X, rows.known, without(order, bad), without(held, bad))
     return batches
 
 
 def step_all(groups: Sequence[ModelGroup], reached: GroupStates, batches: dict[int, Batch]) -> GroupStates:
     """All models that are not done yet learn from the batch of their own features."""
     states = tuple(
-        learn(group.objective, state, batches[group.leaf], group.eta0, group.alpha)
+        learn(group.objective, state, batches[group.leaf].weighted(group.weighting), group.eta0, group.alpha)
         if reached.done < group.n_batches
         else state
         for group, state in zip(groups, reached.states, strict=True)
@@ -83,30 +87,34 @@ def one_of(state: State, i: int, n_outputs: int) -> State:
     )  # fmt: skip
 
 
-Sums = dict[tuple[int, bool], Statistics]
-"""Statistics by leaf, and by whether they are taken about the mean (of a model with an intercept)."""
+Wanted = tuple[int, bool, int]
+"""A leaf, whether sums are taken about the mean (of a model with an intercept), and the column of weights."""
+Sums = dict[Wanted, Statistics]
 
 
 def accumulate_leaves(
     features: Features,
     dtype: np.dtype[Any],
-    wanted: Sequence[tuple[int, bool]],
+    wanted: Sequence[Wanted],
     blocks: Iterator[Any],
     rows: Rows,
 ) -> Sums:
     """Statistics of the training rows of several blocks, for every leaf; one set of features is alive at a time."""
     found: Sums = {}
     for block, (start, here) in zip(blocks, rows.parts(), strict=True):
-        train = ~rows.held_out[here]
-        targets = rows.targets[here][train]
+        known = rows.known.part(here)
+        train = known.present & ~known.held_out
+        known = known.part(train)
         for leaf, X in features(block, start, train):
-            size = len(targets), X.shape[1]
+            size = len(known.targets), X.shape[1]
             X, bad = checked(X, dtype, start, size, skip=rows.skip)
             good = without(np.arange(len(X)), bad)
+            X, of_good = X[good] if len(bad) else X, known.part(good)
             for key in wanted:
                 if key[0] == leaf:
-                    before = found.get(key) or Statistics.empty(X.shape[1], targets.shape[1])
-                    found[key] = add_rows(before, X[good] if len(bad) else X, targets[good], key[1])
+                    before = found.get(key) or Statistics.empty(X.shape[1], known.targets.shape[1])
+                    weights = None if of_good.weights is None else of_good.weights[:, key[2]]
+                    found[key] = add_rows(before, X, of_good.targets, weights, key[1])
         del block
     return found
 

@@ -1,111 +1,107 @@
 """Ridge regression from the rows themselves, for fewer rows than features: the dual problem.
 
-    minimise |y - X w - b|^2 + alpha |w|^2:  w = Z'a,  (K + alpha I) a = y - mean y,  K = Z Z',  Z = X - m
+    minimise sum w_i (y_i - x_i v - b)^2 + alpha |v|^2:  v = Z'a,  (K + alpha I) a = r,  K = Z Z',
+    Z = sqrt(w) (X - m),  r = sqrt(w) (y - mean y)
 
-K is n x n where the normal equations are D x D: n^2 D operations to make it and some 10 n^3 for every penalty, in
-float64. A row that is left out would be missed by (with K = U diag(s) U', r = U'(y - mean y))
+K is n x n where the normal equations are D x D: n^2 D operations to make it, n^3 / 3 for a penalty and some 10 n^3 for
+the leave-one-out errors of all, in float64. A row that is left out would be missed, times sqrt(w_i), by (with
+K = U diag(s) U', q = U'r)
 
-    e_i = sum_j u_ij r_j / (s_j + alpha)  /  sum_j u_ij^2 / (s_j + alpha)
+    e_i = sum_j u_ij q_j / (s_j + alpha)  /  sum_j u_ij^2 / (s_j + alpha)
 
-over all directions u_j but that of the ones, which the intercept takes. K gets one large eigenvalue for it.
+over all directions u_j but that of sqrt(w), which the intercept takes. K gets one large eigenvalue for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from dkdist.learners.rows import F, Rows, no_rows, usable
-from dkdist.loops.array_types import F64, I64
+from dkdist.learners.kept_rows import KeptRows
+from dkdist.learners.rows import F
+from dkdist.loops.array_types import F64
 
 PANEL = 512  # columns of a product
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """Rows X (n, D), their targets y (n, k), which are held out (n,), and the rows that were skipped."""
+class Spread:
+    """Rows about their weighted mean: ``root`` is sqrt(w), (n,)."""
 
-    X: F
-    y: F64
-    held_out: NDArray[np.bool_]
-    skipped: I64
+    root: F64
+    mean_x: F64
+    mean_y: F64
 
-    @property
-    def n(self) -> int:
-        """The number of rows."""
-        return len(self.X)
+    @classmethod
+    def of(cls, rows: KeptRows, centre: bool) -> Spread:
+        """That of these rows; means are 0 where there is no intercept."""
+        w = rows.weights
+        if not centre:
+            return cls(np.sqrt(w), np.zeros(rows.X.shape[1]), np.zeros(rows.y.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused with its squares
+            return cls(np.sqrt(w), _weighted_mean(rows.X, w), w @ rows.y / w.sum())
 
-
-def keep_rows(dtype: np.dtype[Any], codes: F64 | None, blocks: Iterator[Any], rows: Rows) -> KeptRows:
-    """The usable rows of several blocks in one task. With ``codes`` (n_classes, k) their targets are classes."""
-    n_targets = rows.targets.shape[1] if codes is None else codes.shape[1]
-    X, y = [np.empty((0, rows.n_features), dtype)], [np.empty((0, n_targets))]
-    held_out, skipped = [np.zeros(0, np.bool_)], [no_rows()]
-    for block, targets, held, bad in usable(dtype, blocks, rows):
-        X.append(block)
-        y.append(targets if codes is None else codes[targets])
-        held_out.append(held)
-        skipped.append(bad)
-    return KeptRows(*(np.concatenate(parts) for parts in (X, y, held_out, skipped)))
+    def right(self, rows: KeptRows) -> F64:
+        """r (n, k)."""
+        return np.asarray(self.root[:, None] * (rows.y - self.mean_y))
 
 
-def join_rows(a: KeptRows, b: KeptRows) -> KeptRows:
-    """The rows of both, those of ``a`` first."""
-    pairs = ((a.X, b.X), (a.y, b.y), (a.held_out, b.held_out), (a.skipped, b.skipped))
-    return KeptRows(*(np.concatenate(pair) for pair in pairs))
+def _weighted_mean(X: F, w: F64) -> F64:
+    if (w == w[0]).all():
+        return np.asarray(X.mean(axis=0, dtype=np.float64))
+    return np.asarray(np.einsum("i,ij->j", w / w.sum(), X, dtype=np.float64))
 
 
 @dataclass(frozen=True)
 class Dual:
-    """K = U diag(values) U' of n rows about their mean, and r = U'(y - mean y); ``values[-1]`` stands for the ones.
+    """K = U diag(values) U', q = U'r, and the direction of the intercept, of length 1; none without an intercept."""
 
-    Without an intercept there is no such direction, and ``ones`` is infinite.
-    """
-
-    mean_y: F64
     values: F64
     U: F64
-    r: F64
-    ones: float
+    q: F64
+    of_intercept: F64
+    at_intercept: float
 
     @classmethod
-    def of(cls, K: F64, y: F64, centre: bool) -> Dual:
+    def of(cls, K: F64, r: F64, root: F64, centre: bool) -> Dual:
         """The eigendecomposition that all penalties share, of K (n, n) about the mean of its rows."""
-        n, ones = len(K), np.inf
+        direction, at = _of_intercept(K, root, centre)
         if centre:
-            ones = float(np.trace(K)) + 1.0
-            K = K + ones / n
+            K = K + at * np.outer(direction, direction)
         values, U = scipy.linalg.eigh(K, driver="evd", check_finite=False, overwrite_a=centre)
-        mean_y = y.mean(axis=0) if centre else np.zeros(y.shape[1])
-        return cls(mean_y, np.maximum(values, 0.0), U, U.T @ (y - mean_y), ones)
+        return cls(np.maximum(values, 0.0), U, U.T @ r, direction, at)
 
     def weights(self, alpha: float) -> F64:
         """a (n, k) of one penalty, without the directions that rounding errors alone reach."""
         rounding = len(self.values) * np.finfo(np.float64).eps * self.values[-1]
         inverse = np.where(self.values > rounding, 1.0 / (self.values + alpha), 0.0)
-        return np.asarray(self.U @ (self.r * inverse[:, None]))
+        return np.asarray(self.U @ (self.q * inverse[:, None]))
 
     def leave_one_out(self, alpha: float) -> F64:
-        """(n, k): by how much each target is missed by the model of all other rows."""
+        """(n, k): by how much each target, times sqrt(w), is missed by the model of all other rows."""
         inverse = 1.0 / (self.values + alpha)
-        missed = self.U @ (self.r * inverse[:, None])
-        left = (self.U**2) @ inverse - 1.0 / (len(inverse) * (self.ones + alpha))
+        missed = self.U @ (self.q * inverse[:, None])
+        left = (self.U**2) @ inverse - self.of_intercept**2 / (self.at_intercept + alpha)
         return np.asarray(missed / left[:, None])
 
 
-def gram(rows: KeptRows, mean: F64) -> F64:
-    """Z Z' (n, n) float64 of rows about ``mean``, over panels of columns; ValueError where squares are no floats."""
+def _of_intercept(K: F64, root: F64, centre: bool) -> tuple[F64, float]:
+    """The direction of sqrt(w), of length 1, and an eigenvalue for it beyond all others; none without an intercept."""
+    if not centre:
+        return np.zeros(len(K)), np.inf
+    return np.asarray(root / np.sqrt(root @ root)), float(np.trace(K)) + 1.0
+
+
+def gram(rows: KeptRows, spread: Spread) -> F64:
+    """Z Z' (n, n) float64, over panels of columns; ValueError where squares are no floats."""
     X, K = rows.X, np.zeros((rows.n, rows.n))
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
         for a in range(0, X.shape[1], PANEL):
-            Z = X[:, a : a + PANEL] - mean[a : a + PANEL]
+            Z = spread.root[:, None] * (X[:, a : a + PANEL] - spread.mean_x[a : a + PANEL])
             K += Z @ Z.T
-        squares = (rows.y**2).sum()
+        squares = (spread.right(rows) ** 2).sum()
     if not (np.isfinite(np.diag(K)).all() and np.isfinite(squares)):
         raise ValueError(
             "the features or targets are so large that sums of their squares are no floats: divide them by a number"
@@ -113,42 +109,86 @@ def gram(rows: KeptRows, mean: F64) -> F64:
     return K
 
 
-def dual_held_out_errors(rows: KeptRows, alphas: F64, centre: bool) -> F64:
-    """Mean squared error of every alpha, (n_alphas,), on the held-out rows by models of the others."""
-    train = ~rows.held_out
-    K = gram(rows, _mean(rows.X[train], centre))
-    dual = Dual.of(K[np.ix_(train, train)], rows.y[train], centre)
-    cross, y = K[np.ix_(rows.held_out, train)], rows.y[rows.held_out] - dual.mean_y
-    return np.array([((cross @ dual.weights(float(alpha)) - y) ** 2).mean() for alpha in alphas])
-
-
-def dual_leave_one_out_errors(rows: KeptRows, alphas: F64, centre: bool) -> F64:
-    """Mean squared leave-one-out error of every alpha, (n_alphas,)."""
-    dual = Dual.of(gram(rows, _mean(rows.X, centre)), rows.y, centre)
-    return np.array([(dual.leave_one_out(float(alpha)) ** 2).mean() for alpha in alphas])
-
-
-def dual_solution(rows: KeptRows, alpha: float, centre: bool) -> tuple[F64, F64]:
-    """Coefficients (n_features, n_targets) and intercepts for one alpha: n^2 D + n^3 / 3 operations.
-
-    By a Cholesky factor; where alpha is below the rounding error of K, so that there is none, by the eigenvalues.
-    """
-    mean = _mean(rows.X, centre)
-    K, mean_y = gram(rows, mean), rows.y.mean(axis=0) if centre else np.zeros(rows.y.shape[1])
+def factored(K: F64, alpha: float) -> F64 | None:
+    """The Cholesky factor of K + alpha I; None where alpha is below the rounding error of K."""
     penalised = K.copy()
     penalised[np.diag_indices_from(K)] += alpha
     try:
-        factor = scipy.linalg.cho_factor(penalised, overwrite_a=True, check_finite=False)
-        a = scipy.linalg.cho_solve(factor, rows.y - mean_y, check_finite=False)
+        return np.asarray(scipy.linalg.cholesky(penalised, overwrite_a=True, check_finite=False))
     except np.linalg.LinAlgError:
-        a = Dual.of(K, rows.y, centre).weights(alpha)
-    w = np.empty((rows.X.shape[1], a.shape[1]))
-    for first in range(0, len(w), PANEL):
-        panel = slice(first, first + PANEL)
-        w[panel] = (rows.X[:, panel] - mean[panel]).T @ a
-    return w, mean_y - mean @ w
+        return None
 
 
-def _mean(X: F, centre: bool) -> F64:
-    with np.errstate(over="ignore"):
-        return X.mean(axis=0, dtype=np.float64) if centre else np.zeros(X.shape[1])
+@dataclass(frozen=True)
+class DualProblem:
+    """Some rows about their mean, K of them, and r; ``centre`` is for models with an intercept."""
+
+    rows: KeptRows
+    spread: Spread
+    K: F64
+    centre: bool
+
+    @classmethod
+    def of(cls, rows: KeptRows, centre: bool) -> DualProblem:
+        """n^2 D operations."""
+        spread = Spread.of(rows, centre)
+        return cls(rows, spread, gram(rows, spread), centre)
+
+    @property
+    def right(self) -> F64:
+        """r (n, k)."""
+        return self.spread.right(self.rows)
+
+    def spectrum(self) -> Dual:
+        """The eigendecomposition that all penalties share."""
+        return Dual.of(self.K, self.right, self.spread.root, self.centre)
+
+    def leave_one_out_errors(self, alphas: F64) -> F64:
+        """Mean squared leave-one-out error of every alpha, (n_alphas,)."""
+        dual, total = self.spectrum(), float(self.rows.weights.sum()) * self.rows.y.shape[1]
+        errors = [(dual.leave_one_out(float(alpha)) ** 2).sum() for alpha in alphas]
+        found: F64 = np.array(errors) / total
+        return found
+
+    def values_without(self, alpha: float) -> F64:
+        """(n, k): what the model would say of each row, had it not learned from it; n^3 operations."""
+        root = self.spread.root
+        direction, at = _of_intercept(self.K, root, self.centre)
+        factor = factored(self.K + (at * np.outer(direction, direction) if self.centre else 0.0), alpha)
+        if factor is None:
+            missed = self.spectrum().leave_one_out(alpha)
+        else:
+            inverse, _ = scipy.linalg.lapack.dpotri(factor)
+            a = scipy.linalg.cho_solve((factor, False), self.right, check_finite=False)
+            missed = a / (np.diag(inverse) - direction**2 / (at + alpha))[:, None]
+        return np.asarray(self.rows.y - missed / root[:, None])
+
+    def weights(self, alpha: float) -> F64:
+        """a (n, k): n^3 / 3 operations, by eigenvalues where there is no Cholesky factor."""
+        factor = factored(self.K, alpha)
+        if factor is None:
+            return self.spectrum().weights(alpha)
+        return np.asarray(scipy.linalg.cho_solve((factor, False), self.right, check_finite=False))
+
+    def solution(self, alpha: float) -> tuple[F64, F64]:
+        """Coefficients (n_features, n_targets) and intercepts for one alpha."""
+        X, mean_x = self.rows.X, self.spread.mean_x
+        a = self.weights(alpha) * self.spread.root[:, None]
+        w = np.empty((X.shape[1], a.shape[1]))
+        for first in range(0, len(w), PANEL):
+            panel = slice(first, first + PANEL)
+            w[panel] = (X[:, panel] - mean_x[panel]).T @ a
+        return w, self.spread.mean_y - mean_x @ w
+
+
+def dual_held_out_errors(rows: KeptRows, alphas: F64, centre: bool) -> F64:
+    """Mean squared error of every alpha, (n_alphas,), on the held-out rows by models of the others."""
+    held_out, train = rows.held_out, rows.part(~rows.held_out)
+    of_train = Spread.of(train, centre)
+    spread = replace(of_train, root=np.sqrt(rows.weights))
+    K = gram(rows, spread)
+    problem = DualProblem(train, of_train, K[np.ix_(~held_out, ~held_out)], centre)
+    cross, right = K[np.ix_(held_out, ~held_out)], spread.right(rows)[held_out]
+    errors = [((cross @ problem.weights(float(alpha)) - right) ** 2).sum() for alpha in alphas]
+    found: F64 = np.array(errors) / (float(rows.weights[held_out].sum()) * right.shape[1])
+    return found

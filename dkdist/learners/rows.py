@@ -1,23 +1,44 @@
-"""Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, chosen, and given values.
-
-Held-out rows are chosen by row index, so that no block boundary, worker or order of passes can change them.
-"""
+"""Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, and given values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import not_finite
 
 F = NDArray[Any]
 """float32 or float64 features, C order."""
+
+
+class Known(NamedTuple):
+    """What is known of n rows beside their features: (n,) each, or (n, k) targets.
+
+    Without ``weights`` all rows count one; a search has a column of weights (n, c) for each weighting that it tries.
+    Rows whose ``keys`` are finite are kept for a closer look.
+    """
+
+    targets: NDArray[Any]
+    held_out: NDArray[np.bool_]
+    weights: F64 | None = None
+    keys: F64 | None = None
+
+    def part(self, rows: Any) -> Known:
+        """What is known of some of the rows: a slice, a mask or indices."""
+        weights, keys = (None if values is None else values[rows] for values in (self.weights, self.keys))
+        return Known(self.targets[rows], self.held_out[rows], weights, keys)
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """(n,): a row whose weights are all 0 is not there."""
+        if self.weights is None:
+            return np.ones(len(self.targets), np.bool_)
+        return np.asarray(self.weights > 0 if self.weights.ndim == 1 else self.weights.any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -25,22 +46,21 @@ class Rows:
     """The rows of one batch, block after block.
 
     ``starts[i]`` is the index of the i-th block's first row in the whole collection, ``sizes[i]`` its length;
-    ``targets`` (n,) or (n, k) and ``held_out`` (n,) follow the same order. ``seed`` decides the shuffling. Rows that
-    are not finite are refused, or left out with ``skip``.
+    ``known`` follows the same order. ``seed`` decides the shuffling. Rows that are not finite are refused, or left out
+    with ``skip``.
     """
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
     n_features: int
-    targets: NDArray[Any]
-    held_out: NDArray[np.bool_]
+    known: Known
     seed: tuple[int, ...] = ()
     skip: bool = False
 
     @property
     def n_rows(self) -> int:
         """Rows of all the blocks together."""
-        return len(self.targets)
+        return len(self.known.targets)
 
     def parts(self) -> Iterator[tuple[int, slice]]:
         """For each block its first row in the collection, and where its rows are among the batch's."""
@@ -52,7 +72,8 @@ class Rows:
     def order(self) -> tuple[I64, I64]:
         """The training rows, shuffled as the seed says, and the held-out ones."""
         order = np.random.default_rng(self.seed).permutation(self.n_rows)
-        return order[~self.held_out[order]], np.flatnonzero(self.held_out)
+        held_out = self.known.held_out
+        return order[(self.known.present & ~held_out)[order]], np.flatnonzero(held_out)
 
 
 def checked(
@@ -89,51 +110,21 @@ def without(places: I64, bad: I64) -> I64:
     return places[~np.isin(places, bad)] if len(bad) else places
 
 
-Usable = tuple[F, NDArray[Any], NDArray[np.bool_], I64]
+Usable = tuple[F, Known, I64]
 
 
 def usable(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Iterator[Usable]:
-    """Block by block: features, targets and which are held out, and rows (in the collection) that are skipped."""
+    """Block by block: features, what is known of their rows, and rows (in the collection) that are skipped.
+
+    Rows of weight 0 are left out without a word.
+    """
     for block, (start, here) in zip(blocks, rows.parts(), strict=True):
         X, bad = checked(block, dtype, start, (here.stop - here.start, rows.n_features), skip=rows.skip)
-        y, held_out = rows.targets[here], rows.held_out[here]
-        if len(bad):
-            good = without(np.arange(len(X)), bad)
-            X, y, held_out = X[good], y[good], held_out[good]
-        yield X, y, held_out, start + bad
-
-
-def choose_held_out(
-    n_rows: int, fraction: float, seed: tuple[int, ...], groups: I64 | None = None
-) -> NDArray[np.bool_]:
-    """A mask of fraction n rows, rounded up, but never a whole group; each group gives its share.
-
-    ``groups`` (n,) are class indices; without them all rows are one group.
-    """
-    held: NDArray[np.bool_] = np.zeros(n_rows, dtype=np.bool_)
-    if fraction == 0.0:
-        return held
-    if groups is None:
-        groups = np.zeros(n_rows, np.int64)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    order = order[np.argsort(groups[order], kind="stable")]
-    edges = np.append(0, np.cumsum(np.bincount(groups)))
-    total = 0
-    for a, b in pairwise(edges.tolist()):
-        owed = _share(fraction, b) - total  # with what rounding and groups of one row have left over
-        take = max(0, min(owed, _share(fraction, b - a), b - a - 1))
-        held[order[a : a + take]] = True
-        total += take
-    if total == 0:
-        raise ValueError(
-            f"validation_fraction={fraction} of n_samples={n_rows} holds out no row: "
-            "give more rows, a larger fraction, or hold out nothing"
-        )
-    return held
-
-
-def _share(fraction: float, n: int) -> int:
-    return int(np.ceil(fraction * n - 1e-9))
+        known = rows.known.part(here)
+        if len(bad) or not known.present.all():
+            good = without(np.flatnonzero(known.present), bad)
+            X, known = X[good], known.part(good)
+        yield X, known, start + bad
 
 
 def blocks_to_mix(targets: NDArray[Any], bounds: I64, n_classes: int) -> int:

@@ -1,6 +1,6 @@
 """Stochastic gradient descent on blocks of features: constant step, averaged weights, pass after pass.
 
-    w <- (1 - eta alpha) w - eta l'(w.x + b, y) x,   b <- b - eta l'(w.x + b, y)
+    w <- (1 - eta alpha) w - eta c l'(w.x + b, y) x,   b <- b - eta c l'(w.x + b, y)     c: the row's weight
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1}),   n = 1, 2, ...                         every 256 rows
 
 W weighs the n-th iterate by n, which forgets the start without being told when to. An average every 256
@@ -19,12 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.learners.descent import LOSSES, descend
-from dkdist.learners.rows import F, Rows, checked, no_rows, without
+from dkdist.learners.rows import F, Known, Rows, checked, no_rows, without
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.kept import kept
 
 AVERAGE_ROWS = 256  # rows between two terms of the averaged weights
-PROBE_ROWS = 128  # training rows of a batch whose loss is measured before they are used
+PROBE_ROWS = (
+    128  # training rows of a batch whose loss is measured before they are used: evenly spaced as stored
+)
 LARGEST_SCORE = 1e8
 
 
@@ -57,7 +59,7 @@ class State:
 
     ``coef`` and ``mean_coef`` have shape (n_outputs, n_features) and the dtype of the features, the
     intercepts (n_outputs,) are float64. ``n_averaged`` counts the terms of the average, ``sums`` are training
-    loss, its rows, held-out loss, its rows.
+    loss, the weight of its rows, held-out loss, the weight of its rows.
     """
 
     coef: F
@@ -89,16 +91,35 @@ class State:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as they are stored, (n, D) with targets (n,); which to train on, in their order; and which are held out.
+    """Rows as they are stored, (n, D), and what is known of them; which to train on, in their order; and the held-out.
 
     ``skipped`` are rows that are used for neither, counted in the whole collection.
     """
 
     X: F
-    targets: NDArray[Any]
+    known: Known
     order: I64
     held: I64
     skipped: I64 = field(default_factory=no_rows)
+
+    @property
+    def weights(self) -> F64:
+        """(n,): by how much a row's step is longer than others."""
+        weights = self.known.weights
+        return np.ones(len(self.X)) if weights is None else weights
+
+    @property
+    def probe(self) -> I64:
+        """Training rows that are measured before they are used: the same ones whatever the order of training."""
+        there = np.sort(self.order)
+        return there[np.linspace(0, len(there) - 1, min(PROBE_ROWS, len(there))).astype(np.int64)]
+
+    def weighted(self, column: int) -> Batch:
+        """The batch with one of several weightings."""
+        weights = self.known.weights
+        return (
+            self if weights is None else replace(self, known=self.known._replace(weights=weights[:, column]))
+        )
 
 
 def step_size(loss: str, X: F) -> float:
@@ -132,12 +153,12 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
         skipped.append(start + bad)
         del block, made
     bad = np.concatenate(lost)
-    return Batch(X, rows.targets, without(order, bad), without(held, bad), np.concatenate(skipped))
+    return Batch(X, rows.known, without(order, bad), without(held, bad), np.concatenate(skipped))
 
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
     """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
-    new = (_loss_sum(objective, state, batch, rows) for rows in (batch.order[:PROBE_ROWS], batch.held))
+    new = (_loss_sum(objective, state, batch, rows) for rows in (batch.probe, batch.held))
     return replace(_fit(objective, state, batch), sums=state.sums + np.concatenate(list(new)))
 
 
@@ -193,10 +214,10 @@ def learn(objective: Objective, state: State, batch: Batch, eta0: F64, alpha: F6
     if len(batch.order) == 0:
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
-    truth, K = _truth(objective, batch.targets), objective.n_outputs
+    truth, K = _truth(objective, batch.known.targets), objective.n_outputs
     n = descend(
-        batch.X, batch.order, np.tile(truth, len(alpha)), LOSSES[objective.loss].number, objective.epsilon,
-        np.repeat(eta0, K), np.repeat(alpha, K), w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
+        batch.X, batch.order, np.tile(truth, len(alpha)), batch.weights, LOSSES[objective.loss].number,
+        objective.epsilon, np.repeat(eta0, K), np.repeat(alpha, K), w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
     )  # fmt: skip
     if not objective.average:
         W, B = w, b
@@ -232,13 +253,15 @@ def _diverged(eta0: float) -> ValueError:
 
 
 def _loss_sum(objective: Objective, state: State, batch: Batch, rows: I64) -> F64:
-    """Loss of the averaged model over some rows, summed over decision functions, and the number of rows."""
+    """Weighted loss of the averaged model over some rows, summed over decision functions, and the rows' weight."""
     if len(rows) == 0:
         return np.zeros(2)
     with np.errstate(over="ignore"):
         scores = (batch.X[rows] @ state.mean_coef.T + state.mean_intercept).astype(np.float64)
-        loss = LOSSES[objective.loss].value(scores, _truth(objective, batch.targets[rows]), objective.epsilon)
-        return np.array([float(loss.sum()), len(rows)])
+        truth = _truth(objective, batch.known.targets[rows])
+        loss = LOSSES[objective.loss].value(scores, truth, objective.epsilon).sum(axis=1)
+        weights = batch.weights[rows]
+        return np.array([float(weights @ loss), float(weights.sum())])
 
 
 def signs(y: NDArray[Any], n_classes: int) -> F64:

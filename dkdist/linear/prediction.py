@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_array,
     check_consistent_length,
     check_is_fitted,
@@ -22,13 +21,14 @@ from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.learners.rows import without
 from dkdist.linear.problems import LinearLearner, as_features, decision_values, values_of_blocks
+from dkdist.linear.sample_weights import as_weights
 from dkdist.loops.array_types import F64, I64
 
 Measure = Callable[[NDArray[Any], NDArray[Any], F64], F64]
 
 
 def summed_scores(
-    estimator: BaseEstimator, X: Any, y: NDArray[Any], sample_weight: Any, measure: Measure
+    estimator: BaseEstimator, X: Any, y: NDArray[Any], sample_weight: F64 | None, measure: Measure
 ) -> tuple[F64, I64]:
     """Sum over rows of ``measure(decision values, y, weights)``, and the rows that were skipped.
 
@@ -37,7 +37,7 @@ def summed_scores(
     check_is_fitted(estimator)
     X = as_features(estimator, X, reset=False)
     check_consistent_length(X, y)
-    w = np.ones(len(y)) if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+    w = np.ones(len(y)) if sample_weight is None else sample_weight
     blocks = row_blocks(X)
     rows = [blocks.rows(i) for i in range(len(blocks))]
     values = values_of_blocks(estimator, X)
@@ -63,9 +63,10 @@ def _block_score(
     return measure(values[good], y[good], w[good]), start + bad
 
 
-def _correct(classes: NDArray[Any], values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
-    """Weights of the rows whose class is right, and of all rows."""
-    return np.array([w @ (classes[_largest(values)] == y), w.sum()])
+def _correct(classes: NDArray[Any] | None, values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
+    """Weights of the rows whose class is right (or, without classes, all of whose labels are), and of all rows."""
+    right = ((values > 0) == y).all(axis=1) if classes is None else classes[_largest(values)] == y
+    return np.array([w @ right, w.sum()])
 
 
 def _squared_errors(values: NDArray[Any], y: NDArray[Any], w: F64) -> F64:
@@ -79,9 +80,10 @@ def _largest(values: NDArray[Any]) -> I64:
 
 
 class LinearClassifier(ClassifierMixin, LinearLearner):
-    """Prediction by the largest decision value."""
+    """Prediction by the largest decision value, or of labels that do not exclude each other by those above 0."""
 
     classes_: NDArray[Any]
+    multilabel_: bool = False
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Decision values: (n,), positive for ``classes_[1]``, or (n, n_classes); NaN for rows that are skipped.
@@ -99,7 +101,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of every row; ValueError naming those that are not finite, and so have none.
+        """The class of every row, or its labels; ValueError naming rows that are not finite, and so have none.
 
         Parameters
         ----------
@@ -107,7 +109,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,), or (n, n_labels) of 0 and 1
         """
         values = decision_values(self, X)
         if skips(self) and len(lost := np.flatnonzero(np.isnan(values).any(axis=1))):
@@ -115,10 +117,12 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
                 f"{len(lost)} of {len(values)} rows of X are not finite, and no class can be said of them: "
                 f"{listed(lost)}. Leave them out; decision_function gives NaN for them"
             )
-        return np.asarray(self.classes_[_largest(values)])
+        return (
+            (values > 0).astype(np.int64) if self.multilabel_ else np.asarray(self.classes_[_largest(values)])
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted right; rows that are skipped are left out, with a warning.
+        """Share of the rows whose class, or all labels, are predicted right; skipped rows are left out, with a warning.
 
         Parameters
         ----------
@@ -132,11 +136,13 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         -------
         float
         """
+        sample_weight = as_weights(sample_weight, len(y))
         if not (is_lazy(X) or skips(self)):
             return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
-        measure = partial(_correct, self.classes_)
-        (right, total), _ = summed_scores(self, X, column_or_1d(y), sample_weight, measure)
+        measure = partial(_correct, None if self.multilabel_ else self.classes_)
+        truth = np.asarray(y) if self.multilabel_ else column_or_1d(y)
+        (right, total), _ = summed_scores(self, X, truth, sample_weight, measure)
         return float(right / total)
 
 
@@ -172,6 +178,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         -------
         float
         """
+        sample_weight = as_weights(sample_weight, len(y))
         if not skips(self) and (not is_lazy(X) or len(y) < 2):
             return _finite_score(float(super().score(X, y, sample_weight)), len(y))
         truth = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))

@@ -21,7 +21,7 @@ from dkdist.base.bad_sets import skips
 from dkdist.base.inputs import require_rows_of_features, within_floats
 from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist.execution.passes import collect
-from dkdist.learners.rows import Rows, checked, no_rows
+from dkdist.learners.rows import Known, Rows, checked, no_rows
 from dkdist.learners.rows import decision_values as linear_values
 from dkdist.loops.array_types import I64
 from dkdist.loops.points import not_finite
@@ -62,6 +62,8 @@ def as_problem(
         }  # fmt: skip
         with within_floats():
             X, y = validate_data(estimator, X, y, reset=reset, dtype=_FLOATS, order="C", **kinds)
+        if not numeric and y.shape[1:] == (1,):
+            y = column_or_1d(y, warn=True)
     else:
         X, y = as_features(estimator, X, reset=reset), _as_targets(estimator, y, numeric, multi_output)
         if len(y) != X.shape[0]:
@@ -76,7 +78,7 @@ def as_problem(
 def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: bool) -> NDArray[Any]:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    if not (numeric and multi_output and np.ndim(y) == 2):
+    if not (multi_output and np.ndim(y) == 2 and (numeric or np.shape(y)[1] > 1)):
         y = column_or_1d(y, warn=True)
     dtype = np.float64 if numeric else None
     return np.asarray(check_array(y, ensure_2d=False, dtype=dtype, input_name="y", ensure_min_samples=0))
@@ -114,14 +116,12 @@ class LinearLearner(BaseEstimator):
         return tags
 
 
-def neighbours_job(
-    blocks: Blocks, first: int, stop: int, targets: NDArray[Any], held_out: NDArray[np.bool_], skip: bool
-) -> Job:
-    """The job that takes blocks ``first`` to ``stop`` - 1 with their targets."""
+def neighbours_job(blocks: Blocks, first: int, stop: int, known: Known, skip: bool) -> Job:
+    """The job that takes blocks ``first`` to ``stop`` - 1 with what is known of their rows."""
     edges = blocks.bounds[first : stop + 1]
     here = slice(int(edges[0]), int(edges[-1]))
     starts, sizes = tuple(edges[:-1].tolist()), tuple(np.diff(edges).tolist())
-    rows = Rows(starts, sizes, blocks.n_columns, targets[here], held_out[here], skip=skip)
+    rows = Rows(starts, sizes, blocks.n_columns, known.part(here), skip=skip)
     return Job(tuple(range(first, stop)), rows)
 
 

@@ -19,11 +19,12 @@ from sklearn.pipeline import make_pipeline
 import dkdist as dk
 import dkdist.execution.passes
 import dkdist.learners.sgd_steps
-import dkdist.linear.epochs
+import dkdist.linear.sgd.epochs
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
-from dkdist.learners.rows import choose_held_out, without
+from dkdist.learners.held_out import held_out_in_stream
+from dkdist.learners.rows import without
 from dkdist.learners.sgd_steps import Batch, prepare, step_size
 
 N, D = 700, 6
@@ -119,14 +120,14 @@ def test_leave_one_out_errors_are_those_of_the_rows_that_are_left() -> None:
 @left_out
 def test_held_out_errors_are_those_of_the_rows_that_are_left() -> None:
     alphas, y = [0.1, 10.0, 1000.0], Y[:, 0]
-    held = choose_held_out(N, 0.3, (draw_seed(5), Role.HELD_OUT))
+    held = held_out_in_stream(0, N, 0.3, (draw_seed(5), Role.HELD_OUT))
     train, rest = np.intersect1d(np.flatnonzero(~held), GOOD), np.intersect1d(np.flatnonzero(held), GOOD)
     fits = [Ridge(alpha=a).fit(CLEAN[train], y[train]) for a in alphas]
     expected = [((y[rest] - fit.predict(CLEAN[rest])) ** 2).mean() for fit in fits]
     for X in forms():
-        model = dk.IncrementalRidge(alphas, validation_fraction=0.3, random_state=5, on_error="skip").fit(
-            X, y
-        )
+        model = dk.IncrementalRidge(
+            alphas, selection="held-out", validation_fraction=0.3, random_state=5, on_error="skip"
+        ).fit(X, y)
         np.testing.assert_allclose(model.alpha_errors_, expected, rtol=1e-9)
 
 
@@ -154,7 +155,7 @@ def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lan
     ):
         found = skipping(model).fit(X, y)
         with monkeypatch.context() as patch:
-            for module in (dkdist.linear.epochs, dkdist.learners.sgd_steps):
+            for module in (dkdist.linear.sgd.epochs, dkdist.learners.sgd_steps):
                 patch.setattr(module, "prepare", prepare_without_bad_rows)
             expected = clone(model).fit(clean, y)
         for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):
@@ -189,7 +190,7 @@ def test_a_run_that_was_killed_remembers_what_it_skipped(
     tmp_path: Path, monkeypatch: Any, n_lanes: int
 ) -> None:
     monkeypatch.setattr(dkdist.execution.passes, "SEGMENT", 5)
-    monkeypatch.setattr(dkdist.linear.epochs, "ROUND", 2)
+    monkeypatch.setattr(dkdist.linear.sgd.epochs, "ROUND", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
     X, save, left = forms()[1], Checkpoint.save, [2]
 

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.base.pooled_sample import quantiles
+from dkdist.files.model_text import make
 from dkdist.loops.hashed_points import drawn_points
 
 EMBEDDINGS = (dk.DivergenceEmbedding, dk.L2Embedding, dk.HistogramEmbedding)
@@ -163,8 +164,10 @@ def test_points_outside_a_given_domain_may_count_at_the_wall(embedding, domain, 
         embedding(outside="wall").fit(sets)
 
 
-def test_an_older_domain_is_as_it_was():
-    assert dk.HistogramEmbedding(domain="data").fit([np.eye(2)]).spec_.domain.ordinary == 0
+def test_models_saved_before_domains_were_robust_keep_their_own():
+    saved = {"low": {"tuple": [0.0]}, "high": {"tuple": [2.0]}, "fixed": False}
+    domain = make({"record": "Domain", "fields": saved}, {})
+    assert (domain.low, domain.high, domain.fixed, domain.ordinary) == ((0.0,), (2.0,), False, 0.0)
 
 
 # ---- what it is for

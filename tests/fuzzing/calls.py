@@ -76,10 +76,18 @@ def _appended(sets: Any, targets: Any, ids: Any) -> Any:
 def _partial(make: type) -> Callable[..., Any]:
     def call(X: Any, y: Any, classes: Any) -> Any:
         model = make(random_state=0)
-        more = {"classes": classes} if make is dk.IncrementalSGDClassifier else {}
+        more = {"classes": classes} if "Classifier" in make.__name__ else {}
         return model.partial_fit(X, y, **more).predict(ROWS)
 
     return call
+
+
+def _weighted(sample_weight: Any, class_weight: Any) -> Any:
+    both = (
+        dk.IncrementalRidgeClassifier(class_weight=class_weight),
+        dk.IncrementalSGDClassifier(n_epochs=1, class_weight=class_weight),
+    )
+    return [model.fit(ROWS, LABELS, sample_weight).predict_proba(ROWS) for model in both]
 
 
 def _scored(X: Any, y: Any, sample_weight: Any) -> Any:
@@ -285,6 +293,11 @@ CALLS: dict[str, Call] = {
         },
     ),
     "partial_fit": Call(_partial(dk.IncrementalSGDClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}),
+    "ridge_part": Call(_partial(dk.IncrementalRidge), {"X": ROWS, "y": LABELS, "classes": None}),
+    "ridge_classes": Call(
+        _partial(dk.IncrementalRidgeClassifier), {"X": ROWS, "y": LABELS, "classes": [0, 1]}
+    ),
+    "weighted": Call(_weighted, {"sample_weight": np.ones(12), "class_weight": {0: 1.0, 1: 2.0}}),
     "partial_regress": Call(_partial(dk.IncrementalSGDRegressor), {"X": ROWS, "y": LABELS, "classes": None}),
     "score": Call(_scored, {"X": ROWS, "y": LABELS, "sample_weight": np.ones(12)}),
     "DivergenceEmbedding": _of_estimator(dk.DivergenceEmbedding, SETS),

@@ -22,7 +22,9 @@ def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.
     W, b = np.zeros((K, D), X.dtype), np.zeros(K)
     M, B = W.copy(), b.copy()
     steps = np.full(K, eta), np.full(K, alpha)
-    n = descend(X, np.arange(len(X)), Y, LOSSES[loss].number, epsilon, *steps, W, b, M, B, 0, every)
+    n = descend(
+        X, np.arange(len(X)), Y, np.ones(len(X)), LOSSES[loss].number, epsilon, *steps, W, b, M, B, 0, every
+    )
     return W, b, M, B, n
 
 
@@ -84,7 +86,22 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
     W, b = np.zeros((3, 8)), np.zeros(3)
     M, B = W.copy(), b.copy()
     Y = np.tile(y[:, None], 3)
-    descend(X, np.arange(300), Y, LOSSES["squared_error"].number, 0.1, etas, alphas, W, b, M, B, 0, 64)
+    descend(
+        X,
+        np.arange(300),
+        Y,
+        np.ones(300),
+        LOSSES["squared_error"].number,
+        0.1,
+        etas,
+        alphas,
+        W,
+        b,
+        M,
+        B,
+        0,
+        64,
+    )
     for k in range(3):
         alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
         for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):

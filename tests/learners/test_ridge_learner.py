@@ -10,24 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.learners.ridge_statistics import (
-    LeaveOneOut,
-    Statistics,
-    about,
-    accumulate,
-    centred,
-    held_out_errors,
-    leave_one_out,
-    merge,
-    solve,
-    spectrum,
-)
-from dkdist.learners.rows import Rows
+from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
+from dkdist.learners.ridge_solutions import held_out_errors, solve, spectrum
+from dkdist.learners.ridge_statistics import Statistics, about, centred, merge
+from dkdist.learners.ridge_sums import accumulate
+from dkdist.learners.rows import Known, Rows
 
 
 def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> Rows:
     starts = tuple(np.cumsum((0, *sizes[:-1])).tolist())
-    return Rows(starts, sizes, d, y, np.zeros(len(y), bool) if held is None else held)
+    return Rows(starts, sizes, d, Known(y, np.zeros(len(y), bool) if held is None else held))
 
 
 def sums(X: Any, y: Any, centre: bool = True) -> Statistics:

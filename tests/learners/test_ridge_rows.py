@@ -5,7 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 
 import dkdist as dk
-from dkdist.learners.ridge_rows import KeptRows, dual_leave_one_out_errors, dual_solution
+from dkdist.learners.kept_rows import KeptRows
+from dkdist.learners.ridge_rows import DualProblem
 
 ALPHAS = np.array([1e-4, 1e-2, 1.0, 100.0])
 
@@ -17,14 +18,16 @@ def problem(n=40, D=300, k=2, seed=0, offset=5.0):
 
 
 def kept(X, y):
-    return KeptRows(X, y, np.zeros(len(X), np.bool_), np.zeros(0, np.int64))
+    return KeptRows(
+        X, y, np.zeros(len(X), np.bool_), np.ones(len(X)), np.zeros(len(X)), np.zeros(0, np.int64)
+    )
 
 
 @pytest.mark.parametrize("centre", [True, False])
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_the_solution_is_that_of_scikit_learn(centre, alpha):
     X, y = problem()
-    w, b = dual_solution(kept(X, y), float(alpha), centre)
+    w, b = DualProblem.of(kept(X, y), centre).solution(float(alpha))
     model = Ridge(alpha, fit_intercept=centre, solver="svd").fit(X, y)
     np.testing.assert_allclose(w.T, model.coef_, atol=1e-9 * np.abs(model.coef_).max())
     np.testing.assert_allclose(b, model.intercept_, atol=1e-9 * np.abs(y).max())
@@ -33,7 +36,7 @@ def test_the_solution_is_that_of_scikit_learn(centre, alpha):
 @pytest.mark.parametrize("centre", [True, False])
 def test_leave_one_out_leaves_one_out(centre):
     X, y = problem(15, 30)
-    errors = dual_leave_one_out_errors(kept(X, y), ALPHAS, centre)
+    errors = DualProblem.of(kept(X, y), centre).leave_one_out_errors(ALPHAS)
     for alpha, error in zip(ALPHAS, errors, strict=True):
         missed = []
         for i in range(len(X)):
@@ -48,10 +51,10 @@ def test_equal_rows_and_constant_features_do_no_harm():
     X, y = problem(20, 50)
     X, y = np.repeat(X, 2, axis=0), np.repeat(y, 2, axis=0)
     X[:, 7] = 3.0
-    w, _ = dual_solution(kept(X, y), 1e-12, True)
+    w, _ = DualProblem.of(kept(X, y), True).solution(1e-12)
     expected = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(axis=0), rcond=1e-10)[0]
     np.testing.assert_allclose(w, expected, atol=1e-6)
-    assert np.isfinite(dual_leave_one_out_errors(kept(X, y), ALPHAS, True)).all()
+    assert np.isfinite(DualProblem.of(kept(X, y), True).leave_one_out_errors(ALPHAS)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

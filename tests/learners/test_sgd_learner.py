@@ -10,21 +10,24 @@ import numpy as np
 import pytest
 
 from dkdist.learners.descent import LOSSES, probabilities
-from dkdist.learners.rows import Rows
+from dkdist.learners.rows import Known, Rows
 from dkdist.learners.sgd_steps import Batch, Objective, State, fit_lane, meet, prepare, step, step_size
+
+
+def known(y: Any, held_out: Any = None) -> Known:
+    return Known(y, np.zeros(len(y), bool) if held_out is None else held_out)
 
 
 def batch(n: int, d: int, n_classes: int, seed: int = 0, dtype: str = "f4") -> Batch:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)).astype(dtype)
     y = rng.integers(0, n_classes, n) if n_classes else rng.standard_normal(n)
-    return Batch(X, y, np.arange(n), np.arange(0))
+    return Batch(X, known(y), np.arange(n), np.arange(0))
 
 
 def rows_of(n: int, d: int, held_out: np.ndarray | None = None, **k: Any) -> Rows:
-    held_out = np.zeros(n, bool) if held_out is None else held_out
     given = {"starts": (0,), "sizes": (n,), "targets": np.arange(n), "seed": (1, 2)} | k
-    return Rows(n_features=d, held_out=held_out, **given)
+    return Rows(n_features=d, known=known(given.pop("targets"), held_out), **given)
 
 
 GRADIENTS = {
@@ -41,7 +44,7 @@ def test_a_step_is_plain_sgd_with_weights_averaged_every_256_rows(loss: str) -> 
     n_classes = 0 if loss in ("squared_error", "huber") else 2
     b, alpha, eta = batch(600, 5, n_classes, dtype="f8"), 0.01, 0.05
     w, c, W, C, n = np.zeros(5), 0.0, np.zeros(5), 0.0, 0
-    for i, (x, target) in enumerate(zip(b.X, b.targets, strict=True)):
+    for i, (x, target) in enumerate(zip(b.X, b.known.targets, strict=True)):
         y = 2.0 * target - 1.0 if n_classes else target
         g = GRADIENTS[loss](x @ w + c, y)
         w, c = (1 - eta * alpha) * w - eta * g * x, c - eta * g
@@ -59,7 +62,7 @@ def test_more_classes_are_each_fitted_against_the_rest() -> None:
     b = batch(500, 4, 3)
     together = step(Objective("log_loss", 0.0, 0.5, 3), State.start(3, 4, b.X.dtype), b)
     for k in range(3):
-        alone = replace(b, targets=(b.targets == k).astype(np.int64))
+        alone = replace(b, known=known((b.known.targets == k).astype(np.int64)))
         s = step(Objective("log_loss", 0.0, 0.5, 2), State.start(1, 4, b.X.dtype), alone)
         np.testing.assert_array_equal(together.mean_coef[k], s.mean_coef[0])
 
@@ -81,7 +84,7 @@ def test_losses_are_measured_before_the_rows_are_fitted() -> None:
     assert untrained.losses() == pytest.approx((np.log(2), np.log(2)))
     assert untrained.sums[1] == 128
     assert untrained.sums[3] == 50
-    y = 2.0 * b.targets[:50] - 1.0
+    y = 2.0 * b.known.targets[:50] - 1.0
     scores = b.X[:50] @ untrained.mean_coef[0] + untrained.mean_intercept[0]
     held = step(objective, untrained.next_epoch(), replace(b, held=np.arange(50))).losses()[1]
     assert held == pytest.approx(np.log1p(np.exp(-y * scores)).mean())
@@ -127,7 +130,7 @@ def test_prepare_shuffles_all_blocks_together_and_keeps_rows_with_their_targets(
     held = np.arange(n) % 10 == 0
     rows = rows_of(n, 2, held, starts=(0, 25), sizes=(25, 35), targets=np.arange(n) * 3)
     b = prepare(np.dtype("f4"), iter([X[:25], X[25:]]), rows)
-    np.testing.assert_array_equal(b.targets, 3 * b.X[:, 0])
+    np.testing.assert_array_equal(b.known.targets, 3 * b.X[:, 0])
     np.testing.assert_array_equal(b.held, np.arange(0, n, 10))
     assert sorted(b.order) == np.flatnonzero(~held).tolist()
     assert np.abs(np.corrcoef(b.order, np.arange(len(b.order)))[0, 1]) < 0.5
@@ -185,7 +188,7 @@ def test_loss_values_integrate_the_gradients_that_are_descended(loss: str) -> No
     eta, h = 1e-6, 1e-5
     for p in (-1.7, -0.4, 0.31, 1.6):
         start = State(*(np.array([[p]]), np.zeros(1)) * 2, np.zeros((), np.int64), np.zeros(4))
-        one = Batch(np.ones((1, 1)), np.array([1]), np.arange(1), np.arange(0))
+        one = Batch(np.ones((1, 1)), known(np.array([1])), np.arange(1), np.arange(0))
         s = step(Objective(loss, 0.0, eta, n_classes, epsilon=0.9), start, one)
         y = np.array(1.0)
         up, down = (LOSSES[loss].value(np.array(p + e), y, 0.9) for e in (h, -h))

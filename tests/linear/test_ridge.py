@@ -63,14 +63,17 @@ def test_leave_one_out_with_more_features_than_rows() -> None:
 
 def test_held_out_selection_then_all_rows_are_fitted() -> None:
     X, y = data()
-    model = IncrementalRidge(ALPHAS, random_state=3).fit(da.from_array(X, chunks=(90, -1)), y)
+    model = IncrementalRidge(ALPHAS, selection="held-out", random_state=3).fit(
+        da.from_array(X, chunks=(90, -1)), y
+    )
     exact = Ridge(alpha=model.alpha_).fit(X, y)
     np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9)
     assert model.alpha_ == ALPHAS[int(np.argmin(model.alpha_errors_))]
-    again = IncrementalRidge(ALPHAS, random_state=3).fit(X, y)
+    again = IncrementalRidge(ALPHAS, selection="held-out", random_state=3).fit(X, y)
     np.testing.assert_allclose(again.alpha_errors_, model.alpha_errors_, rtol=1e-9)
     assert not np.allclose(
-        IncrementalRidge(ALPHAS, random_state=4).fit(X, y).alpha_errors_, model.alpha_errors_
+        IncrementalRidge(ALPHAS, selection="held-out", random_state=4).fit(X, y).alpha_errors_,
+        model.alpha_errors_,
     )
 
 
@@ -109,8 +112,8 @@ def test_rows_travel_as_classes(monkeypatch: Any) -> None:
     X, _y = data(200)
     sent: list[Any] = []
     monkeypatch.setattr(
-        "dkdist.linear.ridge.tree_sum",
-        lambda b, j, *a, **k: (sent.extend(job.extra.targets for job in j), tree_sum(b, j, *a, **k))[1],
+        "dkdist.linear.ridge.ridge_pass.tree_sum",
+        lambda b, j, *a, **k: (sent.extend(job.extra.known.targets for job in j), tree_sum(b, j, *a, **k))[1],
     )
     IncrementalRidgeClassifier(random_state=0).fit(X, np.arange(200) % 5)
     np.testing.assert_array_equal(np.concatenate(sent), np.arange(200) % 5)  # not five numbers a row
@@ -121,7 +124,7 @@ def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) 
     lazy = da.from_array(X.astype("f4"), chunks=(30, -1))  # 67 blocks
     jobs: list[int] = []
     monkeypatch.setattr(
-        "dkdist.linear.ridge.tree_sum",
+        "dkdist.linear.ridge.ridge_pass.tree_sum",
         lambda b, j, *a, **k: (jobs.append(len(j)), tree_sum(b, j, *a, **k))[1],
     )
     bits = set()

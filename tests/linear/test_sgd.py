@@ -23,7 +23,7 @@ from dkdist import IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
-from dkdist.learners.rows import choose_held_out
+from dkdist.learners.held_out import choose_held_out
 
 from .problems import smooth_problem
 
@@ -109,7 +109,7 @@ def test_held_out_rows_are_never_trained_on() -> None:
     """Targets that change places change nothing if both rows are held out, and the model if not."""
     X, y, _ = small(600)
     held = choose_held_out(600, 0.5, (draw_seed(0), Role.HELD_OUT))
-    honest = IncrementalSGDRegressor(validation_fraction=0.5, random_state=0, alpha=0.0).fit(X, y)
+    honest = IncrementalSGDRegressor(validation_fraction=0.5, n_epochs=5, random_state=0, alpha=0.0).fit(X, y)
     same = 0
     for i in range(0, 600, 25):
         changed = y.copy()
@@ -226,7 +226,7 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
 ) -> None:
     monkeypatch.setattr(dkdist.execution.passes, "SEGMENT", 4)
-    monkeypatch.setattr("dkdist.linear.epochs.ROUND", 2)
+    monkeypatch.setattr("dkdist.linear.sgd.epochs.ROUND", 2)
     X, _, c = small()
     lazy = da.from_array(X, chunks=(40, -1))
     model = IncrementalSGDClassifier(
@@ -253,7 +253,7 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     uninterrupted = clone(model).set_params(checkpoint=tmp_path / "other")
     if random_state is None:  # the same draw as the one that the checkpoint keeps
         seed = interrupted._stream[0]
-        monkeypatch.setattr("dkdist.linear.sgd_runs.draw_seed", lambda _: seed)
+        monkeypatch.setattr("dkdist.linear.sgd.sgd_runs.draw_seed", lambda _: seed)
     left[0] = 10**9
     assert model_bits(uninterrupted.fit(lazy, c)) == model_bits(interrupted)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 SCRIPT = """
 import hashlib, numpy as np, dkdist as dk
+from dkdist.learners.rows import Known
 from dkdist.learners.sgd_steps import Batch, Objective, State, step
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.base.embedding_spec import Domain
@@ -31,7 +32,7 @@ for name in ("dtw", "chamfer", "levenshtein"):
 objective = Objective("log_loss", 1e-4, 1.0, 2)
 for writeable in (True, False):
     Z.flags.writeable = writeable
-    batch = Batch(Z, np.arange(len(Z)) % 2, np.arange(len(Z)), np.arange(0))
+    batch = Batch(Z, Known(np.arange(len(Z)) % 2, np.zeros(len(Z), bool)), np.arange(len(Z)), np.arange(0))
     print(hashlib.md5(step(objective, State.start(1, Z.shape[1], Z.dtype), batch).mean_coef.tobytes()).hexdigest())
 """
 

@@ -37,7 +37,7 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
     test[1] = test[1].copy()
     test[1][4] = 1.7
     with pytest.warns(UserWarning, match=r"points of \d sets \(the first is set 1\) lie outside"):
-        dk.divergence_matrix(test, other=train, estimator="plugin")
+        dk.divergence_matrix(test, other=train, estimator="plugin", domain="data")
     with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7"):
         dk.divergence_matrix(test, other=train, estimator="plugin", domain="unit")
     with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7") as raised:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,12 +21,14 @@ from dkdist.base.inputs import remembered_surveys
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.processes.warn import warn
+from dkdist.learners.held_out import held_out_among
 from dkdist.learners.many_models import Linear
-from dkdist.learners.rows import choose_held_out
 from dkdist.linear.problems import as_classes
+from dkdist.linear.sample_weights import as_weights
 from dkdist.linear.search.search_blocks import SearchData, source
 from dkdist.linear.search.search_candidates import Candidate, build_candidates
-from dkdist.linear.search.search_training import Problem, measure, train
+from dkdist.linear.search.search_problem import Problem
+from dkdist.linear.search.search_training import measure, train
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag, as_verbose
 
@@ -85,7 +89,8 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     Embeddings and sigma="median" look at all rows, the held-out ones too (never at their targets). Learners are
-    trained in one lane on all rows that are not held out; what a learner holds out for itself, and its checkpoint,
+    trained in one lane on all rows that are not held out; n_epochs="auto" is 100,000 steps here, in 5 to 100 passes,
+    and what a learner holds out for itself, and its checkpoint,
     belong to the refit. A candidate whose coefficients grow without bound scores NaN, with a warning.
 
     Cost of a pass: each set of features once, 4 D operations a row for each SGD candidate and epoch, n D^2 for the
@@ -129,8 +134,11 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: ArrayLike) -> OnePassSearch:
-        """Train and compare all candidates; X are sets or features, y (n,) their targets."""
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OnePassSearch:
+        """Train and compare all candidates; X are sets or features, y (n,) their targets, weighted as learners do.
+
+        Scores are weighted by ``sample_weight`` too (never by a candidate's ``class_weight``).
+        """
         if not isinstance(self.param_grid, (Mapping, list, tuple)):
             raise TypeError(
                 f"param_grid must be a dict or a list of dicts of parameter names and lists of values; found "
@@ -149,7 +157,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         n = X.shape[0]
         if y.shape[:1] != (n,):
             raise ValueError(f"X has {n} rows but y has shape {y.shape}: give one target for every set")
-        problem = self._problem(y)
+        problem = self._problem(y, as_weights(sample_weight, n))
         self.held_out_ = np.flatnonzero(problem.held_out)
         with remembered_surveys():
             trees, widths, candidates = build_candidates(self.estimator, grid, X, y)
@@ -163,17 +171,25 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
             scores, alphas = self._scores(data, candidates, models, problem, y)
         self._keep(grid, scores, alphas)
         if self.refit:
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(X, y)
+            self.best_estimator_ = _fitted(
+                clone(self.estimator).set_params(**self.best_params_), X, y, sample_weight
+            )
         return self
 
-    def _problem(self, y: NDArray[Any]) -> Problem:
+    def _problem(self, y: NDArray[Any], weights: F64 | None) -> Problem:
         seed = draw_seed(self.random_state)
+        if is_classifier(self.estimator) and y.ndim > 1:
+            raise ValueError(
+                f"y has shape {y.shape}: a search compares classifiers of one class a row, y (n,). For labels that do "
+                "not exclude each other use scikit-learn's GridSearchCV"
+            )
         classes, index = as_classes(y) if is_classifier(self.estimator) else (None, None)
-        held_out = choose_held_out(len(y), self.validation_fraction, (seed, Role.HELD_OUT), index)
+        present = np.ones(len(y), np.bool_) if weights is None else weights > 0
+        held_out = held_out_among(present, self.validation_fraction, (seed, Role.HELD_OUT), index)
         targets = y.astype(np.float64) if index is None else index
         if not np.isfinite(targets).all():
             raise ValueError(f"target {int(np.argmin(np.isfinite(targets)))} of y is not finite")
-        return Problem(targets, classes, held_out, seed, bool(self.verbose))
+        return Problem(targets, classes, weights, held_out, seed, bool(self.verbose))
 
     def _scores(
         self,
@@ -203,7 +219,10 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         elif truth.ndim == 1:
             learner.coef_, learner.intercept_ = np.ones(1), 0.0
         good = np.isfinite(values).all(axis=1)
-        return float(self.scorer_(learner, values[good], truth[good]))
+        if problem.weights is None:
+            return float(self.scorer_(learner, values[good], truth[good]))
+        weights = problem.weights[problem.held_out][good]
+        return float(self.scorer_(learner, values[good], truth[good], sample_weight=weights))
 
     def _keep(self, grid: list[Mapping[str, Any]], scores: F64, alphas: list[float | None]) -> None:
         lost = np.flatnonzero(np.isnan(scores))
@@ -256,10 +275,11 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.decision_function(X))
 
-    def score(self, X: Any, y: ArrayLike) -> float:
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """What the scorer says of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
-        return float(self.scorer_(self.best_estimator_, X, y))
+        more = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.scorer_(self.best_estimator_, X, y, **more))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -267,6 +287,18 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         tags.estimator_type, tags.classifier_tags = own.estimator_type, own.classifier_tags
         tags.regressor_tags = own.regressor_tags
         return tags
+
+
+def _fitted(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """The model, fitted; weights go to its learner alone."""
+    if sample_weight is None:
+        return model.fit(X, y)
+    if not isinstance(model, Pipeline):
+        return model.fit(X, y, sample_weight=sample_weight)
+    if get_config()["enable_metadata_routing"]:
+        model[-1].set_fit_request(sample_weight=True)
+        return model.fit(X, y, sample_weight=sample_weight)
+    return model.fit(X, y, **{f"{model.steps[-1][0]}__sample_weight": sample_weight})
 
 
 def _named_steps(model: Any) -> list[tuple[str, Any]]:

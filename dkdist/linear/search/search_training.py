@@ -8,7 +8,7 @@ gives every model's decision values there, which any scorer of scikit-learn can 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any
@@ -25,6 +25,7 @@ from dkdist.learners.many_models import (
     GroupStates,
     Linear,
     ModelGroup,
+    Wanted,
     accumulate_leaves,
     held_out_values,
     merge_leaves,
@@ -32,29 +33,23 @@ from dkdist.learners.many_models import (
     prepare_leaves,
     step_all,
 )
-from dkdist.learners.ridge_statistics import centred, of_targets_plus, solve
-from dkdist.learners.rows import blocks_to_mix
+from dkdist.learners.ridge_solutions import inverses, solution
+from dkdist.learners.ridge_statistics import centred, of_targets_plus
+from dkdist.learners.rows import Known, blocks_to_mix
 from dkdist.learners.sgd_steps import Objective, State, signs, step_size
-from dkdist.linear.epochs import Jobs, Order
 from dkdist.linear.problems import neighbours_job
+from dkdist.linear.sample_weights import of_mean_one
 from dkdist.linear.search.search_blocks import SearchData
 from dkdist.linear.search.search_candidates import Candidate
+from dkdist.linear.search.search_problem import Problem, Weightings
+from dkdist.linear.sgd.convergence import FEW_EPOCHS, epochs_for
+from dkdist.linear.sgd.epochs import Jobs, Order
 from dkdist.loops.array_types import F64
 
+AUTO_STEPS = 100_000  # of SGD candidates whose passes are not given
 SAMPLE_ROWS = 1024  # rows that the default step of SGD is estimated from
 RIDGE_JOBS, LEVELS, WAITING = 16, 4, 4  # tasks that sum statistics, levels of their tree, sums that wait
 LARGEST = 1e8  # a coefficient beyond has run away
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is to be learned: targets of the learners, class indices (None for regression), and what is held out."""
-
-    y: NDArray[Any]
-    classes: NDArray[Any] | None
-    held_out: NDArray[np.bool_]
-    seed: int
-    verbose: bool
 
 
 def train(data: SearchData, candidates: Sequence[Candidate], problem: Problem) -> list[list[Linear]]:
@@ -74,30 +69,34 @@ def _train_sgd(
         return []
     leaves = sorted({c.leaf for c in candidates})
     blocks, features = data.blocks(leaves, together=True), data.features(leaves)
-    targets, n_classes = problem.y, 0
+    targets, n_classes, own_weights = problem.y, 0, of_mean_one(problem.weights)
     for candidate in candidates:  # the same for all
-        targets, n_classes = candidate.learner.settle_targets(problem.y, problem.classes)
+        targets, n_classes = candidate.learner.settle_targets(problem.y, problem.classes, own_weights)
     dtype = np.dtype(np.float32)
-    n_epochs = max(c.learner.n_epochs for c in candidates)
+    weightings = Weightings.of(candidates, problem)
+    n_trained = int(problem.trained.sum())
+    n_epochs = max(_n_epochs(c, n_trained) for c in candidates)
     n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
-    order = Order(blocks, targets, problem.held_out, problem.seed, n_mixed, skip=data.skip)
+    known = problem.known(targets, weightings.of_mean_one())
+    order = Order(blocks, known, problem.seed, n_mixed, skip=data.skip)
     epochs = [order.lanes(epoch)[0] for epoch in range(n_epochs)]
-    steps = _steps(features, blocks, candidates, problem.seed)
+    steps, longer = _steps(features, blocks, candidates, problem.seed), weightings.longer()
     alike_members: dict[Any, list[tuple[Candidate, Objective]]] = {}
     for candidate in candidates:
-        step = candidate.learner.eta0
-        step = steps[candidate.leaf, candidate.learner.loss] if step == "auto" else float(step)
+        step, column = candidate.learner.eta0, weightings.column(candidate)
+        step = (
+            steps[candidate.leaf, candidate.learner.loss] / longer[column] if step == "auto" else float(step)
+        )
         objective = candidate.learner.objective(step, n_classes)
         alike = replace(objective, eta0=0.0, alpha=0.0)
-        alike_members.setdefault((candidate.leaf, alike, candidate.learner.n_epochs), []).append(
-            (candidate, objective)
-        )
+        key = candidate.leaf, column, alike, _n_epochs(candidate, n_trained)
+        alike_members.setdefault(key, []).append((candidate, objective))
     groups = [
         ModelGroup(
-            leaf, alike, np.array([own.eta0 for _, own in members]), np.array([own.alpha for _, own in members]),
-            epochs_each * len(epochs[0]),
+            leaf, column, alike, np.array([own.eta0 for _, own in members]),
+            np.array([own.alpha for _, own in members]), epochs_each * len(epochs[0]),
         )
-        for (leaf, alike, epochs_each), members in alike_members.items()
+        for (leaf, column, alike, epochs_each), members in alike_members.items()
     ]  # fmt: skip
     starts = [
         State.start(len(group.alpha) * group.objective.n_outputs, data.widths[group.leaf], dtype)
@@ -118,6 +117,12 @@ def _train_sgd(
         for state, members in zip(reached.states, alike_members.values(), strict=True)
         for i, (candidate, objective) in enumerate(members)
     ]
+
+
+def _n_epochs(candidate: Candidate, n_trained: int) -> int:
+    """Passes of a candidate: those of "auto" follow from the number of rows alone, as all share them."""
+    own = candidate.learner.n_epochs
+    return epochs_for(n_trained, AUTO_STEPS, FEW_EPOCHS) if isinstance(own, str) else int(own)
 
 
 def _steps(
@@ -161,32 +166,36 @@ def _train_ridge(
 ) -> list[tuple[Candidate, list[Linear]]]:
     found: list[tuple[Candidate, list[Linear]]] = []
     y = problem.y.astype(np.float64) if problem.classes is None else signs(problem.y, len(problem.classes))
-    y = y.reshape(len(y), -1)
-    for leaves in _shares(data, sorted({c.leaf for c in candidates})):
+    y, weightings = y.reshape(len(y), -1), Weightings.of(candidates, problem)
+    offset = y[problem.trained].mean(axis=0)
+    for leaves in _shares(data, sorted({c.leaf for c in candidates}), len(weightings)):
         members = [c for c in candidates if c.leaf in leaves]
-        wanted = sorted({(c.leaf, bool(c.learner.fit_intercept)) for c in members})
-        offset = y[~problem.held_out].mean(axis=0)
-        sums = _sums(data, leaves, wanted, y - offset, problem)
+        wanted = sorted({_wanted(c, weightings) for c in members})
+        sums = _sums(data, leaves, wanted, problem.known(y - offset, weightings.columns), problem)
         for candidate in members:
             centre = bool(candidate.learner.fit_intercept)
-            found_sums = sums[candidate.leaf, centre]
+            found_sums = sums[_wanted(candidate, weightings)]
             equations = centred(found_sums if centre else of_targets_plus(found_sums, offset), centre)
             models = []
-            for alpha in candidate.learner.penalties():
-                w, b = solve(equations, float(alpha))
+            for inverse in inverses(equations, candidate.learner.penalties()):
+                w, b = solution(equations, inverse)
                 models.append(_linear(candidate.leaf, w.T, b + offset if centre else b))
             found.append((candidate, models))
     return found
 
 
-def _shares(data: SearchData, leaves: Sequence[int]) -> list[list[int]]:
+def _wanted(candidate: Candidate, weightings: Weightings) -> Wanted:
+    return candidate.leaf, bool(candidate.learner.fit_intercept), weightings.column(candidate)
+
+
+def _shares(data: SearchData, leaves: Sequence[int], n_weightings: int) -> list[list[int]]:
     """Leaves whose Gram matrices, all that are alive of them, fit into half of the memory together."""
     there = resources()
     alive = there.threads + WAITING + LEVELS
     shares: list[list[int]] = []
     room, taken = there.memory / 2, np.inf
     for leaf in leaves:
-        need = alive * 8 * data.widths[leaf] ** 2
+        need = alive * n_weightings * 8 * data.widths[leaf] ** 2
         if taken + need > room:
             shares.append([])
             taken = 0
@@ -198,14 +207,14 @@ def _shares(data: SearchData, leaves: Sequence[int]) -> list[list[int]]:
 def _sums(
     data: SearchData,
     leaves: Sequence[int],
-    wanted: Sequence[tuple[int, bool]],
-    y: F64,
+    wanted: Sequence[Wanted],
+    known: Known,
     problem: Problem,
 ) -> Any:
     blocks, features = data.blocks(leaves, together=False), data.features(leaves)
     edges = np.unique(np.linspace(0, len(blocks), RIDGE_JOBS + 1).round().astype(int))
-    jobs = [neighbours_job(blocks, a, b, y, problem.held_out, data.skip) for a, b in pairwise(edges.tolist())]
-    state_bytes = sum(8 * data.widths[leaf] ** 2 for leaf in leaves) * (LEVELS + WAITING)
+    jobs = [neighbours_job(blocks, a, b, known, data.skip) for a, b in pairwise(edges.tolist())]
+    state_bytes = sum(8 * data.widths[leaf] ** 2 for leaf, *_ in wanted) * (LEVELS + WAITING)
     plan = plan_blocks(blocks, what="search, ridge", passes=1, waiting=1, state_bytes=state_bytes)
     work = partial(accumulate_leaves, features, np.dtype(np.float32), wanted)
     with plan.announced(problem.verbose) as progress:

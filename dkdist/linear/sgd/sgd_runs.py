@@ -18,11 +18,13 @@ from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.passes import collect
-from dkdist.learners.rows import blocks_to_mix, checked, choose_held_out, without
+from dkdist.learners.held_out import held_out_among
+from dkdist.learners.rows import Known, blocks_to_mix, checked, without
 from dkdist.learners.sgd_steps import Objective, State, step_size
-from dkdist.linear.epochs import Course, Order, Position, run_epochs
 from dkdist.linear.problems import LinearLearner, feature_dtype
-from dkdist.loops.array_types import I64
+from dkdist.linear.sgd.convergence import Stopping
+from dkdist.linear.sgd.epochs import Course, Order, Position, run_epochs
+from dkdist.loops.array_types import F64, I64
 
 MOST_EPOCHS = 10**6
 MOST_REAL = 1e300  # of a parameter
@@ -37,7 +39,7 @@ class IncrementalSGD(LinearLearner):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "alpha": [Interval(Real, 0, MOST_REAL, closed="left")],
         "eta0": [StrOptions({"auto"}), Interval(Real, 0, MOST_REAL, closed="neither")],
-        "n_epochs": [Interval(Integral, 1, MOST_EPOCHS, closed="both")],
+        "n_epochs": [StrOptions({"auto"}), Interval(Integral, 1, MOST_EPOCHS, closed="both")],
         "n_lanes": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
@@ -54,7 +56,7 @@ class IncrementalSGD(LinearLearner):
         *,
         alpha: float = 1e-6,
         eta0: float | str = "auto",
-        n_epochs: int = 5,
+        n_epochs: int | str = "auto",
         n_lanes: int = 1,
         average: bool = True,
         validation_fraction: float = 0.0,
@@ -77,45 +79,52 @@ class IncrementalSGD(LinearLearner):
         self.verbose = verbose
         self.on_error = on_error
 
-    def _train(self, X: Any, targets: NDArray[Any], classes: I64 | None, n_classes: int) -> Position:
-        """Run all epochs, or what a checkpoint leaves of them, and keep the model."""
+    def _train(
+        self, X: Any, targets: NDArray[Any], weights: F64 | None, classes: I64 | None, n_classes: int
+    ) -> Position:
+        """Run all epochs, or what a checkpoint leaves of them, and keep the model; ``weights`` have mean one."""
         if self.patience is not None and self.validation_fraction == 0.0:
             raise ValueError(
                 f"patience={self.patience} stops on held-out rows but validation_fraction=0 holds out none: "
                 "set validation_fraction (0.1 is usual), or patience=None"
             )
         blocks, dtype = row_blocks(X), feature_dtype(X)
-        checkpoint = self._open_checkpoint(blocks, X, targets)
+        checkpoint = self._open_checkpoint(blocks, X, targets, weights)
         saved = checkpoint.load() if checkpoint is not None else None
         notes: dict[str, Any] = saved[1] if saved else {"seed": draw_seed(self.random_state)}
         if saved and checkpoint is not None:
             _require_notes(checkpoint, notes)
         if not saved:
-            notes["eta0"] = self._step(blocks, dtype, notes["seed"])
+            notes["eta0"] = self._step(blocks, dtype, notes["seed"], weights)
         seed, objective = notes["seed"], self.objective(notes["eta0"], n_classes)
-        held_out = choose_held_out(len(targets), self.validation_fraction, (seed, Role.HELD_OUT), classes)
+        known = Known(targets, np.zeros(len(targets), np.bool_), weights)
+        share = float(self.validation_fraction)
+        known = known._replace(held_out=held_out_among(known.present, share, (seed, Role.HELD_OUT), classes))
         n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
-        order = Order(blocks, targets, held_out, seed, n_mixed, self.n_lanes, skips(self))
-        course = Course(order, objective, dtype, self.n_epochs, self.patience)
+        order = Order(blocks, known, seed, n_mixed, self.n_lanes, skips(self))
+        course = Course(order, objective, dtype, Stopping.of(self.n_epochs, self.patience, _n_trained(known)))
         start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
         if saved and checkpoint is not None:
             start = _restored(checkpoint, start, *saved)
-        with course.plan(f"fit {type(self).__name__}", self.n_epochs).announced(self.verbose) as progress:
+        plan = course.plan(f"fit {type(self).__name__}", course.stopping.most)
+        with plan.announced(self.verbose) as progress:
             end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
         self._finish(course, end)
         return end
 
     def _finish(self, course: Course, end: Position) -> None:
         """Keep what a run has settled, unless it found nothing to learn from."""
-        order = course.order
-        n_trained = np.count_nonzero(~order.held_out) - np.count_nonzero(~order.held_out[end.skipped])
-        require_rows(int(n_trained))
+        known = course.order.known
+        require_rows(_n_trained(known) - _n_trained(known.part(end.skipped)))
         self.set_model(end.state)
-        self._stream = (order.seed, course.objective, end.state, end.epoch)
-        self.eta0_, self.n_iter_, self.skipped_ = course.objective.eta0, end.epoch, end.skipped
-        tell_skipped_rows(end.skipped, len(order.targets), "left out of fit (see skipped_)")
+        self._stream = (course.order.seed, course.objective, end.state, end.epoch)
+        self.eta0_, self.n_iter_, self.n_epochs_ = course.objective.eta0, end.epoch, end.epoch
+        self.skipped_ = end.skipped
+        tell_skipped_rows(end.skipped, len(known.targets), "left out of fit (see skipped_)")
 
-    def _open_checkpoint(self, blocks: Blocks, X: Any, targets: NDArray[Any]) -> Checkpoint | None:
+    def _open_checkpoint(
+        self, blocks: Blocks, X: Any, targets: NDArray[Any], weights: F64 | None
+    ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         parameters = {k: v for k, v in self.get_params().items() if k not in ("checkpoint", "verbose")}
@@ -123,19 +132,24 @@ class IncrementalSGD(LinearLearner):
             parameters["random_state"] = type(self.random_state).__name__
         fingerprint = {
             "estimator": type(self).__name__,
-            **{k: v.item() if isinstance(v, np.generic) else v for k, v in parameters.items()},
+            **{k: _plain(v) for k, v in parameters.items()},
             "features": digest(X) if blocks.local else blocks.name,
             "shape": [blocks.n_rows, blocks.n_columns],
             "dtype": str(X.dtype),
             "blocks": digest(blocks.bounds),
             "targets": digest(targets),
+            "weights": None if weights is None else digest(weights),
         }
         return Checkpoint(self.checkpoint, fingerprint)
 
-    def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int) -> float:
-        """``eta0``, or the loss's own for the rows of one block, chosen by the seed; of another if all were skipped."""
+    def _step(self, blocks: Blocks, dtype: np.dtype[Any], seed: int, weights: F64 | None) -> float:
+        """``eta0``, or the loss's own for the rows of one block, chosen by the seed; of another if all were skipped.
+
+        A weight c makes a row's curvature c times as large: R^2 is multiplied by E c^2 / E c.
+        """
         if self.eta0 != "auto":
             return float(self.eta0)
+        longer = 1.0 if weights is None else float(weights @ weights / weights.sum())
         filled = np.flatnonzero(np.diff(blocks.bounds))
         rng = np.random.default_rng((seed, Role.ROW_ORDER))
         sample = partial(_sampled_step, self.loss, dtype, skips(self))
@@ -146,10 +160,12 @@ class IncrementalSGD(LinearLearner):
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
             step = collect(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
             if step is not None:
-                return float(step)
+                return float(step) / longer
         raise no_rows_left()
 
-    def settle_targets(self, y: NDArray[Any], classes: NDArray[Any] | None) -> tuple[NDArray[Any], int]:
+    def settle_targets(
+        self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
+    ) -> tuple[NDArray[Any], int]:
         """Targets as descent takes them, and the number of classes (0 for numbers); what they mean is kept."""
         raise NotImplementedError
 
@@ -161,23 +177,37 @@ class IncrementalSGD(LinearLearner):
         """What these parameters minimise, with a step."""
         return Objective(self.loss, float(self.alpha), eta0, n_classes, bool(self.average))
 
-    def _train_once(self, X: Any, targets: NDArray[Any], n_classes: int, reset: bool) -> None:
+    def _train_once(
+        self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int, reset: bool
+    ) -> None:
         """One pass over a batch of rows, from the state that earlier calls have left."""
         blocks, dtype = row_blocks(X), feature_dtype(X)
         if reset:
             seed = draw_seed(self.random_state)
-            objective = self.objective(self._step(blocks, dtype, seed), n_classes)
+            objective = self.objective(self._step(blocks, dtype, seed, weights), n_classes)
             state, calls = State.start(objective.n_outputs, blocks.n_columns, dtype), 0
         else:
             seed, objective, state, calls = self._stream
         dtype = state.coef.dtype
         mix = blocks_to_mix(targets, blocks.bounds, n_classes)
-        held_out = np.zeros(len(targets), dtype=np.bool_)
-        order = Order(blocks, targets, held_out, seed, mix, skip=skips(self))
-        course = Course(order, objective, dtype, calls + 1)
+        known = Known(targets, np.zeros(len(targets), np.bool_), weights)
+        order = Order(blocks, known, seed, mix, skip=skips(self))
+        course = Course(order, objective, dtype, Stopping(1, 1))
         with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
             end = run_epochs(course, Position(state, epoch=calls), progress, lambda position: None)
         self._finish(course, end)
+
+
+def _n_trained(known: Known) -> int:
+    """Rows that are trained on."""
+    return int(np.count_nonzero(known.present & ~known.held_out))
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if isinstance(value, dict):
+        return {str(_plain(label)): _plain(weight) for label, weight in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _sampled_step(

@@ -16,15 +16,15 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import default_window, fold
 from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, plan_blocks
-from dkdist.learners.rows import Rows, no_rows
+from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.learners.sgd_steps import Batch, Objective, State, added, fit_lane, meet, prepare, step
+from dkdist.linear.sgd.convergence import Stopping
 from dkdist.loops.array_types import F64, I64
 
 ROUND = 8  # batches of a lane between two meetings, at most
@@ -39,8 +39,7 @@ class Order:
     """In what batches the rows of an epoch are taken: all that follows from the seed, and from nothing else."""
 
     blocks: Blocks
-    targets: NDArray[Any]
-    held_out: NDArray[np.bool_]
+    known: Known
     seed: int
     n_mixed: int
     n_lanes: int = 1
@@ -69,8 +68,7 @@ class Order:
             starts=tuple(part.start for part in parts),
             sizes=tuple(part.stop - part.start for part in parts),
             n_features=self.blocks.n_columns,
-            targets=np.concatenate([self.targets[part] for part in parts]),
-            held_out=np.concatenate([self.held_out[part] for part in parts]),
+            known=self.known.part(np.concatenate([np.arange(part.start, part.stop) for part in parts])),
             seed=(self.seed, Role.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
         )
@@ -84,8 +82,7 @@ class Course:
     order: Order
     objective: Objective
     dtype: np.dtype[Any]
-    n_epochs: int
-    patience: int | None = None
+    stopping: Stopping
 
     def plan(self, what: str, n_passes: int) -> Plan:
         """Blocks, bytes and peak memory of the passes."""
@@ -133,11 +130,6 @@ class Position:
         """(training, held-out) loss of the epoch before this one, () in the first."""
         return (*self.losses[-1:], *self.held_out_losses[-1:])
 
-    def stalled(self, patience: int | None) -> bool:
-        """Whether the held-out loss has not improved for ``patience`` epochs."""
-        curve = self.held_out_losses
-        return patience is not None and len(curve) > 0 and len(curve) - 1 - int(np.argmin(curve)) >= patience
-
     def next_epoch(self) -> Position:
         """The position after the epoch's last batch: losses noted."""
         loss, held_out_loss = self.state.losses()
@@ -158,15 +150,15 @@ Lanes = tuple[tuple[State, ...], I64]
 
 def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
     """Go from ``position`` to the end of the course; ``save`` is told every place it can be taken up at."""
-    while position.epoch < course.n_epochs and not position.stalled(course.patience):
+    while not course.stopping.is_over(position.losses, position.held_out_losses):
         run = _one_lane if len(course.order.lanes(position.epoch)) == 1 else _many_lanes
         position = run(course, position, progress, save)
     return position
 
 
 def _one_lane(course: Course, position: Position, progress: Progress, save: Save) -> Position:
-    """All epochs that are left in one fold, so that no core waits where one ends; one epoch if it may stop there."""
-    last = course.n_epochs if course.patience is None else position.epoch + 1
+    """All epochs that are certain in one fold, so that no core waits where one ends."""
+    last = position.epoch + course.stopping.certain(len(position.losses))
     epochs = [course.order.lanes(epoch)[0] for epoch in range(position.epoch, last)]
     progress.advance(_n_blocks(epochs[0][: position.done]))
     result: Position = fold(

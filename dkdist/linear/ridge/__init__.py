@@ -1,0 +1,1 @@
+"""Ridge regression over blocks: what is asked for, one pass, and what is found."""

@@ -1,0 +1,1 @@
+"""Stochastic gradient descent over blocks: parameters, epochs, their order and their end."""

@@ -1,0 +1,193 @@
+"""Weights of rows and of classes: scikit-learn's exact solvers, and the law that a row of weight w is w rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier, RidgeCV
+from sklearn.metrics import mean_squared_error
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dkdist import (
+    IncrementalRidge,
+    IncrementalRidgeClassifier,
+    IncrementalSGDClassifier,
+    IncrementalSGDRegressor,
+    OnePassSearch,
+)
+from dkdist.base.roles import Role
+from dkdist.learners.held_out import held_out_in_stream
+
+ALPHAS = [0.01, 1.0, 100.0]
+LEARNERS = [IncrementalRidge, IncrementalRidgeClassifier, IncrementalSGDClassifier, IncrementalSGDRegressor]
+
+
+def problem(n: int = 300, d: int = 8) -> tuple[Any, Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) + 2.0
+    y = X @ rng.standard_normal(d) + rng.standard_normal(n)
+    return X, y, np.digitize(y, np.quantile(y, [0.6, 0.9])), rng.integers(0, 4, n).astype(float)
+
+
+@pytest.mark.parametrize("d", [8, 400])  # more rows than features, and fewer
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weighted_ridge_is_that_of_scikit_learn(d: int, fit_intercept: bool) -> None:
+    X, y, c, w = problem(300, d)
+    exact = Ridge(2.0, fit_intercept=fit_intercept, solver="svd").fit(X, y, w)
+    for form in (X, da.from_array(X, chunks=(90, -1))):
+        model = IncrementalRidge(2.0, fit_intercept=fit_intercept).fit(form, y, sample_weight=w)
+        np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-9 * np.abs(exact.coef_).max())
+        np.testing.assert_allclose(model.predict(X), exact.predict(X), rtol=1e-8, atol=1e-8)
+    for class_weight in ("balanced", {0: 1.0, 2: 5.0}):
+        exact = RidgeClassifier(2.0, class_weight=class_weight).fit(X, c)
+        model = IncrementalRidgeClassifier(2.0, class_weight=class_weight).fit(X, c)
+        np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-9 * np.abs(exact.coef_).max())
+
+
+@pytest.mark.parametrize("d", [8, 400])
+def test_weighted_leave_one_out_is_that_of_ridge_cv(d: int) -> None:
+    X, y, _, w = problem(300, d)
+    w = w + 0.5
+    exact = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y, w)
+    model = IncrementalRidge(ALPHAS, selection="leave-one-out").fit(X, y, w)
+    assert model.alpha_ == exact.alpha_
+    mean = exact.cv_results_.mean(axis=0) * len(y) / w.sum()
+    np.testing.assert_allclose(model.alpha_errors_, mean, rtol=1e-7)
+
+
+@pytest.mark.parametrize("selection", ["held-out", "leave-one-out"])
+@pytest.mark.parametrize("d", [8, 400])
+def test_a_row_of_weight_zero_is_absent(selection: str, d: int) -> None:
+    X, y, _, w = problem(300, d)
+    model = IncrementalRidge(ALPHAS, selection=selection, random_state=0)
+    there = w > 0
+    a, b = clone(model).fit(X, y, w), clone(model).fit(X[there], y[there], w[there])
+    np.testing.assert_allclose(a.alpha_errors_, b.alpha_errors_, rtol=1e-9)
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [8, 400])
+def test_held_out_errors_are_weighted(d: int) -> None:
+    X, y, _, w = problem(300, d)
+    w = w + 0.5
+    model = IncrementalRidge(ALPHAS, selection="held-out", random_state=5).fit(X, y, w)
+    held = held_out_in_stream(0, 300, 0.1, (5, Role.HELD_OUT))
+    for alpha, found in zip(ALPHAS, model.alpha_errors_, strict=True):
+        exact = Ridge(alpha, solver="svd").fit(X[~held], y[~held], w[~held])
+        expected = mean_squared_error(y[held], exact.predict(X[held]), sample_weight=w[held])
+        assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_an_integer_weight_is_a_repeated_row_in_the_fit() -> None:
+    X, y, c, w = problem()
+    again = np.repeat(np.arange(300), w.astype(int))
+    a, b = IncrementalRidge(1.0).fit(X, y, w), IncrementalRidge(1.0).fit(X[again], y[again])
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
+    a, b = (
+        m.fit(*p)
+        for m, p in (
+            (IncrementalRidgeClassifier(1.0, class_weight="balanced"), (X, c, w)),
+            (IncrementalRidgeClassifier(1.0, class_weight="balanced"), (X[again], c[again])),
+        )
+    )
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
+
+
+def test_weighted_sgd_comes_close_to_the_exact_minimisers() -> None:
+    X, y, c, w = problem(2000)
+    X = (X - 2.0) / 3.0
+    c = (c > 1).astype(int)
+    exact = LogisticRegression(C=1e4, class_weight="balanced").fit(X, c, w)
+    model = IncrementalSGDClassifier(class_weight="balanced", n_epochs=60, random_state=0).fit(X, c, w)
+    assert abs(model.predict(X).mean() - exact.predict(X).mean()) < 0.03
+    assert (
+        model.predict(X).mean() > IncrementalSGDClassifier(random_state=0).fit(X, c).predict(X).mean() + 0.05
+    )
+    ridge = Ridge(1e-3).fit(X, y, w)
+    sgd = IncrementalSGDRegressor(n_epochs=60, random_state=0).fit(X, y, w)
+    np.testing.assert_allclose(sgd.coef_, ridge.coef_, atol=0.1)
+
+
+@pytest.mark.parametrize("learner", [IncrementalSGDClassifier, IncrementalSGDRegressor])
+def test_equal_weights_change_nothing_and_absent_rows_are_not_trained_on(learner: Any) -> None:
+    X, _, c, w = problem()
+    model = learner(n_epochs=3, random_state=0)
+    plain = clone(model).fit(X, c)
+    np.testing.assert_allclose(clone(model).fit(X, c, np.full(300, 7.0)).coef_, plain.coef_, rtol=1e-9)
+    moved = X.copy()
+    moved[w == 0] += 1.0
+    a, b = (clone(model).set_params(eta0=0.01).fit(rows, c, w) for rows in (X, moved))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.r_[np.ones(299), -1.0], "row 299 is -1"),
+        (np.r_[np.nan, np.ones(299)], "row 0 is nan"),
+        (np.zeros(300), "zero in every row"),
+        (np.ones(299), r"shape \(299,\), but X has 300 rows"),
+        (np.ones((300, 2)), r"shape \(300, 2\)"),
+        (["a"] * 300, "real numbers"),
+    ],
+)
+def test_weights_that_are_none_are_refused_by_name(learner: Any, weights: Any, message: str) -> None:
+    X, _, c, _ = problem()
+    for call in (learner().fit, clone(learner(random_state=0)).fit(X, c).score):
+        with pytest.raises(ValueError, match=message):
+            call(X, c, sample_weight=weights)
+
+
+@pytest.mark.parametrize("learner", [IncrementalRidgeClassifier, IncrementalSGDClassifier])
+def test_class_weights_that_are_none_are_refused_by_name(learner: Any) -> None:
+    X, _, c, _ = problem()
+    with pytest.raises(ValueError, match="names 7, which is not one of the classes"):
+        learner(class_weight={7: 1.0}).fit(X, c)
+    with pytest.raises(ValueError, match="finite weights >= 0"):
+        learner(class_weight={0: -1.0}).fit(X, c)
+    with pytest.raises(ValueError, match="class_weight"):
+        learner(class_weight="even").fit(X, c)
+    with pytest.raises(ValueError, match="needs to see all rows"):
+        learner(class_weight="balanced").partial_fit(X, c, classes=[0, 1, 2])
+
+
+def test_metadata_is_routed() -> None:
+    X, y, _, w = problem()
+    with sklearn.config_context(enable_metadata_routing=True):
+        ridge = (
+            IncrementalRidge(1.0).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        )
+        model = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), ridge)
+        found = GridSearchCV(model, {"incrementalridge__alphas": [1.0, 1e4]}, cv=3).fit(X, y, sample_weight=w)
+        alone = clone(ridge).fit(StandardScaler().fit_transform(X), y, w)
+    np.testing.assert_allclose(found.best_estimator_[-1].coef_, alone.coef_)
+
+
+@pytest.mark.parametrize("learner", [IncrementalRidgeClassifier, IncrementalSGDClassifier])
+def test_a_search_weighs_rows_and_classes(learner: Any) -> None:
+    """Every candidate is the model it would be if it were learned alone, from the rows that are not held out."""
+    X, _, c, w = problem(600)
+    X, given = X.astype("f4"), {"alphas": 1.0} if learner is IncrementalRidgeClassifier else {"n_epochs": 3}
+    grid = {"class_weight": [None, "balanced", {0: 0.1, 1: 1.0, 2: 3.0}]}
+    search = OnePassSearch(learner(random_state=0, **given), grid, 0.3, random_state=0)
+    found = search.fit(da.from_array(X, chunks=(128, -1)), c, sample_weight=w)
+    held = np.zeros(600, bool)
+    held[found.held_out_] = True
+    assert (w[held] > 0).all()
+    for params, score in zip(found.cv_results_["params"], found.cv_results_["mean_test_score"], strict=True):
+        alone = learner(random_state=0, **given, **params)
+        if learner is IncrementalRidgeClassifier:
+            alone.fit(X[~held], c[~held], w[~held])
+            assert score == pytest.approx(alone.score(X[held], c[held], w[held]), abs=1e-9)
+        else:  # other blocks, another order
+            alone.fit(da.from_array(X, chunks=(128, -1)), c, np.where(held, 0.0, w))
+            assert score == pytest.approx(alone.score(X[held], c[held], w[held]), abs=0.06)
+    assert len(set(found.cv_results_["mean_test_score"])) > 1
