@@ -41,11 +41,12 @@ N_COMPONENTS = 4096  # random features of each member beyond
 
 @dataclass(frozen=True)
 class Learned:
-    """What predicts, and what was tried on the way."""
+    """What predicts, what was tried on the way, and the best of it, that of the machine's first part."""
 
     scaler: SetScaler | None
     machine: Machine
     judged: Judged
+    best: Trial
 
 
 def choose(question: Question, candidates: Any, budget: Any) -> Learned:
@@ -72,7 +73,7 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     if len(chosen) < n:
         rows = rows_of(views, sets, average.leaves)
     machine = _exact(views, rows, average, question)
-    return Learned(scaler, machine, Judged(trials, truth, average.values, truth))
+    return Learned(scaler, machine, Judged(trials, truth, average.values, truth), average.members[0])
 
 
 def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
@@ -124,7 +125,9 @@ def _streamed(
     machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
     held = question.truth(np.flatnonzero(found.held_out))
     held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)
-    return Learned(scaler, machine, Judged(trials, truth, found.average.values, held))
+    return Learned(
+        scaler, machine, Judged(trials, truth, found.average.values, held), found.average.members[0]
+    )
 
 
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:

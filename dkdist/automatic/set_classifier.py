@@ -17,6 +17,7 @@ from dkdist.learners.calibration import calibrated, probabilities_of
 from dkdist.learners.sgd_steps import signs
 from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
 from dkdist.linear.problems import as_classes
+from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier
 from dkdist.loops.array_types import F64, I64
 
 
@@ -136,10 +137,24 @@ class SetClassifier(ClassifierMixin, SetLearner):
         n_classes = len(self.classes_)
         score = self._scored_by(labels)
         judged = self._learn(sets, signs(index, n_classes), index, weights, groups, score)
+        self._labels = labels[self._used]
         values, truth = judged.values.mean(axis=0), index[self.judged_]
         self.calibration_ = calibrated(values, truth, n_classes, judged.held.weights)
         self.sets_ = fit_prediction_sets(probabilities_of(values, self.calibration_), truth)
         return self
+
+    def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
+        made = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)
+        if rows is not None:
+            return made.fit(rows, self._labels, sample_weight=self._weights)
+        made.coef_, made.intercept_, made.alpha_ = part.W, part.b, self._best.alpha
+        made.classes_, made.n_features_in_, made.calibration_ = (
+            self.classes_,
+            part.W.shape[1],
+            self.calibration_,
+        )
+        made.multilabel_ = False
+        return made
 
     def _scored_by(self, labels: NDArray[Any]) -> Any:
         """The score of predictions (n, t) for some sets."""

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.automatic.choosing import choose
+from dkdist.automatic.best_pipeline import best_pipeline
+from dkdist.automatic.choosing import N_COMPONENTS, choose
 from dkdist.automatic.leaderboard import Judged, entries_of, in_words
 from dkdist.automatic.machine_influence import contributions
+from dkdist.automatic.machines import LinearMachine
 from dkdist.automatic.question import Question
 from dkdist.base.inputs import Sets, check_sets
 from dkdist.base.parameter_checks import draw_seed, real_matrix
@@ -54,6 +57,8 @@ class SetLearner(BaseEstimator):
         self.machine_, self.scaler_ = learned.machine, learned.scaler
         self.leaderboard_, self.leads_ = entries_of(learned.judged, score_of_used)
         self.judged_ = used[learned.judged.held.rows]
+        self._best, self._used, self._seed = learned.best.alone(), used, question.seed
+        self._weights = question.weights
         return learned.judged
 
     def summary(self) -> str:
@@ -70,6 +75,21 @@ class SetLearner(BaseEstimator):
         return in_words(
             self.leaderboard_, self.leads_, what, f"{self._score_name} on sets that were left out"
         )
+
+    @property
+    def best_estimator_(self) -> Pipeline:
+        """The best single candidate as a fitted pipeline of public parts, with 4,096 random features for its kernel."""
+        check_is_fitted(self)
+        if self._best.view.entry.embedding is None:
+            raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
+        part = self.machine_.parts[0]
+        n_components = part.W.shape[1] if isinstance(part, LinearMachine) else N_COMPONENTS
+        before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
+        return Pipeline([*before.steps, ("learner", self._learner(rows, part))])
+
+    def _learner(self, rows: Any, part: Any) -> Any:
+        """The learner of ``best_estimator_``, fitted on rows, or by what a pass found."""
+        raise NotImplementedError
 
     def _values(self, X: Any) -> F64:
         """Predictions (n, t); a store's blocks are read, used and let go."""

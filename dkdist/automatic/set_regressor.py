@@ -14,6 +14,7 @@ from dkdist.automatic.set_learner import SetLearner, as_weights
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import real_matrix
 from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
+from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.loops.array_types import F64
 
 
@@ -92,6 +93,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         judged = self._learn(
             sets, (columns - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
         )
+        self._targets = targets[self._used]
         predicted = judged.values.mean(axis=0) * self.scale_ + self.mean_
         sizes = sets.sizes[self.judged_].astype(np.float64)
         self.intervals_ = [
@@ -99,6 +101,15 @@ class SetRegressor(RegressorMixin, SetLearner):
             for j in range(columns.shape[1])
         ]
         return self
+
+    def _learner(self, rows: Any, part: Any) -> IncrementalRidge:
+        made = IncrementalRidge(alphas=self._best.alpha, random_state=self._seed)
+        if rows is not None:
+            return made.fit(rows, self._targets, sample_weight=self._weights)
+        coef, intercept = part.W * self.scale_[:, None], part.b * self.scale_ + self.mean_
+        made.coef_, made.intercept_ = (coef[0], float(intercept[0])) if self.single_ else (coef, intercept)
+        made.alpha_, made.n_features_in_ = self._best.alpha, part.W.shape[1]
+        return made
 
     def _scored_by(self, columns: F64) -> Any:
         """The score of predictions (n, t), of standardised targets, for some sets."""

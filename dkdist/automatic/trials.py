@@ -58,6 +58,10 @@ class Trial:
     loss: float
     seconds: float
 
+    def alone(self) -> Trial:
+        """Without its predictions."""
+        return replace(self, values=np.empty(0))
+
 
 Rows = Mapping[int, F32]
 

@@ -30,9 +30,10 @@ class SetScaler(TransformerMixin, BaseEstimator):
     ----------
     method : {"robust", "standard", "quantile", "none"}, default="robust"
         What becomes of a column x. "robust": (x - median) / (quartile distance / 1.349), so that the body of a Gaussian
-        has the deviation 1 and a few points far away change nothing. "standard": (x - mean) / standard deviation.
-        "quantile": the rank F(x) = P(X < x) + P(X = x) / 2 in [0, 1], so that equal values share one; between the
-        knots that are kept it is linear, and 0 and 1 beyond them. "none": the sets as they are.
+        has the deviation 1 and a few points far away change nothing; of columns whose values are mostly alike, with
+        quartiles close together, by their deviation with 2 % at each end moved inwards. "standard": (x - mean) /
+        standard deviation. "quantile": the rank F(x) = P(X < x) + P(X = x) / 2 in [0, 1], so that equal values share
+        one; between the knots that are kept it is linear, and 0 and 1 beyond them. "none": the sets as they are.
     per_set : bool, default=False
         Whether each set is scaled by its own points: what tells sets apart is then their shape, not where they lie and
         how wide they are.
@@ -48,8 +49,8 @@ class SetScaler(TransformerMixin, BaseEstimator):
     center_ : (d,) float64 array, or None
         The pooled median or mean; None for ranks, "none", or with ``per_set``.
     scale_ : (d,) float64 array, or None
-        What points are divided by; 1 for a column of equal values. Where half of a column or more are equal, so that
-        the quartiles are, it is the median distance from the median of those that differ, over .6745.
+        What points are divided by; 1 for a column of equal values. Where all but 2 % at each end are equal, it is the
+        median distance from the median of those that differ, over .6745.
     spec_ : ScalerSpec
         The same in plain numbers, with the knots of ranks; counted from ``origin_``.
     n_features_in_ : int

@@ -115,6 +115,22 @@ def test_what_a_point_adds_is_the_derivative_by_its_weight(two_classes: dk.SetCl
         assert slope == pytest.approx(influence[i], rel=0.02, abs=0.01)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_best_candidate_is_a_pipeline_of_public_parts(
+    streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "EXACT_SETS", 50 if streamed else 4000)
+    monkeypatch.setattr(choosing, "N_COMPONENTS", 512)
+    for candidates in (["symmetric"], ["moments"], ["sliced-wasserstein"]):
+        model = dk.SetClassifier(candidates, random_state=0).fit(SETS[:60], Y[:60])
+        alone = model.best_estimator_
+        assert alone.score(SETS[60:], Y[60:]) > model.score(SETS[60:], Y[60:]) - 0.15
+        assert alone.predict_proba(SETS[60:]).shape == (30, 3)
+    y = np.array([x.std() for x in SETS])
+    regressor = dk.SetRegressor(["moments"], random_state=0).fit(SETS[:60], y[:60])
+    assert regressor.best_estimator_.score(SETS[60:], y[60:]) > 0.9
+
+
 def test_weights_and_classes_that_count_more() -> None:
     rare = np.arange(80) % 8 == 0
     sets = [np.random.default_rng(i).normal(0.5 * rare[i], 1, (15, 1)) for i in range(80)]

@@ -27,10 +27,12 @@ def repeated(values, counts):
     return np.repeat(values, counts, axis=0)
 
 
-def robust_oracle(x, clip=10.0):
-    """(x - median) / IQR * 1.349 by NumPy, columns by themselves."""
-    low, middle, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0, method="averaged_inverted_cdf")
-    return middle, (high - low) / 1.3489795003921634
+def robust_oracle(x):
+    """Median, and IQR / 1.349 or the winsorised deviation where that is above four times as much, by NumPy."""
+    levels = [0.02, 0.25, 0.5, 0.75, 0.98]
+    least, low, middle, high, most = np.quantile(x, levels, axis=0, method="averaged_inverted_cdf")
+    between, within = (high - low) / 1.3489795003921634, np.clip(x, least, most).std(axis=0)
+    return middle, np.where(within > 4 * between, within, between)
 
 
 @pytest.fixture
@@ -52,6 +54,14 @@ def test_robust_is_numpys_median_and_quartiles():
     np.testing.assert_allclose(scaler.transform(sets).points, (x - middle) / scale, rtol=1e-6)
     clipped = dk.SetScaler(clip=2).fit_transform(sets).points
     np.testing.assert_allclose(clipped, np.clip((x - middle) / scale, -2, 2), rtol=1e-6)
+
+
+def test_columns_of_mostly_equal_values_are_not_blown_up():
+    rng = np.random.default_rng(2)
+    x = np.where(rng.random((500, 1)) < 0.15, 3.0, 0.0) + rng.normal(0, 1e-3, (500, 1))
+    scaler = dk.SetScaler(clip=None).fit([x])
+    np.testing.assert_allclose(scaler.scale_, robust_oracle(x.astype("f4").astype(float))[1], rtol=1e-6)
+    assert scaler.scale_[0] > 1  # where the quartiles are .0015 apart
 
 
 def test_standard_is_scikit_learns():
@@ -129,7 +139,15 @@ def test_columns_of_equal_values_and_of_mostly_zeros(method, per_set):
     assert np.unique(found.points[:, 0]).tolist() == [0.5 if method == "quantile" else 0.0]
     assert np.isfinite(found.points).all()
     if method == "robust":  # the median distance of the others is 3
-        np.testing.assert_allclose(found[0][:4, 1], np.array([3, 3, 3, 5]) / (3 / 0.67448975), rtol=1e-6)
+        expected = np.array([3, 3, 3, 5]) / robust_oracle(np.tile(zeros, (1 if per_set else 3, 1)))[1]
+        np.testing.assert_allclose(found[0][:4, 1], expected, rtol=1e-6)
+
+
+def test_what_is_equal_but_for_a_hundredth_is_measured_by_the_others():
+    x = np.zeros((200, 1))
+    x[:2, 0] = [3, 5]
+    # of two values the averaged median is 4
+    np.testing.assert_allclose(dk.SetScaler().fit([x]).scale_, 4 / 0.67448975, rtol=1e-6)
 
 
 def test_none_changes_nothing(store):
