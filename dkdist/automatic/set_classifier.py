@@ -56,6 +56,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         By baseline: how much better the model is, and the standard error of that.
     judged_ : int64 array
         Sets that the scores are of, each left out in turn.
+    best_estimator_ : Pipeline
+        The best single candidate, fitted, of public parts; `save_model` keeps it, where this whole can be pickled.
     n_features_in_ : int
 
     Raises

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +24,7 @@ from dkdist.loops.array_types import F64, I64
 ScoreOf = Callable[[F64, I64], float]
 
 
-class SetLearner(BaseEstimator):
+class SetLearner(MetaEstimatorMixin, BaseEstimator):
     """Base of models without choices; a subclass says what targets mean, and how predictions are scored."""
 
     candidates: Any

@@ -30,7 +30,7 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     Attributes
     ----------
-    leaderboard_, leads_, judged_, n_features_in_
+    leaderboard_, leads_, judged_, best_estimator_, n_features_in_
         As in `SetClassifier`.
 
     Raises

@@ -83,7 +83,7 @@ EMBEDDINGS = {
 
 # the parameter that sets the length of a row, and another value of it
 RESOLUTION = {
-    "n_basis": lambda n: 7 if n == "auto" else n + 1,
+    "n_basis": lambda n: 9 if n == "auto" else n + 1,
     "n_bins": lambda n: n + 1,
     "n_quantiles": lambda n: n + 1,
     "degree": lambda n: 3 - n,

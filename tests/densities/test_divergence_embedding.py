@@ -256,7 +256,9 @@ def test_distances_do_not_depend_on_the_units_of_the_points():
     arrays = gaussian_mixtures(6, 2, 60, 0)
     moved = [x * [1000, 0.01] + [5e4, -3] for x in arrays]
     i, j = np.triu_indices(6, 1)
-    d2, other = (squared_distances(dk.DivergenceEmbedding().fit_transform(a), i, j) for a in (arrays, moved))
+    # of two candidates of cross-validation that are equally good, rounding decides: they are 9 % apart
+    embedding = dk.DivergenceEmbedding(bandwidth="scott")
+    d2, other = (squared_distances(embedding.fit_transform(a), i, j) for a in (arrays, moved))
     np.testing.assert_allclose(other, d2, rtol=0.01)
 
 

@@ -40,6 +40,16 @@ def test_the_five_lines(bags):
     assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
 
 
+def test_no_choice(bags):
+    sets, y = bags
+    names = {"dk": dk, "sets": dk.write_sets("bags.zarr", sets, targets=y), "y": y}
+    code = examples("README.md")[1]
+    for theirs, ours in (("900_010", "210"), ("900_000", "200")):
+        code = code.replace(theirs, ours)
+    run(code, names, "README.md")
+    assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
+
+
 def write_files(sets, y):
     """What the README's sources are read from: three .npz files, and a table of patients."""
     pandas = pytest.importorskip("pandas")
@@ -65,7 +75,7 @@ def test_your_data(bags):
         "simulate": lambda seed: [np.random.default_rng(seed).normal(size=(5, 2))],
         "good": np.arange(0, 300, 2),
     }
-    code = examples("README.md")[1]
+    code = examples("README.md")[2]
     written, streamed, *others = re.findall(r"^\S.*\n(?: +.*\n)*", code, re.MULTILINE)
     run(written, names, "README.md")
     store = dk.open_sets("bags.zarr")
@@ -90,7 +100,7 @@ def test_your_data(bags):
 def test_strings_and_kernel_distances():
     names = {"dk": dk}
     exec("from sklearn.pipeline import make_pipeline", names)
-    for code in examples("README.md")[2:]:
+    for code in examples("README.md")[3:]:
         run(code, names, "README.md")
     assert names["model"].score(names["strings"][150:], names["y"][150:]) == 1.0  # as the README says
     x, y = names["P"], names["P"][:20_000] + 0.1

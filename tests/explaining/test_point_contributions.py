@@ -166,9 +166,9 @@ def planted(rng, n, d):
 @pytest.mark.parametrize(
     "embedding",
     [
-        dk.DivergenceEmbedding(),
-        dk.DivergenceEmbedding("jensen-shannon"),
-        dk.L2Embedding(),
+        dk.DivergenceEmbedding(bandwidth=0.1),  # as for learning: the density's own best is finer
+        dk.DivergenceEmbedding("jensen-shannon", bandwidth=0.1),
+        dk.L2Embedding(bandwidth=0.1),
         dk.MeanEmbedding(200, sigma=0.3, random_state=0),
         dk.HistogramEmbedding(),
     ],

@@ -318,6 +318,8 @@ CALLS: dict[str, Call] = {
     "RidgeClassifier": _of_estimator(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),
     "SGDClassifier": _of_estimator(dk.IncrementalSGDClassifier, ROWS, n_epochs=1, random_state=0),
     "SGDRegressor": _of_estimator(dk.IncrementalSGDRegressor, ROWS, n_epochs=1, random_state=0),
+    "SetClassifier": _of_estimator(dk.SetClassifier, SETS, candidates=["means"], random_state=0),
+    "SetRegressor": _of_estimator(dk.SetRegressor, SETS, candidates=["means"], random_state=0),
     "NearestSets": Call(
         lambda X, use, k, **params: dk.NearestSets(**params).fit(X).kneighbors(use, k),
         {"X": ROWS, "use": ROWS, "k": 2, "n_neighbors": 3, "engine": "exact"},

@@ -15,7 +15,7 @@ import dkdist as dk
 def write(path: Any) -> None:
     y = np.arange(48) % 2
     rng = np.random.default_rng(0)
-    dk.write_sets(path, [rng.normal(0.45 + 0.1 * c, 0.1, (10, 2)) for c in y], targets={"y": y})
+    dk.write_sets(path, [rng.normal(0.4 + 0.2 * c, 0.1, (10, 2)) for c in y], targets={"y": y})
 
 
 def sets() -> Any:
