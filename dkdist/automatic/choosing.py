@@ -67,6 +67,10 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     truth = question.truth(chosen)
     few = some_of(rng, len(chosen), FEW_ROWS)
     trials = try_all(views.views, rows, truth, question.truth(chosen[few]), few, allowed)
+    if not trials:
+        raise ValueError(
+            "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
+        )
     average = best_average(trials, truth)
     if n > min(EXACT_SETS, most):
         return _streamed(question, scaler, trials, truth, average)

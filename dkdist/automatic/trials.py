@@ -90,7 +90,8 @@ def try_all(
     last: list[Trial] = []
     for trial in _finalists(found):
         alphas = [factor * trial.alpha for factor in NEARBY]
-        last.append(_best(trial.view, rows, slice(None), truth, trial.kernel, alphas, trial.seconds))
+        better = _best(trial.view, rows, slice(None), truth, trial.kernel, alphas, trial.seconds)
+        last += [] if better is None else [better]
         if budget.used_up:
             break
     return sorted(last, key=lambda trial: trial.loss)
@@ -114,25 +115,28 @@ def _finalists(found: Sequence[Trial]) -> list[Trial]:
 
 def _tried(view: View, rows: Rows, some: I64, truth: Truth) -> list[Trial]:
     own = rows_of_view(view, rows, some)
-    return [_best(view, rows, some, truth, kernel, PENALTIES, 0.0) for kernel in kernels_on(own)]
+    tried = (_best(view, rows, some, truth, kernel, PENALTIES, 0.0) for kernel in kernels_on(own))
+    return [trial for trial in tried if trial is not None]
 
 
 def _best(
     view: View, rows: Rows, some: I64 | slice, truth: Truth, kernel: RowKernel, alphas: Sequence[float], before: float
-) -> Trial:  # fmt: skip
-    """The trial of the best penalty."""
+) -> Trial | None:  # fmt: skip
+    """The trial of the best penalty; None for a kernel that no penalty makes positive definite."""
     start = perf_counter()
     A, *images = rows_of_view(view, rows, some)
     X = A.astype(np.float64)
     K = kernel.of(X, [X, *images], X.mean(axis=0))
     best: Trial | None = None
     for alpha in alphas:
-        values = left_out(K, truth.y, truth.weights, alpha, truth.repeats)
+        try:
+            values = left_out(K, truth.y, truth.weights, alpha, truth.repeats)
+        except np.linalg.LinAlgError:
+            continue
         loss = truth.loss(values)
         if best is None or loss < best.loss:
             best = Trial(view, kernel, alpha, values, loss, 0.0)
-    assert best is not None
-    return replace(best, seconds=before + perf_counter() - start)
+    return best and replace(best, seconds=before + perf_counter() - start)
 
 
 @dataclass(frozen=True)

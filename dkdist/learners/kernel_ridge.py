@@ -45,8 +45,8 @@ def left_out(K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Seque
     Each repeat is folds of rows, each row in one of them. n^3 operations, and n^3 / n_folds^2 for each repeat.
     """
     root = np.sqrt(weights)[:, None]
-    factor, _ = scipy.linalg.lapack.dpotrf(_penalised(K, root, alpha), lower=1, overwrite_a=1)
-    H, failed = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(_penalised(K, root, alpha), lower=1, overwrite_a=1)
+    H, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     if failed:
         raise np.linalg.LinAlgError(f"a kernel matrix of {len(K)} rows is not positive definite")
     H = np.tril(H) + np.tril(H, -1).T

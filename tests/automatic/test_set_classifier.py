@@ -172,6 +172,43 @@ def test_intervals_cover_and_widen_for_small_sets() -> None:
     assert (high - low)[small].mean() > 2 * (high - low)[~small].mean()
 
 
+@pytest.mark.parametrize("d", [1, 3, 5])
+def test_any_dimension_is_taken_without_a_warning(d: int) -> None:
+    rng = np.random.default_rng(8)
+    y = np.arange(60) % 2
+    sets = [np.cumsum(rng.normal(0, 1 + c, (12, d)), axis=0) for c in y]  # in order: series
+    model = dk.SetClassifier(random_state=0).fit(sets[:40], y[:40])
+    assert model.score(sets[40:], y[40:]) > 0.7
+    assert any("time warping" in entry["name"] for entry in model.leaderboard_)
+
+
+def odd_collections() -> dict[str, Any]:
+    rng = np.random.default_rng(9)
+    walks = [np.cumsum(rng.normal(i % 2, 1, (10, 1)), axis=0) for i in range(40)]
+    flat = [np.column_stack([rng.normal(i % 2, 1, 20), np.full(20, 3.0)]) for i in range(40)]
+    return {
+        "weights, where some distances take none": dk.SampleSets.from_arrays(walks, [np.ones(10)] * 40),
+        "a flat column, like no other axis": flat,
+        "single points": [x[:1] for x in flat],
+        "one far point": [np.full((3, 2), 1e4), *flat[1:]],
+        "more columns than sets": [rng.normal(0.2 * (i % 2), 1, (10, 200)) for i in range(40)],
+        "strings of one symbol": ["ab"[i % 2] for i in range(40)],
+    }
+
+
+@pytest.mark.parametrize("name", odd_collections())
+def test_odd_collections_are_taken(name: str) -> None:
+    sets, y = odd_collections()[name], np.arange(40) % 2
+    model = dk.SetClassifier(random_state=0).fit(sets, y)
+    assert model.score(sets, y) > 0.6
+    assert len(model.explain(sets[:2])) == 2
+
+
+def test_sets_that_nothing_tells_apart_are_refused() -> None:
+    with pytest.raises(ValueError, match="nothing tells the sets apart"):
+        dk.SetClassifier().fit([np.ones((5, 2))] * 20, np.arange(20) % 2)
+
+
 def test_several_targets() -> None:
     rng = np.random.default_rng(6)
     y = rng.normal(size=(60, 2))

@@ -20,7 +20,7 @@ from dkdist.moments.symmetry import Element, group
 from dkdist.sets import SampleSets
 
 BANDWIDTHS = (0.03, 0.06, 0.12)  # of the domain: finer ones are noise for a learner, coarser ones are moments
-BASIS = {0.03: (40, 24, 12), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, two and three dimensions
+BASIS = {0.03: (40, 24), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, two and three dimensions
 MOST_MOMENTS = 128  # dimensions of which all products are taken
 FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
 IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series
@@ -73,7 +73,7 @@ def _moments(sample: SampleSets, seed: int) -> Iterator[Representation]:
 def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
     d = sample.n_dims
     for h in BANDWIDTHS:
-        if d <= 3:
+        if d <= len(BASIS[h]):
             embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
             yield Representation("hellinger", f"Hellinger, bandwidth {h:g}", embedding)
         if d > 1 and h > BANDWIDTHS[0]:
@@ -84,16 +84,17 @@ def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
     d = sample.n_dims
-    if d > 3:
+    axes = [j for j in range(d) if np.ptp(sample.relative[:, j]) > 0]  # a flat one is like no other
+    if d > 3 or not axes:
         return
     h = BANDWIDTHS[1]
     embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][d - 1])
-    for axis in range(d if d > 1 else 0):
+    for axis in axes if len(axes) > 1 else ():
         images = group("reflections", d, [axis])
         yield Representation("symmetric", f"Hellinger, mirrored along axis {axis}", embedding, images=images)
     word = "all" if d < 3 else "reflections"
     told = "reflected and swapped" if d == 2 else "reflected"
-    yield Representation("symmetric", f"Hellinger, {told}", embedding, images=group(word, d, range(d)))
+    yield Representation("symmetric", f"Hellinger, {told}", embedding, images=group(word, d, axes))
 
 
 def _sliced(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -116,12 +117,13 @@ def _set_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
 
 
 def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    if sample.sizes.mean() <= 2 * FEW_POINTS and serial_correlation(sample) > IN_ORDER:
-        for lengths in ((1, 25), None):
-            sampler = "object" if lengths is None else "subsample"
-            extra = {} if lengths is None else {"lengths": lengths}
-            embedding = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler=sampler, **extra)
-            yield Representation("dtw", f"dynamic time warping to {sampler}s", embedding)
+    long, weighted = sample.sizes.mean() > 2 * FEW_POINTS, sample.weights is not None
+    if long or weighted or serial_correlation(sample) <= IN_ORDER:
+        return
+    pieces = {"lengths": (1, min(25, int(sample.sizes.max())))}
+    for sampler, more in (("subsample", pieces), ("object", {})):
+        embedding = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler=sampler, **more)
+        yield Representation("dtw", f"dynamic time warping to {sampler}s", embedding)
 
 
 def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
