@@ -185,7 +185,7 @@ def test_any_dimension_is_taken_without_a_warning(d: int) -> None:
 def odd_collections() -> dict[str, Any]:
     rng = np.random.default_rng(9)
     walks = [np.cumsum(rng.normal(i % 2, 1, (10, 1)), axis=0) for i in range(40)]
-    flat = [np.column_stack([rng.normal(i % 2, 1, 20), np.full(20, 3.0)]) for i in range(40)]
+    flat = [np.column_stack([rng.normal(2 * (i % 2), 1, 20), np.full(20, 3.0)]) for i in range(40)]
     return {
         "weights, where some distances take none": dk.SampleSets.from_arrays(walks, [np.ones(10)] * 40),
         "a flat column, like no other axis": flat,
