@@ -116,9 +116,17 @@ def test_what_makes_a_run_resumable(bags):
     np.testing.assert_array_equal(dk.open_features("features.zarr"), names["features"])
 
 
+def test_what_to_take():
+    (code,) = examples("docs/choosing.md")
+    names = {}
+    run(code, names, "docs/choosing.md")
+    assert names["accuracy"] > 0.9
+
+
 def test_every_page_with_examples_is_tried():
     tried = {
         "adding_an_embedding",
+        "choosing",
         "clusters",
         "dashboard",
         "distances",
