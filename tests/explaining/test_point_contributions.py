@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from base.test_embedding_laws import EMBEDDINGS
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
 from dkdist.explaining.point_contributions import influence_at, point_contributions
-from tests.base.test_embedding_laws import EMBEDDINGS
 
 N = 25  # points of a set whose weights are moved
 

@@ -184,7 +184,10 @@ class DiskStore(LocalStore):
                 os.close(self._opened(key))
             except (FileNotFoundError, IsADirectoryError):
                 return False
-        self._require_inside(os.path.dirname(key))
+        try:
+            self._require_inside(os.path.dirname(key))
+        except FileNotFoundError:  # the store was replaced meanwhile
+            return False
         return True
 
     def _holds(self, real: str) -> bool:
