@@ -4,8 +4,9 @@
             [--seed 0] [--output results.json] [--read earlier.json ...] [--figure docs/networks.png]
 
 Tasks, all by default: mixtures (P1's section 4.2: 16,000 sets of 200 points, how many components?), images (10,000 cats
-and dogs of CIFAR-10, 1,024 triples each), mnist_sift (descriptors of digits), pentip (pen trajectories as sets: points
-are shuffled, so that nobody sees their order).
+and dogs of CIFAR-10, 1,024 triples each), mnist_sift (descriptors of digits), pentip (pen trajectories as sets). The
+points of pentip are shuffled, so that nobody sees their order, and rows of zeros are left out: the file fills every
+series of a class up to the same length, which alone tells the class of 78 % of the test sets (22 % without the zeros).
 
 Methods: DeepSets with mean and with max pooling, and attention pooling (PyTorch, `peers/`), each at every number of
 minutes, half of them to choose by a validation part among four settings and the symmetries of the axes, half to train
@@ -27,6 +28,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +149,7 @@ class Score:
     def behind(self, other: Score) -> tuple[float, float]:
         """How much worse than the other, and the standard error of that."""
         sign = 1 if self.larger_is_better else -1
-        return sign * (other.value - self.value), standard_error(other.shares - self.shares)
+        return sign * (other.value - self.value) + 0.0, standard_error(other.shares - self.shares)
 
 
 def standard_error(shares: np.ndarray) -> float:
@@ -171,23 +173,26 @@ def measured(method: Method, task: Task) -> tuple[dict[str, Any], Score]:
     return row, score
 
 
-def shuffled(sets: dk.SampleSets) -> dk.SampleSets:
-    """The same sets with their points in random order."""
-    rng = np.random.default_rng(0)
-    order = np.lexsort((rng.random(sets.n_points), np.repeat(np.arange(len(sets)), sets.sizes)))
-    return dk.SampleSets(sets.points[order], sets.offsets)
+def unordered(sets: dk.SampleSets) -> dk.SampleSets:
+    """Trajectories without their padding, points in random order."""
+    moving = sets.points.any(axis=1)
+    index = np.repeat(np.arange(len(sets)), sets.sizes)[moving]
+    order = np.lexsort((np.random.default_rng(0).random(len(index)), index))
+    sizes = np.bincount(index, minlength=len(sets))
+    return dk.SampleSets(sets.points[moving][order], np.append(0, np.cumsum(sizes)))
 
 
 def pentip(quick: bool) -> Task:
+    """No tuned figure belongs to it: those of the documents are of series, in order and padded."""
     task = of_distances("pentip", quick)
-    return Task(shuffled(task.train), task.y, shuffled(task.test), task.y_test, np.nan, np.nan)
+    return Task(unordered(task.train), task.y, unordered(task.test), task.y_test, np.nan, np.nan)
 
 
 TASKS: dict[str, tuple[str, Callable[[bool], Task]]] = {
     "mixtures": ("components of a mixture", mixtures),
     "images": ("cats and dogs, triples", images),
     "mnist_sift": ("digits, descriptors", lambda quick: of_distances("mnist_sift", quick)),
-    "pentip": ("pen trajectories, shuffled", pentip),
+    "pentip": ("pen trajectories as sets", pentip),
 }
 
 
@@ -209,7 +214,7 @@ def at_most(task: Task, n: int | None) -> Task:
 
 
 def title(row: dict[str, Any]) -> str:
-    minutes = "" if row["minutes"] is None else f" ({row['minutes']:g} min)"
+    minutes = "" if row["minutes"] is None else f" ({row['minutes']:.2g} min)"
     return row["method"] + minutes
 
 
@@ -272,6 +277,8 @@ def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
 
 def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     """One task; better is up."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for name, (mark, colour) in MARKS.items():
         own = sorted((row for row in rows if row["method"] == name), key=lambda row: row["seconds"])
         if not own:
@@ -282,10 +289,17 @@ def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
                       lw=1.4, elinewidth=1, label=TOLD.get(name, name), zorder=3)  # fmt: skip
         for row in own:
             axes.plot([row["fitting"], row["seconds"]], [row["score"]] * 2, ":", color=colour, lw=1, zorder=2)
-    axes.set(xscale="log", xlabel="seconds of choosing and training", title=TASKS[rows[0]["task"]][0])
+    axes.set(
+        xscale="log",
+        xlabel="seconds of choosing and training (dotted: from training alone)",
+        title=TASKS[rows[0]["task"]][0],
+    )
     axes.set_ylabel(rows[0]["measure"] + (" (axis upside down)" if rows[0]["measure"] == "RMSE" else ""))
     if rows[0]["measure"] == "RMSE":
         axes.invert_yaxis()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.3)
 
 
@@ -301,6 +315,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--read", type=Path, nargs="+", default=[], help="earlier results, shown with these")
     parser.add_argument("--figure", type=Path, help="draw score by seconds into this file")
     args = parser.parse_args(argv)
+    if set(args.only) & set(POOLINGS) and find_spec("torch") is None:
+        parser.error(
+            "networks need PyTorch: pip install 'dkdist[networks]', or name other methods with --only"
+        )
     if unknown := set(args.tasks) - set(TASKS):
         parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
     earlier = [row for file in args.read for row in json.loads(file.read_text())["rows"]]

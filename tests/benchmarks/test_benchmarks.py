@@ -40,11 +40,6 @@ def test_defaults_are_near_the_truth(tmp_path: Path) -> None:
     assert figures["points"]["AUC"] > 0.95
 
 
-def test_networks_learn_from_the_same_sets(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="pip install 'dkdist[networks]'")
-    assert run("networks.py", "mixtures", output=tmp_path / "networks.json")
-
-
 def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
     figures = run("search.py", output=tmp_path / "search.json")
     assert figures["cost"]["search"] > 0
