@@ -13,6 +13,8 @@ from dkdist.base.parameter_checks import positive
 
 SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
 MATRICES = 8  # of n x n that are alive in a trial
+GRAMS = 16  # of D x D that are alive for each member, while statistics are summed on two threads
+LEAST_COMPONENTS = 16
 LEAST_SETS = 50  # that a choice is made by
 
 
@@ -51,6 +53,13 @@ class Budget:
                 f"takes {need:.3g}: give more, or fewer candidates"
             )
         return min(n, most)
+
+    def most_components(self, n_members: int, most: int) -> int:
+        """Random features of each member, an even number, so that all Gram matrices fit."""
+        if np.isinf(self.memory):
+            return most
+        fitting = int(np.sqrt(self.memory / (8 * GRAMS * n_members))) // 2 * 2
+        return int(np.clip(fitting, LEAST_COMPONENTS, most))
 
     @property
     def used_up(self) -> bool:

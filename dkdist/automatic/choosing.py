@@ -73,7 +73,8 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
         )
     average = best_average(trials, truth)
     if n > min(EXACT_SETS, most):
-        return _streamed(question, scaler, trials, truth, average)
+        n_components = allowed.most_components(len(average.members), N_COMPONENTS)
+        return _streamed(question, scaler, trials, truth, average, n_components)
     if len(chosen) < n:
         rows = rows_of(views, sets, average.leaves)
     machine = _exact(views, rows, average, question)
@@ -122,10 +123,11 @@ def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) 
 
 
 def _streamed(
-    question: Question, scaler: SetScaler | None, trials: Sequence[Trial], truth: Truth, average: Average
-) -> Learned:
+    question: Question, scaler: SetScaler | None, trials: Sequence[Trial], truth: Truth, average: Average,
+    n_components: int,
+) -> Learned:  # fmt: skip
     """Random features of the members' kernels, from one pass over all sets."""
-    found = learn_streamed(question, average.members, N_COMPONENTS)
+    found = learn_streamed(question, average.members, n_components)
     machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
     held = question.truth(np.flatnonzero(found.held_out))
     held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -41,8 +41,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     cv : "auto", int or splitter, default="auto"
         "auto" is ten folds, repeated up to five times for fewer than a thousand sets.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
-        No candidate is begun when half of the time is gone; fewer sets are compared where memory is short. With a
-        budget of time, what is chosen depends on the machine.
+        No candidate is begun when half of the time is gone; what is running comes to its end, and the final fit has no
+        limit. Where memory is short fewer sets are compared and fewer random features made; blocks of sets come on
+        top. With a budget of time, what is chosen depends on the machine.
     random_state : int, Generator or None, default=None
         Decides the folds, the sets that choices are made by, and random directions and features.
 
@@ -71,9 +72,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     -----
     Scores are by the same sets that chose the model, so the best is flattered a little; sets that ``fit`` never saw
     are the last word. Up to 4,000 sets kernels are exact, and chosen by up to 2,000 sets; more are learned from in one
-    pass of random features, the score then being that of a tenth that was held out. Points are read twice: those of
-    up to 2,000 sets to choose, and all to fit. Cost: that of the embeddings, and some 200 n^3 operations for n sets
-    compared. A store is read block by block.
+    pass of random features, the score then being that of a tenth that was held out. Up to 1,024 sets are read to fit
+    representations, up to 2,000 to choose, and all to fit; a store is read block by block. Cost: that of the
+    embeddings, and some 200 n^3 operations for n sets compared.
 
     Examples
     --------
@@ -225,7 +226,7 @@ def largest(values: F64) -> I64:
     return (values[:, 0] > 0).astype(np.int64) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
-class _Fixed(ClassifierMixin, SetLearner):
+class _Fixed(ClassifierMixin, BaseEstimator):
     """A classifier whose sets are decision values already, for scorers."""
 
     def __init__(self, classes: Any = ()) -> None:

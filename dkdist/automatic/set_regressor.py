@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -155,7 +155,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         return float(check_scoring(self, self.scoring)(self, X, y))
 
 
-class _Fixed(RegressorMixin, SetLearner):
+class _Fixed(RegressorMixin, BaseEstimator):
     """A regressor whose sets are predictions already, for scorers."""
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from dkdist.automatic.views.set_sizes import SizesSpec
 from dkdist.base.embedding import SetEmbedding
@@ -56,7 +57,10 @@ def is_text(sample: SampleSets) -> bool:
 
 def own_representations(given: Sequence[Any]) -> list[Representation]:
     """Embeddings of the user's own, as candidates."""
-    return [Representation("own", f"{type(e).__name__} {i}", e) for i, e in enumerate(given)]
+    for one in given:
+        if not isinstance(one, SetEmbedding):
+            raise TypeError(f"a candidate must be a name or an embedding of sets, found {one!r}")
+    return [Representation("own", f"{type(e).__name__} {i}", clone(e)) for i, e in enumerate(given)]
 
 
 def _sizes(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -173,6 +177,4 @@ def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
     """The specification of the representation's rows, from a sample of sets."""
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
-    if not isinstance(entry.embedding, SetEmbedding):
-        raise TypeError(f"a candidate must be an embedding of sets, found {entry.embedding!r}")
     return entry.embedding.fit(sample).spec_
