@@ -1,4 +1,4 @@
-"""The box that densities live on: a given one, the bounds of the data, or where the body of the data lies.
+"""`DomainEmbedding`: embeddings on a box, a given one, the bounds of the data, or where the body of the data lies.
 
 The robust box reaches from the median m of each column, to either side by itself, over
 
@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from dkdist.base.embedding import SetEmbedding
 from dkdist.base.embedding_spec import LEAST_WIDTH, MOST_WIDTH, Domain
-from dkdist.base.inputs import Survey
-from dkdist.base.parameter_checks import one_of
+from dkdist.base.inputs import Sets, Survey
+from dkdist.base.parameter_checks import is_word, one_of
 from dkdist.base.pooled_sample import PooledSample, quantiles, weighted_columns
 from dkdist.loops.array_types import F64
 from dkdist.sets import SampleSetError
@@ -27,10 +28,24 @@ from dkdist.sets import SampleSetError
 CHOSEN = ("robust", "data")  # from what is seen in fit
 LEVELS = np.array([0.5, 0.9, 0.99])  # of the distances on one side
 REACH = 4 / ndtri(0.5 + LEVELS / 2)  # of a Gaussian's box, over its quantiles: 4 standard deviations
-LEAST_ORDINARY, MORE_THAN_SEEN = (
-    0.05,
-    3,
-)  # what may lie outside unsaid: a share, or a multiple of that seen in fit
+LEAST_ORDINARY, MORE_THAN_SEEN = 0.05, 3  # that may lie outside unsaid: a share, a multiple of that in fit
+
+
+class DomainEmbedding(SetEmbedding):
+    """Base of embeddings on a box, with the parameters ``domain`` and ``outside``."""
+
+    domain: Any
+    outside: Any
+
+    def _look_in_domain(self, sets: Sets) -> tuple[Survey, Domain]:
+        """One look at the sets of ``fit``, as `_look`, and the domain: as given, or chosen from what was seen."""
+        given = given_domain(self.domain, sets.origin, self.outside)
+        refusing = given is not None and given.fixed
+        found = self._look(sets, given if refusing else None, sampled=not refusing)
+        chosen = data_domain if is_word(self.domain, "data") else robust_domain
+        domain = given or chosen(found)
+        self.outside_share_ = 0.0 if found.sample is None else found.sample.outside(*domain.arrays)
+        return found, domain
 
 
 def given_domain(given: Any, origin: F64, outside: Any = "raise") -> Domain | None:

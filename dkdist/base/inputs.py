@@ -108,17 +108,17 @@ def _require_one_channel(sets: Sets) -> None:
         )
 
 
-def block_views(sets: SetStore, row_bytes: int) -> tuple[list[SetStore], I64, int]:
-    """(views, bounds, bytes that one pass reads) of a store cut into blocks of whole sets."""
-    point_bytes = 4 * sets.n_dims
-    bounds = cut(sets.sizes, point_bytes, row_bytes, sets.block_sets)
+def block_views(sets: SetStore, row_bytes: int, most: int | None = None) -> tuple[list[SetStore], I64, int]:
+    """(views, bounds, bytes that one pass reads) of a store cut into blocks of whole sets, ``most`` at most."""
+    point_bytes, own = 4 * sets.n_dims, sets.block_sets
+    bounds = cut(sets.sizes, point_bytes, row_bytes, own if own is None or most is None else min(own, most))
     views = [sets[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     return views, bounds, sets.n_points * point_bytes
 
 
-def unread_blocks(sets: SetStore, row_bytes: int = 0) -> Blocks:
-    """The blocks of a store, which whoever uses them reads: bad sets are found there."""
-    views, bounds, read_bytes = block_views(sets, row_bytes)
+def unread_blocks(sets: SetStore, row_bytes: int = 0, most: int | None = None) -> Blocks:
+    """The blocks of a store, which whoever uses them reads: bad sets are found there; of up to ``most`` sets."""
+    views, bounds, read_bytes = block_views(sets, row_bytes, most)
     return source_blocks(views, bounds, read_bytes, unread=True)
 
 

@@ -1,9 +1,9 @@
 """A sample of the points of all sets together, and its quantiles: what one pass over blocks keeps of the points.
 
 Up to `MOST_POINTS` points are kept all; of more, about as many are drawn, each by itself by a hash of its place
-(`loops.hashed_points`), so that blocks, pieces, workers and their order change nothing. The share of points below a
-value is then off by some .2 % (one standard deviation at the median, less in the tails). A set counts as many points
-as it has, and its points among themselves by their weights, whatever these sum to.
+(`loops.points`), so that blocks, pieces, workers and their order change nothing. The share of points below a value is
+then off by some .2 % (one standard deviation at the median, less in the tails). A set counts as many points as it has,
+and its points among themselves by their weights, whatever these sum to.
 
 Quantiles are those of the averaged inverted distribution function (number 2 of Hyndman and Fan 1996), the only ones
 for which a point of weight 2 is two points and the median is the usual one.
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.hashed_points import drawn_points
-from dkdist.loops.points import weight_totals
+from dkdist.loops.points import drawn_points, weight_totals
 
 MOST_POINTS, LEAST_POINTS = 2**16, 2**12  # of a sample
 MOST_VALUES = 2**22  # of a sample of points of many dimensions

@@ -1,7 +1,16 @@
-"""Choices that embeddings by densities share: structure, bandwidths, and the frequencies of a divergence."""
+"""Choices that embeddings by densities share: structure, index set, frequencies, bandwidths, and nodes for them.
+
+Bandwidths and n_basis, the nodes or functions of a dimension, are those that a user asked for, or those that the sets
+ask for. q midpoint nodes take the cosine of degree 2q for a constant: with h >= 1 / (2 q) the Gaussian has damped it to
+exp(-(2 pi q h)^2 / 2) <= .7 %, and d^2 of Jensen-Shannon, Hellinger and total variation is integrated to 1 % (root mean
+square over pairs). Series of q functions leave out degree q, which h >= .683 / q damps to a tenth: a hundredth of its
+part of a squared distance.
+"""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +20,8 @@ from dkdist.base.embedding_spec import Domain
 from dkdist.base.inputs import Sets, sample_moments
 from dkdist.base.parameter_checks import LEAST, MOST, draw_seed, is_word, one_of, positive, settled, whole
 from dkdist.base.roles import Role
+from dkdist.densities.cross_validation import cross_validated
+from dkdist.densities.divergence_spec import finest_bandwidth, lattice_size
 from dkdist.densities.measures.divergences import Divergence
 from dkdist.densities.measures.frequencies import DEFAULT_RULE, RULES, frequency_count, frequency_rule
 from dkdist.loops.array_types import F64, I64
@@ -20,16 +31,25 @@ Numbers = tuple[float, ...]
 STRUCTURES = ("auto", "joint", "marginal")
 MOST_TENSOR_DIMS = 3
 MOST_JOINT_DIMS = 6
-BANDWIDTH_RULES = ("auto", "scott")
 LEAST_ORDER = 0.02  # of an index set: below it there are the axes alone, as there
+RESOLVED = 0.5  # bandwidth over node spacing from which d^2 is integrated to a percent
+SCOTT_RESOLVED = 0.8  # of Scott's rule at a given n_basis
+SEEN = 0.3  # below it points between nodes are hardly seen by any
+RESOLVED_SERIES = float(np.sqrt(2 * np.log(10)) / np.pi)
+MOST_NODES = 11**3  # of a set: 36 in each of two dimensions, 11 in each of three
+LEAST_NODES, USUAL_NODES = 4, 10  # of a dimension
+
+
+def joint_or_marginal(structure: Any, d: int) -> str:
+    """The structure that was asked for; "auto" is joint up to three dimensions."""
+    structure = str(one_of("structure", structure, STRUCTURES))
+    usual = "joint" if d <= MOST_TENSOR_DIMS else "marginal"
+    return usual if structure == "auto" else structure
 
 
 def density_structure(structure: Any, d: int) -> str:
     """ "tensor", "ball" (joint, four dimensions or more) or "marginal"."""
-    structure = one_of("structure", structure, STRUCTURES)
-    if structure == "auto":
-        structure = "joint" if d <= MOST_TENSOR_DIMS else "marginal"
-    if structure == "marginal":
+    if joint_or_marginal(structure, d) == "marginal":
         return "marginal"
     if d > MOST_JOINT_DIMS:
         raise ValueError(
@@ -37,45 +57,6 @@ def density_structure(structure: Any, d: int) -> str:
             "Use structure='marginal', or reduce the dimension of the points first"
         )
     return "tensor" if d <= MOST_TENSOR_DIMS else "ball"
-
-
-def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
-    """The bandwidths that were asked for, (k, d), or the rule. With ``zero``, none at all may be asked for."""
-    if isinstance(bandwidth, str):
-        return str(one_of("bandwidth", bandwidth, BANDWIDTH_RULES))
-    try:
-        h = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
-        h = np.array(np.nan)
-    scales = h if h.ndim == 2 else h.reshape(1, -1)
-    known = (((h >= LEAST) & (h <= MOST)) | ((h == 0) & zero)).all()
-    if h.ndim > 2 or len(scales) == 0 or scales.shape[1] not in (1, d) or not known:
-        raise ValueError(
-            f"bandwidth must be a {'number >= 0' if zero else 'positive number'} or {d} of them (standard deviations "
-            f"on the scaled domain, {LEAST:g} to {MOST:g}), a nested sequence of these for several scales ([[0.05], "
-            "[0.1]]), 'auto' or 'scott'; "
-            f"found {bandwidth!r}"
-        )
-    return np.broadcast_to(scales, (len(scales), d))
-
-
-def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
-    """Scott's rule for the typical set, whose points outside count at the wall, on the scaled domain: (1, d)."""
-    _, variance, size = sample_moments(sets, bad, domain)
-    scale = domain.low_and_scale[1].astype(np.float64)
-    dims = 1 if structure == "marginal" else sets.n_dims
-    return scott_bandwidth(np.sqrt(variance) * scale, size, dims, least)[None, :]
-
-
-def flat(bandwidths: F64) -> Numbers:
-    """Bandwidths as a specification holds them: one scale after the other."""
-    return tuple(map(settled, bandwidths.ravel()))
-
-
-def shown(bandwidths: F64) -> F64:
-    """Bandwidths as ``bandwidth_`` shows them: (d,) for one scale, (k, d) for several."""
-    settled_ = np.array(flat(bandwidths)).reshape(bandwidths.shape)
-    return settled_[0] if len(settled_) == 1 else settled_
 
 
 def index_order(index_set: Any, more: dict[str, float]) -> float:
@@ -108,3 +89,124 @@ def chosen_frequencies(
         uniforms = np.random.default_rng([draw_seed(random_state), Role.FREQUENCIES]).random(n)
     lam, w = frequency_rule(kappa, rule, n, uniforms=uniforms)
     return tuple(map(settled, lam)), tuple(map(settled, w))
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What a user asked for: bandwidths (k, d) or a rule for them, and ``n_basis``, which is None for "auto"."""
+
+    bandwidths: F64 | str
+    n_basis: int | None
+
+    def by_rule(self, sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
+        """The bandwidths (k, d) that were given, or those of the rule, none of them below ``least``."""
+        if not isinstance(self.bandwidths, str):
+            return self.bandwidths
+        rule = scott if self.bandwidths == "scott" else cross_validated
+        return rule(sets, bad, domain, structure, least)
+
+
+def asked(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> Resolution:
+    """The parameters ``bandwidth`` and ``n_basis`` of points of d dimensions, checked."""
+    count = None if is_word(n_basis, "auto") else whole("n_basis", n_basis, least=2)
+    return Resolution(given_bandwidths(bandwidth, d, zero=zero), count)
+
+
+def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
+    """The bandwidths that were asked for, (k, d), or the rule. With ``zero``, none at all may be asked for."""
+    if isinstance(bandwidth, str):
+        return str(one_of("bandwidth", bandwidth, ("auto", "scott")))
+    try:
+        h = np.asarray(bandwidth, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
+        h = np.array(np.nan)
+    scales = h if h.ndim == 2 else h.reshape(1, -1)
+    known = (((h >= LEAST) & (h <= MOST)) | ((h == 0) & zero)).all()
+    if h.ndim > 2 or len(scales) == 0 or scales.shape[1] not in (1, d) or not known:
+        raise ValueError(
+            f"bandwidth must be a {'number >= 0' if zero else 'positive number'} or {d} of them (standard deviations "
+            f"on the scaled domain, {LEAST:g} to {MOST:g}), a nested sequence of these for several scales ([[0.05], "
+            "[0.1]]), 'auto' or 'scott'; "
+            f"found {bandwidth!r}"
+        )
+    return np.broadcast_to(scales, (len(scales), d))
+
+
+def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
+    """Scott's rule for the typical set, whose points outside count at the wall, on the scaled domain: (1, d)."""
+    _, variance, size = sample_moments(sets, bad, domain)
+    scale = domain.low_and_scale[1].astype(np.float64)
+    dims = 1 if structure == "marginal" else sets.n_dims
+    return scott_bandwidth(np.sqrt(variance) * scale, size, dims, least)[None, :]
+
+
+def of_divergence(
+    wanted: Resolution, sets: Sets, bad: I64, domain: Domain, structure: str
+) -> tuple[F64, int]:
+    """Bandwidths (k, d) and n_basis of a divergence embedding."""
+    most = wanted.n_basis or most_nodes(structure, domain.n_dims)
+    if structure == "ball":
+        return wanted.by_rule(sets, bad, domain, structure, finest_on_lattice(most, domain.n_dims)), most
+    scott_of_given = is_word(wanted.bandwidths, "scott") and wanted.n_basis is not None
+    h = wanted.by_rule(sets, bad, domain, structure, (SCOTT_RESOLVED if scott_of_given else SEEN) / most)
+    return h, wanted.n_basis or nodes_for(float(h.min()), RESOLVED, most)
+
+
+def of_series(
+    wanted: Resolution, sets: Sets, bad: I64, domain: Domain, structure: str, most: int
+) -> tuple[F64, int]:
+    """Bandwidths (k, d) and n_basis of an L2 embedding, of up to ``most`` functions of a dimension."""
+    h = wanted.by_rule(sets, bad, domain, structure, 0.0)
+    return h, wanted.n_basis or nodes_for(max(float(h.min()), LEAST), RESOLVED_SERIES, most)
+
+
+def most_nodes(structure: str, d: int) -> int:
+    """The most nodes of a dimension, or functions, that leave rows useful: 1,331 for a set, but 10 in any case.
+
+    From four joint dimensions on, 10: it stands for 1,024 nodes.
+    """
+    most = {"marginal": MOST_NODES / d, "tensor": MOST_NODES ** (1 / d), "ball": USUAL_NODES}[structure]
+    return max(USUAL_NODES, int(most + 1e-9))
+
+
+def nodes_for(h: float, resolved: float, most: int) -> int:
+    """The number that resolves the bandwidth h, no more than ``most``."""
+    return int(np.clip(np.ceil(resolved / h - 1e-9), LEAST_NODES, most))
+
+
+def finest_on_lattice(n_basis: int, d: int) -> float:
+    """The least bandwidth that the nodes and the terms of a joint density in d >= 4 dimensions resolve."""
+    return max(float(lattice_size(n_basis) ** (-1 / d)), finest_bandwidth(d))
+
+
+def is_resolved(h: float, structure: str, d: int, n_basis: int) -> bool:
+    """Whether so many nodes integrate densities of bandwidth h."""
+    least = finest_on_lattice(n_basis, d) if structure == "ball" else RESOLVED / n_basis
+    return h >= least * (1 - 1e-6)
+
+
+def warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
+    """Tell of a bandwidth that was given and that the nodes do not resolve."""
+    if structure == "ball" and h < finest_bandwidth(d):
+        warnings.warn(
+            f"bandwidth {h:.3g} is finer than a joint density in {d} dimensions can be resolved: use at least "
+            f"{finest_bandwidth(d):.2g}, or structure='marginal'",
+            stacklevel=3,
+        )
+    elif structure != "ball" and not is_resolved(h, structure, d, n_basis):
+        warnings.warn(
+            f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
+            f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
+            stacklevel=3,
+        )
+
+
+def flat(bandwidths: F64) -> Numbers:
+    """Bandwidths as a specification holds them: one scale after the other."""
+    return tuple(map(settled, bandwidths.ravel()))
+
+
+def shown(bandwidths: F64) -> F64:
+    """Bandwidths as ``bandwidth_`` shows them: (d,) for one scale, (k, d) for several."""
+    settled_ = np.array(flat(bandwidths)).reshape(bandwidths.shape)
+    return settled_[0] if len(settled_) == 1 else settled_

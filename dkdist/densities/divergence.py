@@ -10,21 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.domain_embedding import DomainEmbedding
+from dkdist.base.domains import DomainEmbedding
 from dkdist.base.embedding import origin_of
 from dkdist.base.inputs import check_sets, of_blocks
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.densities.density_choices import (
+    asked,
     chosen_frequencies,
     density_structure,
     flat,
     index_order,
+    is_resolved,
+    of_divergence,
     shown,
+    warn_if_fine,
 )
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.densities.measures.divergences import divergence
 from dkdist.densities.noise import row_noise
-from dkdist.densities.resolution.automatic import asked, is_resolved, of_divergence, warn_if_fine
 from dkdist.densities.uniform_nodes_spec import UniformNodesSpec
 from dkdist.loops.array_types import F64
 from dkdist.sets import SampleSets

@@ -18,13 +18,13 @@ import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Specification
 from dkdist.base.influence import each_alone
-from dkdist.densities.amplitude_slopes import amplitude_slopes
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, OfCoefficients, tiles, widest
 from dkdist.densities.cosine.index_set import projection
 from dkdist.densities.cosine.nodes import folded_lattice, midpoints, tensor_weights
 from dkdist.densities.density_loops import (
     FLOOR,
     TAIL,
+    amplitude_slopes,
     ball_terms,
     basis_table,
     degree_for,
@@ -199,17 +199,21 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
 
     def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
         """Fill columns of ``rows`` from ``column`` on; returns how many."""
-        if self._projection is None:
+        if not self.spec.order:
             homogeneous_features(density, weights, self._frequencies, self._masses, rows, column)
             return self.spec.parts * len(weights)
-        table, index = self._projection
-        n, dims = len(table), 1 if self.spec.structure == "marginal" else self.spec.n_dims
-        values = np.empty((len(rows), self.spec.parts * n**dims), np.float32)
+        values = np.empty((len(rows), self.spec.parts * len(weights)), np.float32)
         homogeneous_features(density, weights, self._frequencies, self._masses, values)
-        products = tensor_density(values.reshape(-1, n**dims), [table] * dims)
-        made = np.take(products, index, axis=1).reshape(len(rows), -1)
+        made = self._projected(values.reshape(-1, len(weights)), column).reshape(len(rows), -1)
         rows[:, column : column + made.shape[1]] = made
         return int(made.shape[1])
+
+    def _projected(self, values: F32, column: int) -> F32:
+        """Projections of functions (n, n_nodes) whose first column in a row is ``column``."""
+        assert self._projection is not None
+        table, index = self._projection
+        dims = 1 if self.spec.structure == "marginal" else self.spec.n_dims
+        return np.take(tensor_density(values, [table] * dims), index, axis=1)
 
 
 def coefficients_of(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> CoefficientSpec:

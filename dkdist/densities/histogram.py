@@ -7,10 +7,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dkdist.base.domain_embedding import DomainEmbedding
+from dkdist.base.domains import DomainEmbedding
 from dkdist.base.inputs import check_sets
-from dkdist.base.parameter_checks import is_word, one_of, whole
-from dkdist.densities.density_choices import MOST_TENSOR_DIMS, STRUCTURES, chosen_frequencies
+from dkdist.base.parameter_checks import is_word, whole
+from dkdist.densities.density_choices import chosen_frequencies, joint_or_marginal
 from dkdist.densities.histogram_spec import HistogramSpec
 from dkdist.densities.measures.divergences import divergence
 
@@ -33,11 +33,8 @@ class HistogramEmbedding(DomainEmbedding):
         "intersection" is "total-variation" by the name of its kernel: the rows are the same, their squared distances
         sum |p - q| and their inner products the histogram intersection sum min(p, q), as |x - y| = x + y - 2 min(x, y).
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
-        The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
-        have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
-        box that was chosen from data, points outside count in the outermost cells: a few far away change nothing else.
-        A warning counts them if any lie outside "data", or more outside "robust" than is ordinary (a twentieth, or
-        three times the share of `fit`); of a lazy array one for each block.
+        The box that is scaled to the unit cube, as for `DivergenceEmbedding`; points outside one that was chosen from
+        data count in the outermost cells.
     structure : {"auto", "joint", "marginal"}, default="auto"
         One histogram of all dimensions, or one of each, rows side by side, divergences added. "auto" is joint for
         d <= 3.
@@ -49,34 +46,21 @@ class HistogramEmbedding(DomainEmbedding):
     random_state : int, Generator or None, default=None
         Seed of frequencies="random"; nothing else is random.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set (damaged or lost chunk, weights that are no measure, points outside a given domain):
-        "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN, with a warning.
+        What becomes of a bad set, as for `DivergenceEmbedding`.
     outside : {"raise", "clip"}, default="raise"
-        What becomes of points outside "unit" or a given box: the set is refused by name, or they count in the
-        outermost cells.
+        Whether a set with points outside "unit" or a given box is refused, or they count in the outermost cells.
 
     Attributes
     ----------
     spec_ : HistogramSpec
         What was chosen, in plain numbers: domain, bins, frequencies and their weights.
-    n_features_in_ : int
-        The dimension d of the points.
-    origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
-    skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
-    outside_share_ : float
-        The share of the points of `fit` that lie outside the domain, of 65,536 points drawn from more.
+    n_features_in_, origin_, skipped_, outside_share_
+        As for `DivergenceEmbedding`.
 
     Raises
     ------
-    SampleSetError
-        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights, points
-        outside a given domain; or if no set is left.
-    StoreFormatError
-        Naming the set that cannot be read.
-    ValueError
-        For an unknown divergence, rule or structure, a kappa whose spectral measure is negative, or too many cells.
+    SampleSetError, StoreFormatError, ValueError
+        As `DivergenceEmbedding`; ValueError for too many cells, too.
 
     Notes
     -----
@@ -136,9 +120,7 @@ class HistogramEmbedding(DomainEmbedding):
         return self
 
     def _structure(self, d: int, n_bins: int) -> str:
-        structure: str = one_of("structure", self.structure, STRUCTURES)
-        if structure == "auto":
-            structure = "joint" if d <= MOST_TENSOR_DIMS else "marginal"
+        structure = joint_or_marginal(self.structure, d)
         cells = n_bins ** (d if structure == "joint" else 1)
         if cells > MOST_CELLS:
             raise ValueError(

@@ -11,8 +11,7 @@ import numpy as np
 
 from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables
 from dkdist.base.influence import each_alone
-from dkdist.densities.amplitude_slopes import amplitude_slopes
-from dkdist.densities.density_loops import homogeneous_features, n_parts
+from dkdist.densities.density_loops import amplitude_slopes, homogeneous_features, n_parts
 from dkdist.densities.histogram_loops import histograms
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.kept import kept
@@ -94,13 +93,9 @@ class HistogramParameters(Tables[HistogramSpec]):
         step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
         for first, dims in spec.groups:
             density = self._histograms(one, _spans(one), first, dims)[0]
-            stop, equal = (
-                column + n_parts(self._frequencies) * len(density),
-                np.full(len(density), 1 / len(density)),
-            )
-            slopes = amplitude_slopes(
-                density, equal, self._frequencies, self._masses, gradient[column:stop], floor=0
-            )
+            stop = column + n_parts(self._frequencies) * len(density)
+            equal, own = np.full(len(density), 1 / len(density)), gradient[column:stop]
+            slopes = amplitude_slopes(density, equal, self._frequencies, self._masses, own, floor=0)
             for start in range(0, len(at), step):
                 tile = slice(start, start + step)
                 out[tile] += self._histograms(singles, spans[tile], first, dims) @ slopes

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.domain_embedding import DomainEmbedding
+from dkdist.base.domains import DomainEmbedding
 from dkdist.base.inputs import check_sets
 from dkdist.densities.density_choices import (
+    asked,
     density_structure,
     flat,
     index_order,
+    most_nodes,
+    of_series,
     shown,
 )
 from dkdist.densities.l2_spec import L2Spec, basis_size, most_functions
-from dkdist.densities.resolution.automatic import asked, of_series
-from dkdist.densities.resolution.node_count import most_nodes
 
 BALL = 2.0  # the order of a ball of degrees
 
@@ -43,11 +44,7 @@ class L2Embedding(DomainEmbedding):
         sample of the sets, as for `DivergenceEmbedding`, "scott" Scott's rule for the typical set. Nested, as in
         ``[[0.05], [0.1]]``: k scales side by side, squared distances are the mean over them.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
-        The box that is scaled to the unit cube: where the body of the points seen in `fit` lies (all of them if they
-        have light tails), the bounds of them all, [0, 1]^d, or the given one (numbers or one per dimension). In a
-        box that was chosen from data, points outside count at the wall: a few far away change nothing else. A
-        warning counts them if any lie outside "data", or more outside "robust" than is ordinary (a twentieth, or
-        three times the share of `fit`); of a lazy array one for each block.
+        The box that is scaled to the unit cube, as for `DivergenceEmbedding`.
     structure : {"auto", "joint", "marginal"}, default="auto"
         Densities of all dimensions together (d <= 6), or of each dimension alone, rows side by side, distances
         added. "auto" is joint for d <= 3.
@@ -57,10 +54,9 @@ class L2Embedding(DomainEmbedding):
         choice for densities in a Sobolev ellipsoid of order s (s >= .01; below 1/2 a star). "auto" is "tensor" up to
         d = 3 and ("sobolev", 1), a ball, from there on. At most 4,096 functions for d >= 4.
     on_error : {"raise", "skip"}, default="raise"
-        What becomes of a bad set (damaged or lost chunk, weights that are no measure, points outside a given domain):
-        "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN, with a warning.
+        What becomes of a bad set, as for `DivergenceEmbedding`.
     outside : {"raise", "clip"}, default="raise"
-        What becomes of points outside "unit" or a given box: the set is refused by name, or they count at the wall.
+        Whether a set with points outside "unit" or a given box is refused, or they count at its wall.
 
     Attributes
     ----------
@@ -70,24 +66,13 @@ class L2Embedding(DomainEmbedding):
         The bandwidth in use, on the scaled domain.
     n_basis_ : int
         The functions of each dimension in use.
-    n_features_in_ : int
-        The dimension d of the points.
-    origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
-    skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
-    outside_share_ : float
-        The share of the points of `fit` that lie outside the domain, of 65,536 points drawn from more.
+    n_features_in_, origin_, skipped_, outside_share_
+        As for `DivergenceEmbedding`.
 
     Raises
     ------
-    SampleSetError
-        Naming the set: empty sets, NaN or infinite points, different numbers of dimensions, negative weights, points
-        outside a given domain; or if no set is left.
-    StoreFormatError
-        Naming the set that cannot be read.
-    ValueError
-        For a parameter that is none of those above, or an index set of too many functions.
+    SampleSetError, StoreFormatError, ValueError
+        As `DivergenceEmbedding`; ValueError for an index set of too many functions, too.
 
     Notes
     -----

@@ -16,7 +16,7 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.densities.cosine.index_set import index_set
-from dkdist.densities.density_loops import basis_table, homogeneous_features, term_table
+from dkdist.densities.density_loops import basis_table, term_table
 from dkdist.densities.divergence_spec import Densities, DivergenceParameters, DivergenceSpec, coefficients_of
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.products import steady_factor
@@ -101,18 +101,11 @@ class UniformNodes(DivergenceParameters):
         table, k = self._projections[i % len(self._projections)], gradient.shape[1]
         return (table @ gradient.reshape(self.spec.parts, -1, k)).reshape(-1, k)
 
-    def _write(self, density: F32, weights: F64, rows: F32, column: int) -> int:
-        if not self._factors:
-            homogeneous_features(density, weights, self._frequencies, self._masses, rows, column)
-            return self.spec.parts * len(weights)
-        width = self.spec.parts * len(self.spec.functions)
-        factor = self._factors[column // width % len(self._factors)]
-        values = np.empty((len(rows), self.spec.parts * len(weights)), np.float32)
-        homogeneous_features(density, weights, self._frequencies, self._masses, values)
-        made = np.empty((len(rows) * self.spec.parts, width // self.spec.parts), np.float32)
-        factor.product(values.reshape(len(made), -1), made)
-        rows[:, column : column + width] = made.reshape(len(rows), width)
-        return width
+    def _projected(self, values: F32, column: int) -> F32:
+        made = np.empty((len(values), len(self.spec.functions)), np.float32)
+        place = column // (self.spec.parts * made.shape[1])
+        self._factors[place % len(self._factors)].product(values, made)
+        return made
 
 
 def _coefficients_from_values(spec: UniformNodesSpec) -> list[F32]:

@@ -54,16 +54,23 @@ def lazy_from_views(
     read_bytes: int,
 ) -> da.Array:
     """A (n_sets, spec.n_features) float32 array whose block i is ``function(spec.draw(), views[i], bounds[i])``."""
-    token = tokenize(spec, [view.__dask_tokenize__() for view in views])
-    name, parameters = f"{label}-{token}", f"{label}_parameters-{tokenize(spec)}"
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
-    function = alike(function)
-    for i, view in enumerate(views):
-        key = (name, i, 0)
-        graph[key] = Task(key, function, TaskRef(parameters), view, int(bounds[i]))
+    name = f"{label}-{tokenize(spec, [view.__dask_tokenize__() for view in views])}"
+    calls = [(view, int(start)) for view, start in zip(views, bounds[:-1], strict=True)]
+    graph = _drawn_blocks(function, spec, calls, name, label)
     layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
     layers = HighLevelGraph({name: layer}, {name: set()})
     return _array(layers, name, np.diff(bounds), spec.n_features)
+
+
+def _drawn_blocks(
+    function: Callable[..., Any], spec: Any, calls: Sequence[tuple[Any, ...]], name: str, label: str
+) -> dict[Key, GraphNode]:
+    """Tasks (name, i, 0) of ``function(spec.draw(), *calls[i])``, which share what is drawn."""
+    parameters, function = f"{label}_parameters-{tokenize(spec)}", alike(function)
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
+    for i, call in enumerate(calls):
+        graph[name, i, 0] = Task((name, i, 0), function, TaskRef(parameters), *call)
+    return graph
 
 
 def lazy_from_calls(
@@ -98,12 +105,9 @@ def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, 
     """A (n, spec.n_features) float32 array whose block i is ``function(spec.draw(), block i of X)``."""
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    name, parameters = f"{label}-{tokenize(spec, X.name)}", f"{label}_parameters-{tokenize(spec)}"
-    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
-    function = alike(function)
-    for i in range(X.numblocks[0]):
-        key = (name, i, 0)
-        graph[key] = Task(key, function, TaskRef(parameters), TaskRef((X.name, i, 0)))
+    name = f"{label}-{tokenize(spec, X.name)}"
+    calls = [(TaskRef((X.name, i, 0)),) for i in range(X.numblocks[0])]
+    graph = _drawn_blocks(function, spec, calls, name, label)
     layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])  # type: ignore[list-item]
     return _array(layers, name, X.chunks[0], spec.n_features)
 

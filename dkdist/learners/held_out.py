@@ -67,7 +67,7 @@ def held_out_in_stream(first: int, n_rows: int, fraction: float, seed: tuple[int
         return ~held_out_in_stream(first, n_rows, 1.0 - fraction, seed)
     window = int(first * fraction)
     last = int((first + n_rows) * fraction) + 1
-    places = (np.arange(window, last) + _uniform(window, last - window, seed)) / fraction
+    places = (np.arange(window, last) + keys_in_stream(window, last - window, seed)) / fraction
     index = places.astype(np.int64) - first
     held = np.zeros(n_rows, np.bool_)
     held[index[(index >= 0) & (index < n_rows)]] = True
@@ -76,11 +76,6 @@ def held_out_in_stream(first: int, n_rows: int, fraction: float, seed: tuple[int
 
 def keys_in_stream(first: int, n_rows: int, seed: tuple[int, ...]) -> F64:
     """Uniform numbers of rows ``first`` to ``first + n_rows - 1``: those with the smallest are a random sample."""
-    return _uniform(first, n_rows, seed)
-
-
-def _uniform(first: int, n: int, seed: tuple[int, ...]) -> F64:
-    """Numbers ``first`` to ``first + n - 1`` of the stream of a seed."""
     bits = np.random.PCG64(seed)
     bits.advance(first)
-    return np.random.Generator(bits).random(n)
+    return np.random.Generator(bits).random(n_rows)

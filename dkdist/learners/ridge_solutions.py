@@ -73,11 +73,6 @@ def inverses(equations: Centred, alphas: F64) -> Iterator[Inverse]:
         yield Inverse(eigen.V, 1.0 / (eigen.values + alpha))
 
 
-def solve(equations: Centred, alpha: float) -> tuple[F64, F64]:
-    """Coefficients (n_features, n_targets) and intercepts for one alpha."""
-    return solution(equations, inverse_of(equations, alpha))
-
-
 def inverse_of(equations: Centred, alpha: float) -> Inverse:
     """The inverse for one alpha."""
     return next(inverses(equations, np.array([alpha])))

@@ -92,24 +92,18 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         ----------
         X : ndarray or dask array of shape (n, n_features)
             Blocks of a dask array are made, used and let go; only the values come back.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, n_classes)
         """
         values = decision_values(self, X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of every row, or its labels; ValueError naming rows that are not finite, and so have none.
+        """The class of every row, (n,), or its labels, (n, n_labels) of 0 and 1.
+
+        ValueError naming rows that are not finite, and so have none.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n,), or (n, n_labels) of 0 and 1
         """
         values = decision_values(self, X)
         if skips(self) and len(lost := np.flatnonzero(np.isnan(values).any(axis=1))):
@@ -131,10 +125,6 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         y : array-like of shape (n,)
             The true classes.
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        float
         """
         sample_weight = as_weights(sample_weight, len(y))
         if not (is_lazy(X) or skips(self)):
@@ -150,16 +140,12 @@ class LinearRegressor(RegressorMixin, LinearLearner):
     """Prediction by the linear function itself."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The predicted target of every row; NaN for rows that are skipped.
+        """The predicted target of every row, (n,), or (n, n_targets) as in ``fit``; NaN for rows that are skipped.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
             Blocks of a dask array are made, used and let go; only the values come back.
-
-        Returns
-        -------
-        ndarray of shape (n,), or (n, n_targets) if ``fit`` was given two-dimensional targets
         """
         return decision_values(self, X)
 
@@ -173,10 +159,6 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         y : array-like of shape (n,) or (n, n_targets)
             The true targets.
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        float
         """
         sample_weight = as_weights(sample_weight, len(y))
         if not skips(self) and (not is_lazy(X) or len(y) < 2):

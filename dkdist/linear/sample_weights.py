@@ -47,6 +47,22 @@ def as_weights(sample_weight: Any, n_rows: int) -> F64 | None:
     return weights
 
 
+def weights_of(
+    sample_weight: Any, class_weight: Any, classes: NDArray[Any], index: I64, *, stream: bool = False
+) -> F64 | None:
+    """Weights of rows times those of their classes, (n,); None where all rows count one.
+
+    The classes of a ``stream``, of which more rows follow, cannot be counted: ValueError for "balanced".
+    """
+    weights = as_weights(sample_weight, len(index))
+    if stream and not isinstance(class_weight, Mapping | None):
+        raise ValueError(
+            f"class_weight={class_weight!r} needs to see all rows, and partial_fit does not: give a dict of weights, "
+            "or sample_weight"
+        )
+    return times_factors(weights, class_factors(class_weight, classes, index, weights), index)
+
+
 def class_factors(class_weight: Any, classes: NDArray[Any], index: I64, weights: F64 | None) -> F64 | None:
     """The weight of each class, (n_classes,): what ``class_weight`` says, 1 where it says nothing.
 
@@ -59,11 +75,9 @@ def class_factors(class_weight: Any, classes: NDArray[Any], index: I64, weights:
     y, present = classes[index], np.unique(index if weights is None else index[weights > 0])
     factors = np.ones(len(classes))  # of classes all of whose rows have weight 0, nothing is learned
     kept = slice(None) if weights is None else weights > 0
+    of_rows = None if weights is None else weights[kept]
     factors[present] = compute_class_weight(
-        class_weight,
-        classes=classes[present],
-        y=y[kept],
-        sample_weight=None if weights is None else weights[kept],
+        class_weight, classes=classes[present], y=y[kept], sample_weight=of_rows
     )
     return factors
 
@@ -74,26 +88,13 @@ def _named_factors(class_weight: Mapping[Any, Any], classes: NDArray[Any]) -> F6
         raise ValueError(
             f"class_weight names {unknown[0]!r}, which is not one of the classes {labels}: name classes as y does"
         )
-    factors = real_array("class_weight", [class_weight.get(label, 1.0) for label in labels]).astype(
-        np.float64
-    )
+    given = [class_weight.get(label, 1.0) for label in labels]
+    factors = real_array("class_weight", given).astype(np.float64)
     if factors.ndim != 1 or not (np.isfinite(factors) & (factors >= 0)).all() or not factors.any():
         raise ValueError(
             f"class_weight must give finite weights >= 0, one of them above 0; found {dict(class_weight)!r:.200}"
         )
     return factors
-
-
-def named_factors(class_weight: Any, classes: NDArray[Any]) -> F64 | None:
-    """The weight of each class in a stream, whose classes cannot be counted; ValueError for "balanced"."""
-    if class_weight is None:
-        return None
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(
-            f"class_weight={class_weight!r} needs to see all rows, and partial_fit does not: give a dict of weights, "
-            "or sample_weight"
-        )
-    return _named_factors(class_weight, classes)
 
 
 def times_factors(weights: F64 | None, factors: F64 | None, index: I64) -> F64 | None:

@@ -19,8 +19,7 @@ import numpy as np
 
 from dkdist.base.pooled_sample import SEED, sample_size
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.hashed_points import drawn_points
-from dkdist.loops.points import weight_array
+from dkdist.loops.points import drawn_points, weight_array
 from dkdist.plain.kept import kept
 from dkdist.scaling.set_scaler_loops import (
     LARGEST,

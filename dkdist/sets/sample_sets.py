@@ -169,7 +169,7 @@ class SampleSets:
         self._offsets = _read_only(offsets)
         self._weights = None if weights is None else _read_only(weights)
         self._alphabet = alphabet
-        self._origin = settled_origin(origin)
+        self._origin = None if origin is None else settled_origin(origin)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._points, self._offsets, self._weights, self._alphabet

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import I64
-from dkdist.store.format.batches import Batch
-from dkdist.store.format.store_arrays import Columns, Form, form_of_arrays
+from dkdist.store.format.batches import Batch, Columns, Form, form_of_arrays
 from dkdist.store.places.address import Address, as_address
 from dkdist.store.set_store import SetStore
 

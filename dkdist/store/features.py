@@ -6,7 +6,7 @@
 
 One block is one chunk and has one writer, which leaves a receipt: the checksum of the chunk, for this block of this
 fingerprint and generation. A block is done if it has a receipt; before a later run trusts it, it is read and compared.
-The receipts of all blocks become the table of checksums of the finished store (see `chunk_table`), in which every
+The receipts of all blocks become the table of checksums of the finished store (see `chunk_sums`), in which every
 block belongs to its place. ``fingerprint`` names the rows' origin (map, seed and generation of the source): a writer
 goes on with an unfinished store only if it is the same.
 """
@@ -29,8 +29,8 @@ from zarr.core.sync import sync
 
 from dkdist.loops.array_types import F32
 from dkdist.store.chunks import chunk_sums
-from dkdist.store.chunks.bound_arrays import CheckedArray, RecordedArray
-from dkdist.store.format.layout import array_of, dump_json, group_document, new_metadata, parse_array
+from dkdist.store.format.layout import array_of, dump_json, group_document, parse_array
+from dkdist.store.format.new_arrays import new_metadata
 from dkdist.store.places.address import Address, as_address, get_bytes, list_names, missing_keys, put_bytes
 from dkdist.store.places.disk import PARTIAL, DiskStore, flush_store
 from dkdist.store.places.exchange import committing
@@ -47,6 +47,7 @@ from dkdist.store.refusals import (
     decoding,
     parsed,
 )
+from dkdist.store.writing.growing_array import RecordedArray
 
 FORMAT = "dkdist.features"
 VERSION = 1
@@ -149,7 +150,7 @@ class FeatureStore:
 
     def _rows(self, store: Store, i: int, bound: chunk_sums.Bound | None) -> F32:
         with decoding(f"block {i} of {self.address.label}"):
-            array = self._array(store, CheckedArray(store, "features", CODING, lambda: bound))
+            array = self._array(store, chunk_sums.CheckedArray(store, "features", CODING, lambda: bound))
             return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
 
     def _receipt_of(self, i: int, checksum: int) -> bytes:

@@ -6,8 +6,8 @@ from typing import Any
 
 from dkdist.plain.flags import as_flag
 from dkdist.sets import as_sample_sets
+from dkdist.store.format.batches import Form, as_columns
 from dkdist.store.format.new_arrays import Shards, shard_rows
-from dkdist.store.format.store_arrays import Form, as_columns
 from dkdist.store.places.address import as_address
 from dkdist.store.set_store import SetStore, open_sets
 from dkdist.store.writing.set_writer import SetWriter

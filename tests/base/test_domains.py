@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 import dkdist as dk
 from dkdist.base.pooled_sample import quantiles
 from dkdist.files.model_text import make
-from dkdist.loops.hashed_points import drawn_points
+from dkdist.loops.points import drawn_points
 
 EMBEDDINGS = (dk.DivergenceEmbedding, dk.L2Embedding, dk.HistogramEmbedding)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.densities.resolution.cross_validation import best_bandwidth, coefficient_sums
-from dkdist.densities.resolution.distinct_points import distinct_points
+from dkdist.densities.cross_validation import best_bandwidth, coefficient_sums, distinct_points
 
 
 def places(x, w=None):

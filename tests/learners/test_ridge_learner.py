@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
-from dkdist.learners.ridge_solutions import held_out_errors, solve, spectrum
+from dkdist.learners.ridge_solutions import held_out_errors, inverse_of, solution, spectrum
 from dkdist.learners.ridge_statistics import Statistics, about, centred, merge
 from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
@@ -76,6 +76,11 @@ def test_training_and_held_out_rows_are_summed_apart_over_several_blocks() -> No
     for s, part in ((train, ~held), (rest, held)):
         C = np.cov(X[part].T, bias=True) * part.sum()
         np.testing.assert_allclose(upper(centred(s, True).C), upper(C), rtol=1e-9, atol=1e-8)
+
+
+def solve(equations: Any, alpha: float) -> Any:
+    """Coefficients and intercepts."""
+    return solution(equations, inverse_of(equations, alpha))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-9), ("f4", 2e-4)])

@@ -24,6 +24,7 @@ from dkdist.sets import SampleSets
 SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
 LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
 MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
+ball = lru_cache(maxsize=16)(ball_terms)
 
 
 @dataclass(frozen=True)
@@ -177,12 +178,6 @@ _COMPUTE: dict[str, Callable[[CoefficientSpec], Compute]] = {
     "marginal": _marginal,
     "ball": _ball,
 }
-
-
-@lru_cache(maxsize=16)
-def ball(axes: tuple[float, ...], order: float) -> tuple[I64, I64]:
-    """`ball_terms`, remembered."""
-    return ball_terms(axes, order)
 
 
 def _marginal_exponents(degrees: tuple[float, ...], order: float) -> I64:

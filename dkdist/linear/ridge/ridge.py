@@ -90,18 +90,13 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
     """
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidge:
-        """Fit from scratch.
+        """Fit from scratch; returns itself.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         y : array-like of shape (n,) or (n, n_targets)
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalRidge
-            Itself.
         """
         self._validate_params()
         X, y = as_problem(self, X, y, numeric=True, multi_output=True)
@@ -109,7 +104,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidge:
-        """Add some more rows to those of earlier calls, and solve for all of them.
+        """Add some more rows to those of earlier calls, and solve for all of them; returns itself.
 
         After any calls the model is, up to rounding, that of one ``fit`` of all rows with selection="held-out" (which
         "auto" means here); what ``fit`` has learned before is forgotten, as it keeps no sums. While no row is held out
@@ -121,11 +116,6 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         X : ndarray or dask array of shape (n, n_features)
         y : array-like of shape (n,) or (n, n_targets)
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalRidge
-            Itself.
         """
         self._validate_params()
         reset = self._require_stream()

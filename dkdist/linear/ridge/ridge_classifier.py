@@ -11,19 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.learners.calibration import calibrated, label_probabilities, probabilities_of
 from dkdist.learners.sgd_steps import signs
-from dkdist.linear.class_labels import classes_of_stream, index_among
 from dkdist.linear.prediction import LinearClassifier
-from dkdist.linear.problems import as_classes, as_problem, feature_dtype
+from dkdist.linear.problems import as_classes, as_problem, classes_of_stream, feature_dtype, index_among
 from dkdist.linear.ridge.ridge_fitting import ALPHAS, RidgeLearner
 from dkdist.linear.ridge.ridge_pass import RidgeTargets
 from dkdist.linear.ridge.ridge_solving import Found
-from dkdist.linear.sample_weights import (
-    CLASS_WEIGHTS,
-    as_weights,
-    class_factors,
-    named_factors,
-    times_factors,
-)
+from dkdist.linear.sample_weights import CLASS_WEIGHTS, as_weights, weights_of
 from dkdist.loops.array_types import F64, I64
 
 
@@ -110,36 +103,31 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidgeClassifier:
-        """Fit from scratch.
+        """Fit from scratch; returns itself.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
         y : array-like of shape (n,), or (n, n_labels) of 0 and 1 for labels that do not exclude each other
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalRidgeClassifier
-            Itself.
         """
         self._validate_params()
         X, y = as_problem(self, X, y, numeric=False, multi_output=True)
-        weights = as_weights(sample_weight, len(y))
         self.multilabel_ = y.ndim == 2
         if self.multilabel_:
+            weights = as_weights(sample_weight, len(y))
             self.classes_, values = _labels(y, self.class_weight)
             self._predict_by(self._solve(X, RidgeTargets(values, None, weights)), X)
             return self
         self.classes_, index = as_classes(y)
-        factors = class_factors(self.class_weight, self.classes_, index, weights)
-        self._predict_by(self._solve(X, self._coded(index, weights, factors)), X)
+        weights = weights_of(sample_weight, self.class_weight, self.classes_, index)
+        self._predict_by(self._solve(X, self._coded(index, weights)), X)
         return self
 
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> IncrementalRidgeClassifier:
-        """Add some more rows to those of earlier calls, and solve for all of them; see `IncrementalRidge.partial_fit`.
+        """Add some more rows to those of earlier calls, and solve for all of them, as `IncrementalRidge.partial_fit`.
 
         Parameters
         ----------
@@ -148,34 +136,26 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         classes : array-like, optional
             All classes there will ever be; needed in the first call.
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalRidgeClassifier
-            Itself.
         """
         self._validate_params()
         reset = self._require_stream()
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
         before = None if reset and classes is not None else getattr(self, "classes_", None)
         settled = classes_of_stream(classes, before)
-        index, factors = index_among(settled, y), named_factors(self.class_weight, settled)
+        index = index_among(settled, y)
+        weights = weights_of(sample_weight, self.class_weight, settled, index, stream=True)
         self.classes_, self.multilabel_ = settled, False
-        targets = self._coded(index, as_weights(sample_weight, len(y)), factors)
-        self._predict_by(self._solve_more(X, targets), X)
+        self._predict_by(self._solve_more(X, self._coded(index, weights)), X)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities, columns as ``classes_``; NaN for rows that are skipped.
+        """Class probabilities (n, n_classes), columns as ``classes_``; NaN for rows that are skipped.
+
+        Rows sum to one, but for labels that do not exclude each other.
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Rows sum to one, but for labels that do not exclude each other.
         """
         check_is_fitted(self)
         if not hasattr(self, "calibration_"):
@@ -185,10 +165,9 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         values = self.decision_function(X)
         return (label_probabilities if self.multilabel_ else probabilities_of)(values, self.calibration_)
 
-    def _coded(self, index: I64, weights: F64 | None, factors: F64 | None) -> RidgeTargets:
+    def _coded(self, index: I64, weights: F64 | None) -> RidgeTargets:
         """Classes as -1 and +1."""
-        codes = signs(np.arange(len(self.classes_)), len(self.classes_))
-        return RidgeTargets(index, codes, times_factors(weights, factors, index))
+        return RidgeTargets(index, signs(np.arange(len(self.classes_)), len(self.classes_)), weights)
 
     def _predict_by(self, found: Found, X: Any) -> None:
         """Predict with what was found, in the dtype of the features."""

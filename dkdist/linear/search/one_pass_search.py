@@ -163,9 +163,8 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
             trees, widths, candidates = build_candidates(self.estimator, grid, X, y)
             for candidate in candidates:
                 candidate.learner.require_valid()
-            skip = any(
-                getattr(step, "on_error", "raise") == "skip" for _, step in _named_steps(self.estimator)
-            )
+            steps = getattr(self.estimator, "steps", [("", self.estimator)])
+            skip = any(getattr(step, "on_error", "raise") == "skip" for _, step in steps)
             data = SearchData(X, trees, widths, skip)
             models = train(data, candidates, problem)
             scores, alphas = self._scores(data, candidates, models, problem, y)
@@ -299,7 +298,3 @@ def _fitted(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         model[-1].set_fit_request(sample_weight=True)
         return model.fit(X, y, sample_weight=sample_weight)
     return model.fit(X, y, **{f"{model.steps[-1][0]}__sample_weight": sample_weight})
-
-
-def _named_steps(model: Any) -> list[tuple[str, Any]]:
-    return list(getattr(model, "steps", [("", model)]))

@@ -7,7 +7,6 @@ as embeddings do.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,17 +17,8 @@ from numpy.typing import NDArray
 
 from dkdist.base.bad_sets import attempt
 from dkdist.base.embedding import count_outside
-from dkdist.base.inputs import check_sets
-from dkdist.execution.arrays import cut
-from dkdist.execution.blocks import (
-    BLOCK_BYTES,
-    BLOCK_SETS,
-    Blocks,
-    is_lazy,
-    local_blocks,
-    row_blocks,
-    source_blocks,
-)
+from dkdist.base.inputs import check_sets, unread_blocks
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
 from dkdist.execution.processes.process import drawn
 from dkdist.linear.search.feature_trees import FeatureTrees
 from dkdist.sets import SampleSets
@@ -68,10 +58,7 @@ def _blocks(X: Any, rows: int) -> Blocks:
     if is_lazy(X):
         return row_blocks(X)
     if isinstance(X, SetStore):
-        own = None if X.block_sets is None else min(rows, X.block_sets)
-        bounds = cut(X.sizes, 4 * X.n_dims, BLOCK_BYTES // rows, own)  # large sets: fewer of them
-        views = [X[a:b] for a, b in itertools.pairwise(bounds.tolist())]
-        return source_blocks(views, bounds, X.n_points * 4 * X.n_dims, unread=True)
+        return unread_blocks(X, BLOCK_BYTES // rows, rows)  # large sets: fewer of them
     return local_blocks(X, rows)
 
 

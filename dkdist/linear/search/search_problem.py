@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.learners.rows import Known
 from dkdist.linear.sample_weights import class_factors, of_mean_one, times_factors
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.loops.array_types import F64
@@ -25,10 +24,6 @@ class Problem:
     held_out: NDArray[np.bool_]
     seed: int
     verbose: bool
-
-    def known(self, targets: NDArray[Any], weights: F64 | None) -> Known:
-        """What is known of the rows, with a column of weights for each weighting."""
-        return Known(targets, self.held_out, weights)
 
     @property
     def trained(self) -> NDArray[np.bool_]:

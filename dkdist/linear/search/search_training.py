@@ -42,8 +42,7 @@ from dkdist.linear.sample_weights import of_mean_one
 from dkdist.linear.search.search_blocks import SearchData
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.linear.search.search_problem import Problem, Weightings
-from dkdist.linear.sgd.convergence import FEW_EPOCHS, epochs_for
-from dkdist.linear.sgd.epochs import Jobs, Order
+from dkdist.linear.sgd.epochs import FEW_EPOCHS, Jobs, Order, epochs_for
 from dkdist.loops.array_types import F64
 
 AUTO_STEPS = 100_000  # of SGD candidates whose passes are not given
@@ -77,7 +76,7 @@ def _train_sgd(
     n_trained = int(problem.trained.sum())
     n_epochs = max(_n_epochs(c, n_trained) for c in candidates)
     n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
-    known = problem.known(targets, weightings.of_mean_one())
+    known = Known(targets, problem.held_out, weightings.of_mean_one())
     order = Order(blocks, known, problem.seed, n_mixed, skip=data.skip)
     epochs = [order.lanes(epoch)[0] for epoch in range(n_epochs)]
     steps, longer = _steps(features, blocks, candidates, problem.seed), weightings.longer()
@@ -171,7 +170,8 @@ def _train_ridge(
     for leaves in _shares(data, sorted({c.leaf for c in candidates}), len(weightings)):
         members = [c for c in candidates if c.leaf in leaves]
         wanted = sorted({_wanted(c, weightings) for c in members})
-        sums = _sums(data, leaves, wanted, problem.known(y - offset, weightings.columns), problem)
+        known = Known(y - offset, problem.held_out, weightings.columns)
+        sums = _sums(data, leaves, wanted, known, problem)
         for candidate in members:
             centre = bool(candidate.learner.fit_intercept)
             found_sums = sums[_wanted(candidate, weightings)]

@@ -7,26 +7,17 @@ does is in `learners.sgd_steps`, what an epoch is in `epochs`; here are the para
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from dkdist.learners.descent import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, probabilities
 from dkdist.learners.sgd_steps import State
-from dkdist.linear.class_labels import classes_of_stream, index_among
 from dkdist.linear.prediction import LinearClassifier
-from dkdist.linear.problems import as_classes, as_problem
-from dkdist.linear.sample_weights import (
-    CLASS_WEIGHTS,
-    as_weights,
-    class_factors,
-    named_factors,
-    of_mean_one,
-    times_factors,
-)
+from dkdist.linear.problems import as_classes, as_problem, classes_of_stream, index_among
+from dkdist.linear.sample_weights import CLASS_WEIGHTS, of_mean_one, weights_of
 from dkdist.linear.sgd.sgd_runs import IncrementalSGD
 from dkdist.loops.array_types import F64
 
@@ -161,34 +152,10 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalSGDClassifier:
-        """Fit from scratch, or from the checkpoint of this very fit.
-
-        Parameters
-        ----------
-        X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalSGDClassifier
-            Itself.
-        """
-        self._validate_params()
-        X, y = as_problem(self, X, y, numeric=False)
-        weights = as_weights(sample_weight, len(y))
-        self.classes_, index = as_classes(y)
-        factors = class_factors(self.class_weight, self.classes_, index, weights)
-        weights = of_mean_one(times_factors(weights, factors, index))
-        end = self._train(X, index, weights, index, len(self.classes_))
-        self.loss_curve_, self.validation_loss_curve_ = np.array(end.losses), np.array(end.held_out_losses)
-        return self
-
     def partial_fit(
         self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> IncrementalSGDClassifier:
-        """One pass over some more rows; the step is settled in the first call, and nothing is held out.
+    ) -> Self:
+        """One pass over some more rows; the step is settled in the first call, and nothing is held out; returns itself.
 
         Weights are taken as they are, as nobody knows the mean of those to come.
 
@@ -199,21 +166,22 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         classes : array-like, optional
             All classes there will ever be; needed in the first call.
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalSGDClassifier
-            Itself.
         """
         reset = not hasattr(self, "_stream")
         self._validate_params()
         X, y = as_problem(self, X, y, reset=reset, numeric=False)
         self.classes_ = classes_of_stream(classes, None if reset else self.classes_)
         index = index_among(self.classes_, y)
-        factors = named_factors(self.class_weight, self.classes_)
-        weights = times_factors(as_weights(sample_weight, len(y)), factors, index)
+        weights = weights_of(sample_weight, self.class_weight, self.classes_, index, stream=True)
         self._train_once(X, index, weights, len(self.classes_), reset)
         return self
+
+    def _problem(self, y: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], F64 | None, int]:
+        self.classes_, index = as_classes(y)
+        if sample_weight is None and self.class_weight is None:
+            return index, None, len(self.classes_)
+        weights = weights_of(sample_weight, self.class_weight, self.classes_, index)
+        return index, of_mean_one(weights), len(self.classes_)
 
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None
@@ -230,14 +198,10 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
 
     @available_if(lambda self: self.loss in PROBABILITY_LOSSES)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities, columns as ``classes_`` (for ``loss`` "log_loss" and "modified_huber").
+        """Class probabilities (n, n_classes), columns as ``classes_`` (for ``loss`` "log_loss" and "modified_huber").
 
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
         """
         return probabilities(self.loss, self.decision_function(X))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from numbers import Real
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,33 +105,8 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         )  # fmt: skip
         self.epsilon = epsilon
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalSGDRegressor:
-        """Fit from scratch, or from the checkpoint of this very fit.
-
-        Parameters
-        ----------
-        X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalSGDRegressor
-            Itself.
-        """
-        self._validate_params()
-        X, y = as_problem(self, X, y, numeric=True)
-        weights = of_mean_one(as_weights(sample_weight, len(y)))
-        targets, _ = self.settle_targets(y, None, weights)
-        end = self._train(X, targets, weights, None, 0)
-        self.loss_curve_ = self._scale**2 * np.array(end.losses)
-        self.validation_loss_curve_ = self._scale**2 * np.array(end.held_out_losses)
-        return self
-
-    def partial_fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> IncrementalSGDRegressor:
-        """One pass over some more rows; the step and the units are settled in the first call.
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """One pass over some more rows; the step and the units are settled in the first call; returns itself.
 
         Weights are taken as they are, as nobody knows the mean of those to come.
 
@@ -140,11 +115,6 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         X : ndarray or dask array of shape (n, n_features)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,) or None
-
-        Returns
-        -------
-        IncrementalSGDRegressor
-            Itself.
         """
         reset = not hasattr(self, "_stream")
         self._validate_params()
@@ -154,6 +124,15 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
             self.settle_targets(y, None, weights)
         self._train_once(X, (y - self._centre) / self._scale, weights, 0, reset)
         return self
+
+    def _problem(self, y: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], F64 | None, int]:
+        weights = None if sample_weight is None else of_mean_one(as_weights(sample_weight, len(y)))
+        targets, n_classes = self.settle_targets(y, None, weights)
+        return targets, weights, n_classes
+
+    @property
+    def _loss_unit(self) -> float:
+        return self._scale**2
 
     def settle_targets(
         self, y: NDArray[Any], classes: NDArray[Any] | None, weights: F64 | None = None

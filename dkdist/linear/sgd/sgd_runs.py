@@ -6,10 +6,11 @@ from functools import partial
 from itertools import chain
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_regressor
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist.base.bad_sets import no_rows_left, require_rows, skips, tell_skipped_rows
@@ -21,10 +22,9 @@ from dkdist.execution.passes import collect
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.rows import Known, blocks_to_mix, checked, without
 from dkdist.learners.sgd_steps import Objective, State, step_size
-from dkdist.linear.problems import LinearLearner, feature_dtype
-from dkdist.linear.sgd.convergence import Stopping
-from dkdist.linear.sgd.epochs import Course, Order, Position, run_epochs
-from dkdist.loops.array_types import F64, I64
+from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
+from dkdist.linear.sgd.epochs import Course, Order, Position, Stopping, run_epochs
+from dkdist.loops.array_types import F64
 
 MOST_EPOCHS = 10**6
 MOST_REAL = 1e300  # of a parameter
@@ -79,9 +79,32 @@ class IncrementalSGD(LinearLearner):
         self.verbose = verbose
         self.on_error = on_error
 
-    def _train(
-        self, X: Any, targets: NDArray[Any], weights: F64 | None, classes: I64 | None, n_classes: int
-    ) -> Position:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit from scratch, or from the checkpoint of this very fit; returns itself.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,) or None
+        """
+        self._validate_params()
+        X, y = as_problem(self, X, y, numeric=is_regressor(self))
+        end = self._train(X, *self._problem(y, sample_weight))
+        self.loss_curve_ = self._loss_unit * np.array(end.losses)
+        self.validation_loss_curve_ = self._loss_unit * np.array(end.held_out_losses)
+        return self
+
+    @property
+    def _loss_unit(self) -> float:
+        """A loss of one of descent, in the units of the targets."""
+        return 1.0
+
+    def _problem(self, y: NDArray[Any], sample_weight: Any) -> tuple[NDArray[Any], F64 | None, int]:
+        """Targets as descent takes them, weights of mean one (None for none), and the number of classes."""
+        raise NotImplementedError
+
+    def _train(self, X: Any, targets: NDArray[Any], weights: F64 | None, n_classes: int) -> Position:
         """Run all epochs, or what a checkpoint leaves of them, and keep the model; ``weights`` have mean one."""
         if self.patience is not None and self.validation_fraction == 0.0:
             raise ValueError(
@@ -98,8 +121,10 @@ class IncrementalSGD(LinearLearner):
             notes["eta0"] = self._step(blocks, dtype, notes["seed"], weights)
         seed, objective = notes["seed"], self.objective(notes["eta0"], n_classes)
         known = Known(targets, np.zeros(len(targets), np.bool_), weights)
-        share = float(self.validation_fraction)
-        known = known._replace(held_out=held_out_among(known.present, share, (seed, Role.HELD_OUT), classes))
+        if self.validation_fraction:
+            share, classes = float(self.validation_fraction), targets if n_classes else None
+            held_out = held_out_among(known.present, share, (seed, Role.HELD_OUT), classes)
+            known = known._replace(held_out=held_out)
         n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
         order = Order(blocks, known, seed, n_mixed, self.n_lanes, skips(self))
         course = Course(order, objective, dtype, Stopping.of(self.n_epochs, self.patience, _n_trained(known)))

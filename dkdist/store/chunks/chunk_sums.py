@@ -1,14 +1,13 @@
-"""The checksums of what an array's objects hold: one a chunk; for a shard one of its index and one a chunk inside.
+"""Chunks and their places: checksums of objects, the table of a commit that holds them all, and reading by it.
 
-Chunks of this format, and the index of every shard, end with the crc32c of their bytes. Whoever decodes them checks
-it, so that these four bytes stand for all the others and cost nothing to look at. Chunks that others wrote without
-such an end are summed here.
-
-The table of a commit: the checksum of every chunk of every array, so that a chunk belongs to its place.
+There is one checksum a chunk; for a shard one of its index and one a chunk inside. Chunks of this format, and the index
+of every shard, end with the crc32c of their bytes. Whoever decodes them checks it, so that these four bytes stand for
+all the others and cost nothing to look at. Chunks that others wrote without such an end are summed here.
 
 A crc32c at the end of a chunk tells that its bytes are whole, and nothing about where they belong: two exchanged
-chunks, one of another store, or an older one would be read as if they were right. The table is one object,
-``points/table.GENERATION.TOKEN``, written before the commit that names it, with its length and its own crc32c:
+chunks, one of another store, or an older one would be read as if they were right. So a commit has a table of all
+checksums, one object, ``points/table.GENERATION.TOKEN``, written before the commit that names it, with its length and
+its own crc32c:
 
     {"arrays": [[name, first, n_objects, width, tail], ...]}\n    then n_objects x width numbers (<u4) an array
 
@@ -24,26 +23,32 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.abc.store import Store
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
 from zarr.codecs.bytes import Endian
 from zarr.codecs.sharding import ShardingCodecIndexLocation
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.storage import WrapperStore
 
 from dkdist.loops.array_types import I64
 from dkdist.store.places.address import get_bytes
-from dkdist.store.refusals import MAX_TABLE_BYTES, RESTORE, StoreFormatError, decoding
+from dkdist.store.refusals import MAX_TABLE_BYTES, RESTORE, StoreFormatError, WrongChunkError, decoding
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
 END = 4  # bytes of a crc32c
 EXTENT = 16  # bytes of an offset and a length in the index of a shard
+INDEXES_KEPT = 32  # of shards, between the request for the index and those for chunks
+POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
+KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
 class Coding(NamedTuple):
@@ -109,9 +114,6 @@ def object_key(array: zarr.Array[Any], position: int) -> str:
 def last_word(data: U8) -> int:
     """The last four bytes as a number."""
     return int.from_bytes(data[-END:].tobytes(), "little")
-
-
-KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
 
 
 class TableRecord(NamedTuple):
@@ -206,3 +208,91 @@ def _parsed(key: str, data: bytes) -> Table:
         table[name] = Bound(first, numbers[start:stop].reshape(n, width), tail, tail_key(key, position))
         start = stop
     return table
+
+
+class ArrayObjects(WrapperStore[Store]):
+    """The objects of one array, between Zarr and the storage."""
+
+    def __init__(self, store: Store, name: str, coding: Coding) -> None:
+        super().__init__(store)
+        self._folder, self._coding = f"{name}/", coding
+
+    def position(self, key: str) -> int | None:
+        """Which object of the array this is; None for its metadata."""
+        found = POSITION.fullmatch(key, len(self._folder))
+        return None if found is None else int(found[1])
+
+
+class CheckedArray(ArrayObjects):
+    """What is read of an array, compared with the commit; ``tails`` reads the tail under its own name."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        coding: Coding,
+        bound: Callable[[], Bound | None],
+        *,
+        tails: bool = False,
+    ) -> None:
+        super().__init__(store, name, coding)
+        self._bound, self._tails = bound, tails
+        self._indexes: OrderedDict[str, tuple[int, I64]] = OrderedDict()
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """The object, or the asked part of it; raises `WrongChunkError` if it is another one."""
+        bound, position = self._bound(), self.position(key)
+        expected = None if bound is None or position is None else bound.of(position)
+        if bound is not None and self._tails and position == bound.tail:
+            key = bound.tail_key
+        value = await self._store.get(key, prototype, byte_range)
+        if value is None and bound is not None and key == bound.tail_key:
+            raise WrongChunkError(f"there is no {key}")
+        if value is not None and expected is not None:
+            await self._check(key, value.as_numpy_array(), byte_range, expected)
+        return value
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        """Several parts of objects."""
+        return [await self.get(key, prototype, part) for key, part in key_ranges]
+
+    async def _check(self, key: str, data: U8, part: ByteRequest | None, expected: U32) -> None:
+        coding = self._coding
+        if part is None and coding.inner is None:
+            _require(key, coding.chunk_sum(data), int(expected[0]))
+        elif part is None:
+            _require(key, coding.sums(data).tolist(), expected.tolist())
+        elif isinstance(part, SuffixByteRequest) and part.suffix == coding.index_bytes:
+            _require(key, last_word(data), int(expected[0]))
+            self._indexes[key] = int(expected[0]), coding.extents(data)
+            while len(self._indexes) > INDEXES_KEPT:
+                self._indexes.popitem(last=False)
+        elif isinstance(part, RangeByteRequest) and coding.inner is not None:
+            extents = await self._extents(key, expected)
+            inside = (extents[:, 0] >= part.start) & (extents[:, 1] <= part.end) & (extents[:, 1] > 0)
+            if not inside.any():
+                raise WrongChunkError(f"bytes {part.start} to {part.end} of it hold no chunk of this shard")
+            for k in np.flatnonzero(inside):
+                first, last = extents[k] - part.start
+                _require(key, coding.chunk_sum(data[first:last]), int(expected[1 + k]))
+        else:
+            raise NotImplementedError(f"a part of a chunk was asked for ({part}), which cannot be checked")
+
+    async def _extents(self, key: str, expected: U32) -> I64:
+        """Where the chunks of a shard lie; its index was read before them, and is read again if it was forgotten."""
+        crc, extents = self._indexes.get(key, (None, None))
+        if extents is None or crc != expected[0]:
+            await self.get(key, default_buffer_prototype(), SuffixByteRequest(self._coding.index_bytes))
+            _, extents = self._indexes[key]
+        return extents
+
+
+def _require(key: str, found: int | list[int], expected: int | list[int]) -> None:
+    if found != expected:
+        raise WrongChunkError(
+            f"{key} is not what was committed at this place: it is of another place, of another store, or older"
+        )

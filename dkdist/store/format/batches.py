@@ -1,14 +1,32 @@
-"""What a new store is written from: outlines of what is to come, and batches of whole sets."""
+"""What is written to a store, checked before any writing: batches of whole sets, with targets and ids as columns.
+
+A store has one origin that points are counted from, and one alphabet that codes of strings belong to, which grows at
+its end and never beyond the dtype of the points. Targets and ids have one entry a set, of one of the few dtypes that a
+store keeps. The form of a batch, the dtypes and trailing shapes of its arrays, is what all batches have in common.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F64, I64, Array
-from dkdist.sets import SampleSets
-from dkdist.store.format.new_arrays import form_of
-from dkdist.store.format.store_arrays import Columns, Form
+from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
+from dkdist.sets.origins import crowded_column
+from dkdist.sets.point_checks import CROWDED, Points
+from dkdist.sets.strings import as_alphabet, translation
+from dkdist.store.format.layout import check_name
+from dkdist.store.refusals import StoreFormatError
+
+Columns = dict[str, NDArray[Any]]
+Form = dict[str, tuple[str, tuple[int, ...]]]
+"""The dtype and trailing shape of each array, by its name in the store."""
+KEPT = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
 class Outline(NamedTuple):
@@ -33,3 +51,138 @@ class Batch:
     def form(self) -> Form:
         """The dtype and trailing shape of every array."""
         return form_of(self.sets, self.columns)
+
+
+def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
+    """The arrays ``targets/NAME`` and ``ids`` of n_sets sets, by their names in the store.
+
+    Raises `SampleSetError` for a wrong length, a dtype that is neither numeric, boolean nor str, or a bad
+    name.
+    """
+    named = targets if isinstance(targets, Mapping) else {} if targets is None else {"y": targets}
+    columns: Columns = {}
+    for name, values in named.items():
+        check_name(name)
+        columns[f"targets/{name}"] = _as_column(values, f"targets {name!r}", n_sets, max_ndim=2)
+    if ids is not None:
+        columns["ids"] = _as_column(ids, "ids", n_sets, max_ndim=1)
+        if columns["ids"].dtype.kind not in "iuU":
+            raise SampleSetError(f"ids have dtype {columns['ids'].dtype}: give integers or str")
+    return columns
+
+
+def _as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind == "T" or (array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat)):
+        array = array.astype(np.str_)
+    if not 1 <= array.ndim <= max_ndim or 0 in array.shape[1:]:
+        shapes = "(n_sets,)" if max_ndim == 1 else "(n_sets,) or (n_sets, k)"
+        raise SampleSetError(f"{what} must have shape {shapes}, found {array.shape}")
+    if len(array) != n_sets:
+        raise SampleSetError(f"{what} has {len(array)} rows but there are {n_sets} sets: give one a set")
+    if array.dtype.kind == "U" and array.ndim == 1:
+        return array
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.str[1:] not in KEPT:
+        raise SampleSetError(
+            f"{what} has dtype {array.dtype}: give numbers, booleans, or str in one dimension"
+        )
+    return array
+
+
+def require_same_form(given: Form, stored: Form, label: str) -> None:
+    """Refuse a batch whose points, weights, targets or ids are unlike those the store has."""
+    for name in sorted(stored.keys() - given.keys()):
+        raise StoreFormatError(f"{label} has {_title(name)} but the sets to append have none: give them too")
+    for name in sorted(given.keys() - stored.keys()):
+        raise StoreFormatError(
+            f"the sets to append have {_title(name)} but {label} has none: leave them out, "
+            "or write a new store"
+        )
+    for name, found in given.items():
+        if found != stored[name]:
+            raise StoreFormatError(
+                f"{_title(name)} to append have dtype {found[0]} and trailing shape {found[1]}; "
+                f"{label} keeps dtype {stored[name][0]} and trailing shape {stored[name][1]}. Convert them"
+            )
+
+
+def form_of(batch: SampleSets, columns: Columns) -> Form:
+    """The dtype and trailing shape of every array of a batch."""
+    rows = {"points": batch.relative} | ({} if batch.weights is None else {"weights": batch.weights})
+    return form_of_arrays({**rows, **columns})
+
+
+def form_of_arrays(arrays: Mapping[str, Any]) -> Form:
+    """The form of the arrays of a store or of a batch, by their names; offsets have none."""
+    return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in arrays.items() if name != "offsets"}
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name by which dtypes are compared: all kinds of strings are ``str``."""
+    return "str" if dtype.kind in "UTO" else str(dtype)
+
+
+def _title(name: str) -> str:
+    return f"targets {name.removeprefix('targets/')!r}" if name.startswith("targets/") else name
+
+
+def committed_origin(origin: F64 | None) -> tuple[float, ...] | None:
+    """The origin as a commit says it: not at all, if it is 0."""
+    return None if origin is None or not origin.any() else tuple(origin.tolist())
+
+
+def counted_from(sets: Any, origin: F64 | None, label: str) -> SampleSets:
+    """Sets to be written, counted from the origin of the store; from their own if it has none yet (None).
+
+    Raises `SampleSetError` naming the column and the set if float32, so far from that origin, is too coarse for what
+    the points differ by.
+    """
+    if origin is None:
+        return as_sample_sets(sets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is told of in memory is refused here
+        batch = as_sample_sets(sets, origin)
+    if batch.points_dtype == np.float32 and batch.n_dims == len(origin) and len(batch):
+        _require_held(list(sets) if not isinstance(sets, SampleSets) else [sets.points], batch, origin, label)
+    return batch
+
+
+def _require_held(given: list[Any], batch: SampleSets, origin: F64, label: str) -> None:
+    parts = [np.asarray(part) for part in given]
+    column = crowded_column(parts, origin)
+    if column is None:
+        return
+    if len(parts) != len(batch):
+        parts = [parts[0][a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+    i = next((i for i, part in enumerate(parts) if crowded_column([part], origin) is not None), 0)
+    raise SampleSetError(
+        f"column {column} of set {i} of the sets to append lies near {np.median(parts[i][:, column]):.12g} and "
+        f"{CROWDED}, for {label} counts from {origin[column]:.12g}, the origin of its first batch: write a new store "
+        "whose first batch is like all of them, or give the column in two, a coarse and a fine one"
+    )
+
+
+def recoded(
+    sets: SampleSets, alphabet: str | None, dtype: str | None, label: str
+) -> tuple[Points, str | None]:
+    """(codes, alphabet) of some sets to append: the store's alphabet, with what they have beside it at its end.
+
+    ``dtype`` is that of the points that the store has, if it has any. Raises `StoreFormatError` for text in a store of
+    numbers, for the reverse, and for more symbols than the dtype has codes.
+    """
+    if dtype is not None and (alphabet is None) != (sets.alphabet is None):
+        kinds = "strings of characters", "points or codes without an alphabet"
+        here, given = kinds if alphabet is not None else kinds[::-1]
+        raise StoreFormatError(f"{label} holds {here}; the sets to append are {given}: give the same kind")
+    if sets.alphabet is None or sets.alphabet == alphabet:
+        return sets.relative, sets.alphabet
+    if alphabet is None:
+        return sets.relative, sets.alphabet
+    grown = as_alphabet(alphabet + "".join(symbol for symbol in sets.alphabet if symbol not in set(alphabet)))
+    if len(grown) > np.iinfo(str(dtype)).max + 1:
+        raise StoreFormatError(
+            f"{label} has {len(alphabet)} symbols and {len(grown)} with those to append, more than {dtype} codes can "
+            "count: write all strings to a new store, or first a batch that has more than 256 symbols"
+        )
+    return translation(sets.alphabet, grown)[sets.relative].astype(str(dtype)), grown

@@ -1,5 +1,4 @@
-"""The format "dkdist.sets", version 1: which arrays there are, how they are cut and coded, and the commit
-record.
+"""The format "dkdist.sets", version 1: the commit record, which arrays it names, and whether they fit it.
 
     /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, origin, checksum,
                              table, arrays}
@@ -10,15 +9,17 @@ record.
 The root document is the commit. A store holds what its commit says and nothing else: arrays may be longer (an
 append that never finished). `arrays` names the arrays, so that opening needs no listing; `checksum` is the
 crc32c of the commit and of every array's metadata but the growing lengths; `table` = {key, length, crc32c} names
-the object that holds the checksum of every chunk (see `chunk_table`), and tails are last chunks that an append made
+the object that holds the checksum of every chunk (see `chunk_sums`), and tails are last chunks that an append made
 longer (see `tails`). Stores without these three are read all the same. `alphabet` is there for strings, and `origin`
-(a number for each column, which was subtracted from the points) unless it is 0.
+(a number for each column, which was subtracted from the points) unless it is 0. No name leads out of the store, whoever
+wrote it.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,17 +27,17 @@ import google_crc32c
 import numpy as np
 import zarr
 from zarr.abc.store import Store
-from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.metadata import ArrayV3Metadata
-from zarr.storage import MemoryStore, StorePath, WrapperStore
+from zarr.storage import StorePath, WrapperStore
 
+from dkdist.sets import SampleSetError
 from dkdist.sets.strings import as_alphabet
 from dkdist.store.chunks.chunk_sums import TableRecord, parse_record
-from dkdist.store.format.store_arrays import arrays_there, named_arrays
-from dkdist.store.places.address import get_bytes
+from dkdist.store.places.address import get_bytes, list_names
 from dkdist.store.places.disk import DiskStore
 from dkdist.store.refusals import (
     DOCUMENT,
+    MAX_ARRAYS,
     RESTORE,
     StoreFormatError,
     bounded,
@@ -48,10 +49,9 @@ from dkdist.store.refusals import (
 
 FORMAT = "dkdist.sets"
 VERSION = 1
-OFFSETS_CHUNK = 131_072
-STRINGS_CHUNK = 16_384
-CHUNK_BYTES = 2**20
 ROW_ARRAYS = ("points", "weights")
+OWN_ARRAYS = ("points", "offsets", "weights", "ids")
+POINT_DTYPES = ("float32", "uint8", "uint16")
 NUMBERS = ("n_sets", "n_points", "n_dims", "generation")
 Metadata = dict[str, Any]
 
@@ -190,6 +190,44 @@ def read_layout(store: Store, label: str) -> tuple[Commit, dict[str, Metadata]]:
     return replace(commit, created=_created(arrays["points"])), arrays
 
 
+def arrays_there(store: Store, label: str) -> list[str]:
+    """The names of the arrays that a store can have, as a listing shows them."""
+    names = [f"targets/{name}" for name in list_names(store, "targets") if name != DOCUMENT]
+    return [*OWN_ARRAYS, *_checked_names(names, label)]
+
+
+def named_arrays(document: bytes | None, label: str) -> list[str] | None:
+    """The names of the arrays that a root document (of a commit) gives, if it does."""
+    if document is None:
+        return None
+    names = parsed(document)["attributes"]["dkdist"].get("arrays")
+    return None if names is None else _checked_names(names, label)
+
+
+def _checked_names(names: Any, label: str) -> list[str]:
+    """Refuse names that would lead out of the store, or to what is no array of it."""
+    with decoding(f"the names of the arrays of {label}"):
+        if len(names) > MAX_ARRAYS:
+            raise ValueError(f"there are {len(names)}, expected at most {MAX_ARRAYS}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"a name occurs twice in {names}")
+        for name in names:
+            if name not in OWN_ARRAYS:
+                kind, _, rest = name.partition("/")
+                check_name(rest if kind == "targets" else None)
+    return list(names)
+
+
+def check_name(name: Any) -> None:
+    """Refuse what cannot name targets: a path, a hidden file, or what Zarr keeps for itself."""
+    good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
+    if not good or any(c in name for c in "/\\") or not name.isprintable():
+        raise SampleSetError(
+            f"{name!r} cannot name targets: use a non-empty str without '/', '\\' or control characters that "
+            "does not start with '.' or '__'"
+        )
+
+
 def parse_array(name: str, document: bytes, label: str) -> Metadata:
     """The metadata of an array, if it claims nothing absurd and only what is known here."""
     with decoding(f"{name}/{DOCUMENT} of {label}"):
@@ -202,6 +240,30 @@ def _created(points: Metadata) -> int | None:
     with decoding("the attributes of array 'points'"):
         created = points.get("attributes", {}).get("created")
         return None if created is None else int(created)
+
+
+def require_fit(arrays: Mapping[str, zarr.Array[Any]], commit: Commit, label: str) -> None:
+    """Raise StoreFormatError, naming the array, for one that cannot hold what the commit says."""
+    for name, array in arrays.items():
+        length, trailing, fits = _expected(name, array, commit)
+        fits = fits and array.shape[1:] == trailing and array.chunks[1:] == trailing
+        if not fits or array.shape[0] < length:
+            raise StoreFormatError(
+                f"array '{name}' of {label} has dtype {array.dtype}, shape {array.shape} and chunks "
+                f"{array.chunks}; its {commit.n_sets} sets with {commit.n_points} points need at least "
+                f"{(length, *trailing)} in chunks of whole rows. {RESTORE}"
+            )
+
+
+def _expected(name: str, array: zarr.Array[Any], commit: Commit) -> tuple[int, tuple[int, ...], bool]:
+    """The rows and the trailing shape that an array needs, and whether it is of a kind that it may have."""
+    if name == "points":
+        return commit.n_points, (commit.n_dims,), str(array.dtype) in POINT_DTYPES
+    if name == "offsets":
+        return commit.n_sets + 1, (), array.dtype == np.int64
+    if name == "weights":
+        return commit.n_points, array.shape[1:], array.dtype == np.float32
+    return commit.n_sets, array.shape[1:], array.dtype.kind in "biufT"
 
 
 def array_of(store: Store, name: str, metadata: Metadata, length: int | None = None) -> zarr.Array[Any]:
@@ -236,38 +298,3 @@ def dump_json(document: dict[str, Any]) -> bytes:
 def group_document(attributes: dict[str, Any] | None = None) -> bytes:
     """The document of a Zarr version 3 group."""
     return dump_json({"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"})
-
-
-def chunk_rows_for(row_bytes: int) -> int:
-    """The power of two of rows that comes nearest to 1 MiB (at least one row)."""
-    return 1 << max(0, round(math.log2(CHUNK_BYTES / row_bytes)))
-
-
-def new_metadata(
-    trailing: tuple[int, ...], dtype: Any, rows: int, fill: Any, codec: str, shard_rows: int | None = None
-) -> Metadata:
-    """The metadata of a new array of length 0: `rows` a chunk, blosc(codec, shuffle) and then crc32c."""
-    scratch = MemoryStore()
-    zarr.create_array(
-        scratch,
-        shape=(0, *trailing),
-        chunks=(rows, *trailing),
-        shards=None if shard_rows is None else (shard_rows, *trailing),
-        dtype=dtype,
-        fill_value=fill,
-        compressors=[BloscCodec(cname=codec, shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
-    )
-    (document,) = get_bytes(scratch, [DOCUMENT])
-    assert document is not None
-    metadata: Metadata = json.loads(document)
-    return metadata
-
-
-def column_metadata(values: np.ndarray[Any, Any]) -> Metadata:
-    """The metadata of a target or of the ids: one entry a set."""
-    if values.dtype.kind == "U":
-        return new_metadata((), "string", STRINGS_CHUNK, "", "zstd")
-    row_bytes = values.dtype.itemsize * math.prod(values.shape[1:])
-    rows = min(OFFSETS_CHUNK, chunk_rows_for(row_bytes))
-    fill = np.nan if values.dtype.kind == "f" else values.dtype.type(0)
-    return new_metadata(values.shape[1:], values.dtype, rows, fill, "zstd")

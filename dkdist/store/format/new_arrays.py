@@ -1,20 +1,28 @@
-"""The arrays of a new store, from the form of its sets alone: dtypes, chunks, shards, and the order of completion.
+"""The arrays of a new store, from the form of its sets alone: dtypes, chunks, codecs, shards, and which closes last.
 
 Whoever writes the sets - one writer, batch by batch, or many tasks at once - makes the same arrays.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.storage import MemoryStore
 
-from dkdist.sets import SampleSets
-from dkdist.store.format import layout
-from dkdist.store.format.store_arrays import Columns, Form, form_of_arrays
-from dkdist.store.places.address import Address
+from dkdist.store.format.batches import Form
+from dkdist.store.format.layout import ROW_ARRAYS, Metadata
+from dkdist.store.places.address import Address, get_bytes
+from dkdist.store.refusals import DOCUMENT
 
+OFFSETS_CHUNK = 131_072
+STRINGS_CHUNK = 16_384
+CHUNK_BYTES = 2**20
 MOST_ROWS = 2**52
 SHARD_CHUNKS = 32
 CHUNKS_WITHOUT_SHARDS = 10_000
@@ -22,15 +30,9 @@ CHUNKS_WITHOUT_SHARDS = 10_000
 Shards = int | Literal["auto"] | None
 
 
-def form_of(batch: SampleSets, columns: Columns) -> Form:
-    """The dtype and trailing shape of every array of a batch."""
-    rows = {"points": batch.relative} | ({} if batch.weights is None else {"weights": batch.weights})
-    return form_of_arrays({**rows, **columns})
-
-
 def row_bytes(form: Form) -> int:
     """What a point and its weights take, uncompressed."""
-    sizes = [np.dtype(form[n][0]).itemsize * int(np.prod(form[n][1])) for n in layout.ROW_ARRAYS if n in form]
+    sizes = [np.dtype(form[n][0]).itemsize * int(np.prod(form[n][1])) for n in ROW_ARRAYS if n in form]
     return int(sum(sizes))
 
 
@@ -47,24 +49,54 @@ def _is_count(value: Any) -> bool:
     return whole and 1 <= value < MOST_ROWS
 
 
-def new_arrays(
-    form: Form, created: int, chunk_rows: int | None, shards: int | None
-) -> dict[str, layout.Metadata]:
+def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:
     """The metadata of every array of a new store, each of length 0."""
     dtype, trailing = form["points"]
-    rows = chunk_rows or layout.chunk_rows_for(np.dtype(dtype).itemsize * trailing[0])
+    rows = chunk_rows or _usual_rows(dtype, trailing)
     if shards is not None and shards % rows:
         raise ValueError(f"shards is {shards}: give a multiple of the {rows} points of a chunk")
     fill = np.nan if dtype == "float32" else 0
-    arrays = {"points": layout.new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
+    arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
     arrays["points"]["attributes"] = {"created": created}
-    arrays["offsets"] = layout.new_metadata((), np.int64, layout.OFFSETS_CHUNK, -1, "zstd")
+    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK, -1, "zstd")
     if "weights" in form:
-        arrays["weights"] = layout.new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
-    columns = {name: kind for name, kind in form.items() if name not in layout.ROW_ARRAYS}
-    for name, (kind, shape) in columns.items():
-        arrays[name] = layout.column_metadata(np.empty((0, *shape), np.str_ if kind == "str" else kind))
-    return arrays
+        arrays["weights"] = new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
+    return arrays | {name: _column(*kind) for name, kind in form.items() if name not in ROW_ARRAYS}
+
+
+def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
+    """The metadata of a target or of the ids: one entry a set."""
+    if dtype == "str":
+        return new_metadata((), "string", STRINGS_CHUNK, "", "zstd")
+    kind = np.dtype(dtype)
+    fill = np.nan if kind.kind == "f" else kind.type(0)
+    return new_metadata(trailing, kind, min(OFFSETS_CHUNK, _usual_rows(dtype, trailing)), fill, "zstd")
+
+
+def _usual_rows(dtype: str, trailing: tuple[int, ...]) -> int:
+    """Rows a chunk: the power of two that comes nearest to 1 MiB (at least one row)."""
+    row_bytes = np.dtype(dtype).itemsize * math.prod(trailing)
+    return 1 << max(0, round(math.log2(CHUNK_BYTES / row_bytes)))
+
+
+def new_metadata(
+    trailing: tuple[int, ...], dtype: Any, rows: int, fill: Any, codec: str, shard_rows: int | None = None
+) -> Metadata:
+    """The metadata of a new array of length 0: `rows` a chunk, blosc(codec, shuffle) and then crc32c."""
+    scratch = MemoryStore()
+    zarr.create_array(
+        scratch,
+        shape=(0, *trailing),
+        chunks=(rows, *trailing),
+        shards=None if shard_rows is None else (shard_rows, *trailing),
+        dtype=dtype,
+        fill_value=fill,
+        compressors=[BloscCodec(cname=codec, shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
+    )
+    (document,) = get_bytes(scratch, [DOCUMENT])
+    assert document is not None
+    metadata: Metadata = json.loads(document)
+    return metadata
 
 
 def shard_rows(
@@ -73,8 +105,7 @@ def shard_rows(
     """Points a shard: what the user said, or 32 chunks for many chunks, or for several on object storage."""
     if shards != "auto":
         return shards
-    dtype, trailing = form["points"]
-    rows = chunk_rows or layout.chunk_rows_for(np.dtype(dtype).itemsize * trailing[0])
+    rows = chunk_rows or _usual_rows(*form["points"])
     remote = isinstance(address.place, str) and address.path is None
     most = SHARD_CHUNKS if remote else CHUNKS_WITHOUT_SHARDS
     return SHARD_CHUNKS * rows if n_points > most * rows else None
@@ -82,4 +113,4 @@ def shard_rows(
 
 def closing_order(names: Iterable[str]) -> list[str]:
     """Points and weights, targets, ids, and the offsets last."""
-    return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in layout.ROW_ARRAYS, n))
+    return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in ROW_ARRAYS, n))

@@ -19,9 +19,7 @@ from dkdist.loops.array_types import I64, Array
 from dkdist.plain.archives import mapped_array, opened_archive
 from dkdist.plain.files import path_name
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.store.format.batches import Outline
-from dkdist.store.format.new_arrays import form_of
-from dkdist.store.format.store_arrays import Form, as_columns
+from dkdist.store.format.batches import Form, Outline, as_columns, form_of
 
 SUFFIXES = (".npz", ".npy")
 BATCH_POINTS = 2**20

@@ -15,8 +15,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSets
-from dkdist.store.format.batches import Batch, Outline
-from dkdist.store.format.store_arrays import Form
+from dkdist.store.format.batches import Batch, Form, Outline
 from dkdist.store.importing.sources import SourceError, batches_of, source_label
 
 

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64
-from dkdist.store.format.batches import Batch, Outline
-from dkdist.store.format.store_arrays import as_columns
-from dkdist.store.format.store_origin import counted_from
+from dkdist.store.format.batches import Batch, Outline, as_columns, counted_from
 from dkdist.store.places.secrets import secrets_in, url_label, without_secrets
 
 

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import F32, I64
 from dkdist.sets import SampleSets
 from dkdist.sets.point_checks import CODE_DTYPES
-from dkdist.store.format.batches import Outline
-from dkdist.store.format.new_arrays import form_of
-from dkdist.store.format.store_arrays import Form, as_columns
+from dkdist.store.format.batches import Form, Outline, as_columns, form_of
 from dkdist.store.importing.table_pieces import Csv, Parquet, begins_of, whole_sets, without_dictionaries
 
 Given = tuple[SampleSets, dict[str, NDArray[Any]], NDArray[Any]]

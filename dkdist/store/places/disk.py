@@ -52,13 +52,7 @@ class DiskStore(LocalStore):
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """The file, or the asked part of it; None if there is none."""
-        return await asyncio.to_thread(self._read, key, prototype, byte_range)
-
-    def get_sync(
-        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        """The same, at once."""
-        return self._read(key, prototype, byte_range)
+        return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
@@ -68,11 +62,7 @@ class DiskStore(LocalStore):
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write a file, whole."""
-        await asyncio.to_thread(self._write, key, value)
-
-    def set_sync(self, key: str, value: Buffer) -> None:
-        """The same, at once."""
-        self._write(key, value)
+        await asyncio.to_thread(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Write a file, whole, where there is none."""
@@ -130,9 +120,10 @@ class DiskStore(LocalStore):
         """Remove what writers that were killed were writing."""
         shutil.rmtree(os.path.join(self._folder, PARTIAL), ignore_errors=True)
 
-    def _read(
-        self, key: str, prototype: BufferPrototype | None, byte_range: ByteRequest | None
+    def get_sync(
+        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
+        """The same as `get`, at once."""
         try:
             handle = self._opened(key)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -212,7 +203,8 @@ class DiskStore(LocalStore):
             "if it is a stranger's; otherwise copy the file itself to this place"
         )
 
-    def _write(self, key: str, value: Buffer) -> None:
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """The same as `set`, at once."""
         self._check_writable()
         with self._quiet:
             if self._shut:

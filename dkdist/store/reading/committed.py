@@ -19,10 +19,15 @@ import zarr
 
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
-from dkdist.store.chunks.bound_arrays import CheckedArray
-from dkdist.store.chunks.chunk_sums import Table, TableRecord, coding_of, object_key, read_table
-from dkdist.store.format.layout import Commit, Metadata, array_of, array_through, read_layout
-from dkdist.store.format.store_arrays import require_fit
+from dkdist.store.chunks.chunk_sums import (
+    CheckedArray,
+    Table,
+    TableRecord,
+    coding_of,
+    object_key,
+    read_table,
+)
+from dkdist.store.format.layout import Commit, Metadata, array_of, array_through, read_layout, require_fit
 from dkdist.store.places.address import Address, missing_keys
 from dkdist.store.refusals import DOCUMENT, RESTORE, StoreFormatError, decoding
 

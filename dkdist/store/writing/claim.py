@@ -25,8 +25,7 @@ import uuid
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from dkdist.store.format.layout import parse_commit
-from dkdist.store.format.store_arrays import named_arrays
+from dkdist.store.format.layout import named_arrays, parse_commit
 from dkdist.store.places.address import Address, get_bytes, list_names, put_bytes
 from dkdist.store.places.conditional import Overtaken, replace_object
 from dkdist.store.places.disk import DiskStore, flush_store

@@ -14,15 +14,41 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.abc.store import Store
+from zarr.abc.store import ByteRequest, Store
+from zarr.core.buffer import Buffer, BufferPrototype
 
-from dkdist.store.chunks.bound_arrays import RecordedArray
-from dkdist.store.chunks.chunk_sums import U32, Bound, coding_of
+from dkdist.store.chunks.chunk_sums import U32, ArrayObjects, Bound, Coding, coding_of
 from dkdist.store.format.layout import Metadata, array_of, dump_json
 from dkdist.store.places.address import put_bytes
 from dkdist.store.refusals import DOCUMENT
 
 UNIT_CHUNKS = 8
+
+
+class RecordedArray(ArrayObjects):
+    """What is written of an array: keeps the checksums of every object, and never looks at what lies there.
+
+    ``tail`` and ``tail_key`` are the object that may not be written over, and the name that it gets instead.
+    """
+
+    def __init__(self, store: Store, name: str, coding: Coding, tail: int | None, tail_key: str) -> None:
+        super().__init__(store, name, coding)
+        self.sums: dict[int, U32] = {}
+        self._tail, self._tail_key = tail, tail_key
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Nothing: objects are written whole."""
+        return None
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Store one object, whole."""
+        position = self.position(key)
+        if position is not None:
+            self.sums[position] = self._coding.sums(value.as_numpy_array())
+            key = self._tail_key if position == self._tail else key
+        await self._store.set(key, value)
 
 
 class GrowingArray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.store.chunks.chunk_sums import U32, Bound, new_key, object_key
-from dkdist.store.format.batches import Batch
+from dkdist.store.format.batches import Batch, Columns, Form, committed_origin
 from dkdist.store.format.layout import ROW_ARRAYS, Commit, Metadata, array_of
 from dkdist.store.format.new_arrays import (
     Shards,
@@ -27,8 +27,6 @@ from dkdist.store.format.new_arrays import (
     row_bytes,
     shard_rows,
 )
-from dkdist.store.format.store_arrays import Columns, Form
-from dkdist.store.format.store_origin import committed_origin
 from dkdist.store.places.address import Address, as_address, get_bytes, missing_keys, put_bytes
 from dkdist.store.refusals import StoreFormatError
 from dkdist.store.writing.claim import Claim, new_claim

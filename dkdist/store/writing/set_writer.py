@@ -21,16 +21,24 @@ from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError
 from dkdist.store.chunks.chunk_sums import Table, encoded, new_key, recorded, tail_key
 from dkdist.store.chunks.tails import remove_older, settle
+from dkdist.store.format.batches import (
+    Form,
+    as_columns,
+    committed_origin,
+    counted_from,
+    dtype_name,
+    form_of,
+    form_of_arrays,
+    recoded,
+    require_same_form,
+)
 from dkdist.store.format.layout import ROW_ARRAYS, Commit, checksum, group_document
-from dkdist.store.format.new_arrays import check_chunks, closing_order, form_of, new_arrays
-from dkdist.store.format.store_arrays import Form, as_columns, dtype_name, form_of_arrays, require_same_form
-from dkdist.store.format.store_origin import committed_origin, counted_from
+from dkdist.store.format.new_arrays import check_chunks, closing_order, new_arrays
 from dkdist.store.places.address import Address, as_address, put_bytes
 from dkdist.store.reading.committed import Committed
 from dkdist.store.refusals import DOCUMENT, StoreFormatError
 from dkdist.store.writing.claim import Claim, new_claim
 from dkdist.store.writing.growing_array import GrowingArray
-from dkdist.store.writing.recoding import recoded
 
 
 class SetWriter:

@@ -1,4 +1,4 @@
-"""Least-squares cross-validation of a bandwidth, from the cosine coefficients of sets.
+"""The bandwidth that the data ask for: least-squares cross-validation on a sample of the sets, as fine as it has to be.
 
 Of a density p with the coefficients c_a = int p phi_a in the orthonormal cosines phi_a of [0, 1]^d, the reflected
 Gaussian estimate has b_a C_a: C_a is the mean of phi_a over the points, of weights u_i that sum to one, and
@@ -12,6 +12,13 @@ c_a^2: for equal weights (n C_a^2 - mean phi_a^2) / (n - 1). This is cross-valid
 by sum_a b_a U_a at a fine bandwidth, and at least 1): else the few sharpest sets would choose for all. No point is
 looked at twice: sums over sets of C_a^2 and U_a serve every bandwidth. The squares are cosines, too: phi_a^2 =
 prod_{a_j > 0} (1 + cos(2 pi a_j x_j)), coefficients of the points folded by x -> 1 - |1 - 2x|.
+
+Candidates are .25 2^(-k/8). Cosines of K degrees tell of bandwidths from 1 / K on, which damp what is left out to less
+than a hundredth: K begins with 16 and is doubled while the best candidate is among the finest.
+
+Points at one place say nothing of each other's neighbourhood, and a density with atoms has no best bandwidth: points
+that tie would draw it to zero. So equal points count as one, of their total weight; points outside the domain, which
+would pile up at its wall, are left out, and so is a place that holds more than a tenth of a set twice over: an atom.
 """
 
 from __future__ import annotations
@@ -21,12 +28,107 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain
+from dkdist.base.inputs import Sets, work_on_sample
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec
+from dkdist.densities.divergence_spec import ball_of_degrees, finest_bandwidth
+from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.sets import SampleSets
 
+WIDEST = 0.25  # a wider Gaussian takes from a learner what many sets may tell together
+STEPS = 8  # candidates for a factor of two
+UNKNOWN = 0.08  # where no set has two places: nothing can be left out
+LEAST_DEGREES = 16
+MOST_DEGREES = {1: 256, 2: 128, 3: 32}
+SEARCH_SETS = 64
+SEARCH_NUMBERS = 2**21  # coordinates of points
 AT_ONCE = 2**21  # coefficients
 ROUNDS = 8  # over the dimensions
+ATOM = 0.1  # of a set's weight, from which several equal points are no part of a density
+MOST_ALONE = 0.9  # of sum_i u_i^2: a set of one place, or as good as one, tells nothing of its density
+
+
+def cross_validated(sets: Sets, bad: I64, domain: Domain, structure: str, finest: float) -> F64:
+    """The bandwidth of each dimension, on the scaled domain, by cross-validation: (1, d), none below ``finest``.
+
+    Cost: at most 64 sets and some two million coordinates of points, twice their coefficients of 16 to 256 degrees:
+    for d = 2 and sets of 200 points some 20 ms, less than a second for any.
+    """
+    points, offsets, weights = work_on_sample(_points, sets, bad, SEARCH_SETS, SEARCH_NUMBERS // sets.n_dims)
+    low, scale = domain.low_and_scale
+    unit = (points - low) * scale
+    columns = [unit]
+    if structure == "marginal":
+        columns = [np.ascontiguousarray(unit[:, [j]]) for j in range(unit.shape[1])]
+    with one_blas_thread():  # more would wait for each other, as products are small
+        found = [_of_places(distinct_points(u, offsets, weights), finest, u.shape[1]) for u in columns]
+    return np.concatenate(found)[None, :]
+
+
+def _points(sets: SampleSets, first: int) -> tuple[F32, I64, F32 | None]:
+    return sets.relative, sets.offsets, sets.weights
+
+
+def _of_places(sets: SampleSets | None, finest: float, d: int) -> F64:
+    """The best bandwidths (d,) of sets on the unit cube."""
+    if sets is None:
+        return np.full(d, max(UNKNOWN, finest))
+    if d not in MOST_DEGREES:
+        return _of_ball(sets, finest)
+    K = LEAST_DEGREES
+    while True:
+        candidates = _candidates(max(1 / K, finest))
+        h = best_bandwidth(coefficient_sums(sets, "tensor", (K,) * d), candidates)
+        if h.min() > candidates[-2:].min() or candidates[-1] <= finest or MOST_DEGREES[d] <= K:
+            return h
+        K *= 2
+
+
+def _of_ball(sets: SampleSets, finest: float) -> F64:
+    """From four dimensions on: as many terms as an embedding takes."""
+    finest = max(finest, finest_bandwidth(sets.n_dims))
+    axes = ball_of_degrees((finest,) * sets.n_dims)[2] / (np.pi * finest)
+    return best_bandwidth(coefficient_sums(sets, "ball", (axes,) * sets.n_dims), _candidates(finest))
+
+
+def _candidates(finest: float) -> F64:
+    """From the widest to the finest, which is one of them."""
+    n = int(np.ceil(STEPS * np.log2(WIDEST / finest))) if finest < WIDEST else 0
+    return np.maximum(WIDEST * 2.0 ** (-np.arange(n + 1) / STEPS), finest)
+
+
+def distinct_points(unit: F32, offsets: I64, weights: F32 | None) -> SampleSets | None:
+    """The sets of points ``unit`` (n_points, d), the domain scaled to the unit cube, as weighted places.
+
+    Sets of one place, or nearly so, are left out; None if that leaves no set.
+    """
+    w = np.ones(len(unit)) if weights is None else weights.reshape(-1).astype(np.float64)
+    inside = ((unit >= 0) & (unit <= 1)).all(axis=1) & (w > 0)
+    points: list[F32] = []
+    masses: list[F64] = []
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        here = inside[start:stop]
+        places, mass = _merged(unit[start:stop][here], w[start:stop][here])
+        if (mass**2).sum() < MOST_ALONE * mass.sum() ** 2:
+            points.append(places)
+            masses.append(mass / mass.sum())
+    if not points:
+        return None
+    ends = np.cumsum([0, *map(len, points)])
+    return SampleSets._trusted(np.concatenate(points), ends, np.concatenate(masses).astype(np.float32))
+
+
+def _merged(x: F32, w: F64) -> tuple[F32, F64]:
+    """Different places of the points x, and what each holds; without atoms."""
+    first = np.sort(x[:, 0]) if len(x) else np.zeros(0)
+    if (first[1:] > first[:-1]).all():  # no two points are equal
+        return x, w
+    order = np.lexsort(x.T[::-1])
+    x, w = x[order], w[order]
+    starts = np.flatnonzero(np.concatenate([[True], (x[1:] != x[:-1]).any(axis=1)]))
+    mass, count = np.add.reduceat(w, starts), np.diff(np.append(starts, len(x)))
+    kept = (count == 1) | (mass <= ATOM * w.sum())
+    return x[starts][kept], mass[kept]
 
 
 @dataclass(frozen=True)
