@@ -1,4 +1,4 @@
-"""``dkdist fit``: a model of one target, trained block by block and saved as one file."""
+"""``dkdist embed``, features of every set on disk; ``dkdist fit``, a model of one target that is saved as one file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
 
 import dkdist
 from dkdist.cli.console import print_pairs, scheduler, stopwatch, wants_progress
-from dkdist.cli.model import pipeline, target_of, task_of
+from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
 from dkdist.cli.scores import score_line
 
 
-def run(args: Namespace) -> None:
+def embed(args: Namespace) -> None:
+    """Fit the embedding on the store and write the rows it makes."""
+    sets, watch = dkdist.open_sets(args.store), stopwatch()
+    with scheduler(args):
+        features = make_pipeline(*feature_steps(args)).fit(sets).transform(sets)
+        verbose = wants_progress(args)
+        stored = dkdist.write_features(args.output, features, overwrite=args.overwrite, verbose=verbose)
+    n, m = stored.shape
+    print(f"wrote {n:,} rows of {m:,} features to {args.output} in {watch():.1f} s")
+
+
+def fit(args: Namespace) -> None:
     """Train, report, save."""
     require_folder(args.model)
     sets = dkdist.open_sets(args.store)

@@ -15,14 +15,8 @@ CLASS_KINDS, NUMBER_KINDS = "biuU", "f"
 
 def feature_steps(args: Namespace) -> list[Any]:
     """The divergence embedding and, unless ``--features 0``, random features of it."""
-    embedding = dkdist.DivergenceEmbedding(
-        args.divergence,
-        n_basis=args.n_basis,
-        bandwidth=args.bandwidth,
-        domain=args.domain,
-        structure=args.structure,
-        random_state=args.seed,
-    )
+    chosen = {name: getattr(args, name) for name in ("n_basis", "bandwidth", "domain", "structure")}
+    embedding = dkdist.DivergenceEmbedding(args.divergence, **chosen, random_state=args.seed)
     if args.features == 0:
         if args.sigma != "median":
             raise ValueError(

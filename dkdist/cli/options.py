@@ -17,12 +17,9 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         help="what the distance between two sets' rows is (default: hellinger, the cheapest)",
     )  # fmt: skip
     group.add_argument(
-        "--n-basis",
-        type=lambda text: text if text == "auto" else int(text),
-        default="auto",
-        metavar="N",
+        "--n-basis", type=lambda text: text if text == "auto" else int(text), default="auto", metavar="N",
         help="basis functions per dimension (default: auto, as many as the bandwidth needs)",
-    )
+    )  # fmt: skip
     group.add_argument(
         "--bandwidth", type=numbers("auto"), default="auto", metavar="H",
         help="smoothing of the densities, as a share of the domain's width; one number or one per dimension, "
@@ -63,12 +60,8 @@ def add_learning(command: argparse.ArgumentParser) -> None:
         "--alpha", "--alphas", type=numbers(), metavar="A,A", dest="alphas",
         help="strength of the penalty; ridge chooses among several (default: the learner's own)",
     )  # fmt: skip
-    group.add_argument(
-        "--epochs",
-        type=int,
-        metavar="N",
-        help="passes over the data, for sgd (default: until it has arrived)",
-    )
+    passes = "passes over the data, for sgd (default: until it has arrived)"
+    group.add_argument("--epochs", type=int, metavar="N", help=passes)
     group.add_argument(
         "--train-fraction", type=float, default=1.0, metavar="F",
         help="train on this share of the sets and report the score on the rest (default: 1, no score)",
@@ -96,11 +89,8 @@ def add_running(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--tls-cert", metavar="FILE", help="your certificate for it")
     group.add_argument("--tls-key", metavar="FILE", help="the private key of that certificate")
-    group.add_argument(
-        "--performance-report",
-        metavar="FILE",
-        help="what the cluster did, as an HTML page: which worker ran which stage when, profiles, logs",
-    )
+    report = "what the cluster did, as an HTML page: which worker ran which stage when, profiles, logs"
+    group.add_argument("--performance-report", metavar="FILE", help=report)
     group.add_argument(
         "--progress", action=argparse.BooleanOptionalAction,
         help="show progress on standard error (default: if it is a terminal)",

@@ -60,12 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "dkdist", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--version",
-        action="version",
-        version=f"dkdist {dkdist.__version__}",
-        help="show the version and exit",
-    )
+    shown = f"dkdist {dkdist.__version__}"
+    parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_demo, _import, _info, _verify, _compact, _embed, _fit, _predict, _score):
         add(commands)
@@ -163,24 +159,16 @@ def _compact(commands: Any) -> None:
     )  # fmt: skip
     command.add_argument("--to", metavar="OTHER", help="write another store and leave this one as it is")
     command.add_argument("--overwrite", action="store_true", help="replace OTHER if it is there")
-    command.add_argument(
-        "--chunk-rows",
-        type=int,
-        metavar="N",
-        help="points a chunk, a power of two (default: about 1 MiB of them)",
-    )
-    command.add_argument(
-        "--shards",
-        type=int,
-        metavar="N",
-        help="points a shard, a multiple of a chunk's (default: where it helps)",
-    )
+    chunk = "points a chunk, a power of two (default: about 1 MiB of them)"
+    command.add_argument("--chunk-rows", type=int, metavar="N", help=chunk)
+    shard = "points a shard, a multiple of a chunk's (default: where it helps)"
+    command.add_argument("--shards", type=int, metavar="N", help=shard)
     add_running(command)
 
 
 def _embed(commands: Any) -> None:
     command = _command(
-        commands, "embed", "embed:run", "write the features of every set to a store",
+        commands, "embed", "fit:embed", "write the features of every set to a store",
         "dkdist embed cells.zarr features.zarr --divergence jensen-shannon --features 5000", EMBED,
     )  # fmt: skip
     command.add_argument("output", metavar="OUTPUT", help="the store of features to write")
@@ -191,7 +179,7 @@ def _embed(commands: Any) -> None:
 
 def _fit(commands: Any) -> None:
     command = _command(
-        commands, "fit", "fit:run", "train a model on a store and save it",
+        commands, "fit", "fit:fit", "train a model on a store and save it",
         "dkdist fit cells.zarr --target diagnosis --model diagnosis.npz --train-fraction 0.8", FIT,
     )  # fmt: skip
     command.add_argument(

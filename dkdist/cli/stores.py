@@ -57,14 +57,9 @@ def compact(args: Namespace) -> None:
         raise ValueError("--overwrite is for the store that --to names: leave it out")
     watch = stopwatch()
     with scheduler(args):
-        sets = dkdist.compact(
-            args.store,
-            args.to,
-            overwrite=args.overwrite,
-            chunk_rows=args.chunk_rows,
-            shards="auto" if args.shards is None else args.shards,
-            verbose=wants_progress(args),
-        )
+        chunks = {"chunk_rows": args.chunk_rows, "shards": "auto" if args.shards is None else args.shards}
+        verbose = wants_progress(args)
+        sets = dkdist.compact(args.store, args.to, overwrite=args.overwrite, **chunks, verbose=verbose)
     print(
         f"wrote {len(sets):,} sets of {sets.n_points:,} points to {args.to or args.store} in {watch():.1f} s"
     )
@@ -76,15 +71,8 @@ def _info_features(store: str, no_sets: Exception) -> None:
     except (ValueError, OSError):
         raise no_sets from None
     n, m = features.shape
-    print_pairs(
-        [
-            ("store of", "features"),
-            ("rows", f"{n:,}"),
-            ("features", f"{m:,}"),
-            ("blocks", f"{features.numblocks[0]:,}"),
-            ("dtype", features.dtype),
-        ]
-    )
+    sizes = [("rows", f"{n:,}"), ("features", f"{m:,}"), ("blocks", f"{features.numblocks[0]:,}")]
+    print_pairs([("store of", "features"), *sizes, ("dtype", features.dtype)])
 
 
 def _summary(values: NDArray[Any]) -> str:

@@ -104,13 +104,9 @@ class DynamicTimeWarping(Distance):
                 f"expected series of {packed.n_dims} dimensions as the omegas have, found {points.shape[1]}"
             )
         rows = np.ascontiguousarray(points, np.float32)
-        options = (
-            self.ground == "euclidean",
-            self.root,
-            self.normalize,
-            -1.0 if self.band is None else self.band,
-        )
-        _fill(packed.values, packed.starts, packed.lengths, packed.columns, rows, offsets, *options, out)
+        euclidean, band = self.ground == "euclidean", -1.0 if self.band is None else self.band
+        omegas = packed.values, packed.starts, packed.lengths, packed.columns
+        _fill(*omegas, rows, offsets, euclidean, self.root, self.normalize, band, out)
 
 
 @loop(FUSED)

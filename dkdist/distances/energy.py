@@ -25,16 +25,10 @@ from dkdist.plain.kept import kept
 
 
 @dataclass(frozen=True)
-class Spread(Frozen):
+class Spread(Lanes):
     """Omegas in lanes, and E|Y - Y'| of each."""
 
-    lanes: Lanes
     own: F64
-
-    @property
-    def n_omegas(self) -> int:
-        """Number of omegas."""
-        return self.lanes.n_omegas
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class Energy(Distance):
             return Line(ordered, levels, offsets.copy())
         own = np.empty(len(offsets) - 1)
         _own(points, offsets, *weight_array(weights), own)
-        return Spread(pack(points, offsets, weights), own)
+        return Spread(**vars(pack(points, offsets, weights)), own=own)
 
     def fill(self, packed: Spread | Line, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
@@ -74,7 +68,7 @@ class Energy(Distance):
             _sort(points, offsets, *weight_array(weights), ordered, levels)
             _line(ordered, levels, offsets, packed.points, packed.levels, packed.offsets, self.squared, out)
             return
-        own, L = np.empty(len(out)), packed.lanes
+        own, L = np.empty(len(out)), packed
         _own(points, offsets, *weight_array(weights), own)
         omegas = (L.Y, L.weights, L.starts, L.columns, L.totals, packed.own)
         _energy(points, offsets, *weight_array(weights), own, *omegas, self.squared, out)

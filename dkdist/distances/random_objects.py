@@ -6,6 +6,7 @@ Whole objects are the representative-set method (RSM) of the paper.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,22 +36,22 @@ class Source(NamedTuple):
         """Omegas made of rows of the points, with their weights."""
         taken = np.concatenate(parts)
         weights = None if self.sets.weights is None else self.sets.weights[taken]
-        made = SampleSets(self.sets.relative[taken], edges_of(parts), weights, self.sets.alphabet)
+        edges = edges_of([len(part) for part in parts])
+        made = SampleSets(self.sets.relative[taken], edges, weights, self.sets.alphabet)
         return self._there(made)
 
     def points(self, values: F64, lengths: I64) -> SampleSets:
         """Omegas of real-valued points, which are counted from the origin of the data."""
-        edges = np.concatenate([[0], np.cumsum(lengths)])
-        return self._there(SampleSets(values, edges, origin=np.zeros(values.shape[1])))
+        return self._there(SampleSets(values, edges_of(lengths), origin=np.zeros(values.shape[1])))
 
     def _there(self, made: SampleSets) -> SampleSets:
         """The same points, counted from the origin of the data."""
         return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
 
 
-def edges_of(parts: list[I64]) -> I64:
-    """Offsets of parts that are put together."""
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+def edges_of(lengths: I64 | list[int]) -> I64:
+    """Offsets of objects of these lengths."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def _subsample(source: Source, lengths: I64) -> SampleSets:
@@ -128,8 +129,7 @@ def _markov(source: Source, lengths: I64) -> SampleSets:
     moves = np.where(moves.sum(axis=1, keepdims=True) > 0, moves, anywhere)  # symbols that only end strings
     steps = np.cumsum(moves / moves.sum(axis=1, keepdims=True), axis=1)
     text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+    for a, b in itertools.pairwise(edges_of(lengths).tolist()):
         text[a] = min(int(np.searchsorted(np.cumsum(anywhere), u[a], side="right")), k - 1)
         for t in range(a + 1, b):
             text[t] = min(int(np.searchsorted(steps[text[t - 1]], u[t], side="right")), k - 1)
@@ -137,8 +137,8 @@ def _markov(source: Source, lengths: I64) -> SampleSets:
 
 
 def _text(source: Source, codes: NDArray[np.integer], lengths: I64) -> SampleSets:
-    edges = np.concatenate([[0], np.cumsum(lengths)])
-    return SampleSets(codes.astype(source.sets.points_dtype)[:, None], edges, None, source.sets.alphabet)
+    points = codes.astype(source.sets.points_dtype)[:, None]
+    return SampleSets(points, edges_of(lengths), None, source.sets.alphabet)
 
 
 FROM_DATA: dict[str, Sampler] = {

@@ -98,7 +98,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """
     header, arrays = _read(path)
     if header["sha256"] != _sha256(header["model"], arrays):
-        raise _damaged(path, "its checksum does not match its content")
+        raise ValueError(
+            f"the model file {path} is damaged (its checksum does not match its content): restore it from a copy, or "
+            "fit and save again"
+        )
     try:
         model = make(header["model"], arrays)
         require_fitted(model)
@@ -121,9 +124,9 @@ def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
                 raise ArchiveError(f"it has no {HEADER}, but {', '.join(names[:5]) or 'nothing'}")
             header = _header(archive.read(HEADER), path)
             arrays = {name: archive.read(name) for name in names if name != HEADER}
+    except _Foreign:
+        raise
     except ValueError as error:
-        if isinstance(error, _Foreign):
-            raise
         raise ValueError(
             f"{path} is no model file, or a damaged one ({error}): "
             "expected a .npz file written by dkdist.save_model"
@@ -149,12 +152,6 @@ def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
             "update dkdist, or save the model again"
         )
     return read_json(text.tobytes(), {"sha256": str, "model": dict})
-
-
-def _damaged(path: Any, found: str) -> ValueError:
-    return ValueError(
-        f"the model file {path} is damaged ({found}): restore it from a copy, or fit and save again"
-    )
 
 
 def _sha256(described: Any, arrays: Arrays) -> str:

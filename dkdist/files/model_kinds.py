@@ -33,33 +33,32 @@ class KindError(ValueError):
 
 def require_record(record: Any) -> None:
     """Refuse a record whose fields are not what its class says."""
-    hints = get_type_hints(type(record))
+    hints, name = get_type_hints(type(record)), type(record).__name__
     for field in fields(record):
         value = getattr(record, field.name)
-        if not _is(value, hints[field.name]):
-            raise KindError(f"{type(record).__name__}.{field.name} is {_told(value)}, expected {field.type}")
-        if type(value) is int and field.name in SEEDS and value < 0:
-            raise KindError(f"{type(record).__name__}.{field.name} is {value}, expected a number >= 0")
-        least = int(type(record).__name__.endswith("Spec"))
-        if type(value) is int and field.name not in SEEDS and not least <= value <= MOST_SIZE:
-            raise KindError(
-                f"{type(record).__name__}.{field.name} is {value}, expected {least} to {MOST_SIZE}"
-            )
-        divisors: list[Any] = list(np.ravel(value)) if field.name in WIDTHS and value is not None else []
-        if type(record).__name__ == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
-            divisors = [v for v in divisors if v != 0]
-        if not all(1 / WIDEST <= v <= WIDEST for v in divisors):
-            raise KindError(
-                f"{type(record).__name__}.{field.name} is {_told(value)}, expected positive numbers"
-            )
-    _require_lengths(record)
-    if type(record).__name__ == "Omegas":
+        expected = field.type if not _is(value, hints[field.name]) else _lacking(name, field.name, value)
+        if expected:
+            raise KindError(f"{name}.{field.name} is {_told(value)}, expected {expected}")
+    _require_lengths(name, record)
+    if name == "Omegas":
         SampleSets(record.points, record.offsets, record.weights)
 
 
-def _require_lengths(record: Any) -> None:
+def _lacking(record: str, field: str, value: Any) -> str | None:
+    """What a field's number, or each of its numbers, should be, if it is not."""
+    if type(value) is int and field in SEEDS:
+        return "a number >= 0" if value < 0 else None
+    least = int(record.endswith("Spec"))
+    if type(value) is int and not least <= value <= MOST_SIZE:
+        return f"{least} to {MOST_SIZE}"
+    divisors: list[Any] = list(np.ravel(value)) if field in WIDTHS and value is not None else []
+    if record == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
+        divisors = [v for v in divisors if v != 0]
+    return None if all(1 / WIDEST <= v <= WIDEST for v in divisors) else "positive numbers"
+
+
+def _require_lengths(name: str, record: Any) -> None:
     """Refuse a record whose sequences do not go together."""
-    name = type(record).__name__
     for first, second in (("frequencies", "masses"), ("low", "high"), ("centre", "scale")):
         pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
         if None not in pair and not 0 < len(pair[0]) == len(pair[1]):
@@ -123,16 +122,9 @@ def _measured(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim <= 2
 
 
-def _labels(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufUSO"
-
-
-def _rows(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
-
-
-def _origin(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.float64 and _finite(value)
+def _line(kinds: str) -> Callable[[Any], bool]:
+    """An array of one dimension, with a dtype of these kinds."""
+    return lambda value: isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
 
 
 def _or_none(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -154,24 +146,20 @@ def _stream(value: Any) -> bool:
 
 
 FITTED: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(
-        ("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_", "n_basis_", "_seed"),
-        _count,
-    ),
-    **dict.fromkeys(
-        ("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_", "outside_share_"), _real
-    ),
+    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_"), _count),
+    **dict.fromkeys(("n_basis_", "_seed"), _count),
+    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
     **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _real),
-    **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_"), _real),
+    **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_", "outside_share_"), _real),
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
     **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
-    **dict.fromkeys(("classes_", "feature_names_in_"), _labels),
+    **dict.fromkeys(("classes_", "feature_names_in_"), _line("biufUSO")),
     "sigma_": lambda value: (
         _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
     ),
     **dict.fromkeys(("resolved_", "multilabel_"), lambda value: type(value) is bool),
-    "origin_": _origin,
-    "skipped_": _rows,
+    "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
+    "skipped_": _line("iu"),
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
     "_index": lambda value: value is None,
     "_stream": _stream,

@@ -129,14 +129,11 @@ def _(value: np.generic, where: str, arrays: Arrays) -> Any:
     return {"scalar": _keep(np.asarray(value), arrays)}
 
 
-@describe.register
-def _(value: tuple, where: str, arrays: Arrays) -> Any:  # type: ignore[type-arg]
-    return {"tuple": [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
-
-
-@describe.register
-def _(value: list, where: str, arrays: Arrays) -> Any:  # type: ignore[type-arg]
-    return {"list": [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
+@describe.register(tuple)
+@describe.register(list)
+def _(value: Any, where: str, arrays: Arrays) -> Any:
+    tag = "tuple" if isinstance(value, tuple) else "list"
+    return {tag: [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
 
 
 def _keep(array: NDArray[Any], arrays: Arrays) -> str:

@@ -136,16 +136,8 @@ def compact(
         target, overwrite=overwrite or in_place, replaces=view.generation if in_place else None
     )
     copy = Copy.of(view)
-    sealed = view._commit.sealed
-    with planned.begun(
-        copy.form,
-        copy.edges,
-        chunk_rows=chunk_rows,
-        shards=shards,
-        sealed=sealed,
-        alphabet=copy.alphabet,
-        origin=view.origin,
-    ):
+    same: dict[str, Any] = {"sealed": view._commit.sealed, "alphabet": copy.alphabet, "origin": view.origin}
+    with planned.begun(copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, **same):
         grains = np.arange(0, int(copy.edges[-1]), planned.grain)
         bounds = planned.bounds(part_bytes(planned), grains)
         write_parts(planned, bounds, copy.part, view_batches, "compact", verbose)

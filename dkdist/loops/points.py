@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.loops.array_types import F64, I64, Array
+from dkdist.loops.array_types import I64, Array
 from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
 from dkdist.loops.elementary import f32
 
@@ -50,11 +50,6 @@ def count_outside(points, offsets, low, high):  # type: ignore[no-untyped-def]
             n += outside
         counts[s] = n
     return counts
-
-
-def extent(x: F64) -> tuple[F64, F64]:
-    """Least and largest coordinates (d,) of points (n, d): by columns, many times faster than by rows."""
-    return np.array([column.min() for column in x.T]), np.array([column.max() for column in x.T])
 
 
 TILE = 256  # points at a time: the columns of one tile stay in the first-level cache

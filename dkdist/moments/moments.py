@@ -35,12 +35,8 @@ class MomentEmbedding(SetEmbedding):
     centre_, scale_ : (d,) arrays
         Mean and standard deviation of the points, each set counting the same, of up to 256 sets, in runs
         drawn at random; the scale of a constant dimension is 1.
-    n_features_in_ : int
-        The dimension d of the points.
-    origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
-    skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+    n_features_in_, origin_, skipped_
+        As in `DivergenceEmbedding`.
 
     Raises
     ------

@@ -25,9 +25,7 @@ def group(word: str, d: int, axes: Sequence[int]) -> tuple[Element, ...]:
     Of k listed axes there are 2^k "reflections", k! "permutations", and 2^k k! of "all".
     """
     orders = [tuple(axes)] if word == "reflections" else list(itertools.permutations(axes))
-    signs = (
-        [(1,) * len(axes)] if word == "permutations" else list(itertools.product((1, -1), repeat=len(axes)))
-    )
+    signs = itertools.product((1,) if word == "permutations" else (1, -1), repeat=len(axes))
     elements = []
     for order, sign in itertools.product(orders, signs):
         element = list(range(1, d + 1))

@@ -20,18 +20,7 @@ ASYMMETRY = 1e-8  # of the largest entry: rounding
 LARGEST = 1e150
 
 
-def clip(gram: F64) -> F64:
-    """Negative eigenvalues become zero."""
-    return _rebuilt(gram, lambda values: np.maximum(values, 0))
-
-
-def flip(gram: F64) -> F64:
-    """Negative eigenvalues become positive ones."""
-    return _rebuilt(gram, np.abs)
-
-
-def shift(gram: F64) -> F64:
-    """The smallest eigenvalue, if it is negative, is subtracted from all."""
+def _shifted(gram: F64) -> F64:
     least = float(eigvalsh(gram, subset_by_index=[0, 0])[0])
     return np.asarray(gram - min(least, 0.0) * np.eye(len(gram)))
 
@@ -44,7 +33,11 @@ def _rebuilt(gram: F64, repair: Callable[[F64], F64]) -> F64:
     return np.asarray((made + made.T) / 2)
 
 
-METHODS: Mapping[str, Callable[[F64], F64]] = {"clip": clip, "flip": flip, "shift": shift}
+METHODS: Mapping[str, Callable[[F64], F64]] = {
+    "clip": lambda gram: _rebuilt(gram, lambda values: np.maximum(values, 0)),
+    "flip": lambda gram: _rebuilt(gram, np.abs),
+    "shift": _shifted,
+}
 
 
 def project_psd(gram: ArrayLike, method: str = "clip") -> F64:

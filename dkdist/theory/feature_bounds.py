@@ -7,6 +7,8 @@ Constants are those of the proofs written beside the functions, not asymptotic o
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ from dkdist.loops.array_types import F64
 
 SHARES = np.linspace(
     0.02, 0.98, 49
-)  # of eps that the net's points have; the rest is for what lies between them
+)  # of eps, for the points of a net; the rest is for what lies between them
 KERNEL_SLOPE = float(np.exp(-0.5))  # the largest slope of exp(-r^2 / 2)
 
 
@@ -23,7 +25,7 @@ def frequencies_for_points(eps: float, delta: float, n: int) -> int:
 
     k~ - k is a mean of cos(w . (x - y)) in [-1, 1]; it is 0 for x = y, so that there are n (n - 1) / 2 pairs.
     """
-    return _least(2 * np.log(max(2.0, n * (n - 1.0)) / delta) / eps**2)
+    return ceil(2 * float(np.log(max(2.0, n * (n - 1.0)) / delta)) / eps**2)
 
 
 def frequencies_for_ball(eps: float, delta: float, d: int, reach: float) -> int:
@@ -41,7 +43,7 @@ def frequencies_for_ball(eps: float, delta: float, d: int, reach: float) -> int:
         return float(np.min(2 * (np.log(4 / delta) + log_net) / (SHARES * eps) ** 2))
 
     first = needed(np.sqrt(d) + KERNEL_SLOPE)  # too few: but then the slope falls with their number
-    return _least(needed(np.sqrt(d + 2 * np.sqrt(d * u / first) + 2 * u / first) + KERNEL_SLOPE))
+    return ceil(needed(np.sqrt(d + 2 * np.sqrt(d * u / first) + 2 * u / first) + KERNEL_SLOPE))
 
 
 def objects_for_points(eps: float, delta: float, n: int) -> int:
@@ -49,7 +51,7 @@ def objects_for_points(eps: float, delta: float, n: int) -> int:
 
     It is a mean of exp(-gamma (d(x, omega) + d(y, omega))) in [0, 1], over n (n + 1) / 2 pairs.
     """
-    return _least(np.log(n * (n + 1.0) / delta) / (2 * eps**2))
+    return ceil(float(np.log(n * (n + 1.0) / delta)) / (2 * eps**2))
 
 
 def objects_for_space(eps: float, delta: float, dimension: float, reach: float) -> int:
@@ -60,7 +62,7 @@ def objects_for_space(eps: float, delta: float, dimension: float, reach: float) 
     """
     log_net = dimension * np.log(np.maximum(1, 8 * reach / ((1 - SHARES) * eps)))
     pairs = log_net + np.logaddexp(0, log_net)  # ln N (N + 1)
-    return _least(float(np.min((pairs - np.log(delta)) / (2 * (SHARES * eps) ** 2))))
+    return ceil(float(np.min((pairs - np.log(delta)) / (2 * (SHARES * eps) ** 2))))
 
 
 def series_order(eps: float, delta: float) -> int:
@@ -81,7 +83,3 @@ def series_order(eps: float, delta: float) -> int:
         middle = np.floor((low + high) / 2)
         low, high = (low, middle) if holds(np.array([middle]))[0] else (middle, high)
     return int(high)
-
-
-def _least(F: float) -> int:
-    return int(np.ceil(F))

@@ -106,11 +106,10 @@ def n_features_for(
         "n_points": n_points, "n_dims": n_dims, "diameter": diameter, "sigma": sigma, "gamma": gamma,
     }  # fmt: skip
     given = _checked(rule, values)
+    if "n_points" in given and rule == "rff":
+        return 2 * bounds.frequencies_for_points(eps, delta, given["n_points"])
     if "n_points" in given:
-        count = {"rff": bounds.frequencies_for_points, "d2ke": bounds.objects_for_points}[rule](
-            eps, delta, given["n_points"]
-        )
-        return 2 * count if rule == "rff" else count
+        return bounds.objects_for_points(eps, delta, given["n_points"])
     d, reach = given["n_dims"], _reach(**given)
     if rule == "d2ke":
         return bounds.objects_for_space(eps, delta, d, reach)

@@ -37,7 +37,9 @@ DEVIATION = {m: SPREAD / np.sqrt(m) for m in (512, 1024)}
 @pytest.mark.parametrize("seed", range(3))
 def test_pixels_of_a_grid(seed, monkeypatch):
     seen = []
-    monkeypatch.setattr("dkdist.kernel.coresets.coreset.median_width", lambda x: seen.append(x) or 260.0)
+    monkeypatch.setattr(
+        "dkdist.kernel.coresets.coreset_choice.median_width", lambda x: seen.append(x) or 260.0
+    )
     dk.coreset(GRID, 4, sigma="median", method="random", random_state=seed)
     sets = dk.SampleSets.from_arrays([GRID])
     found = {
@@ -90,10 +92,8 @@ def test_a_sample_is_the_same_in_every_container(tmp_path, monkeypatch):
     P = rng.normal(size=(5000, 2)).astype(np.float32) + 5
     w = rng.random(5000).astype(np.float32) * (rng.random(5000) < 0.5)
     seen = []
-    for module in ("coreset", "streamed_coreset"):
-        monkeypatch.setattr(
-            f"dkdist.kernel.coresets.{module}.median_width", lambda x: seen.append(np.array(x)) or 1.0
-        )
+    where = "dkdist.kernel.coresets.coreset_choice.median_width"
+    monkeypatch.setattr(where, lambda x: seen.append(np.array(x)) or 1.0)
     monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**12)
     store = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays([P], [w]))
     for points, weights in (

@@ -23,7 +23,7 @@ METHODS = (
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
 FOURIER, RULE = "dkdist.kernel.sums.fourier_energy", "dkdist.kernel.distance.kernel_methods"
-FEW = {f"{RULE}.SMALL": 2, "dkdist.kernel.distance.kernel_energy.SMALL": 2}
+FEW = {f"{RULE}.SMALL": 2, "dkdist.kernel.distance.energy_task.SMALL": 2}
 WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
     "fourier on a mesh": {f"{FOURIER}.CELL_NS": NEVER, f"{FOURIER}.FIND_NS": np.inf},
     "fourier by frequencies": {f"{FOURIER}.FIND_NS": -1.0, f"{FOURIER}.FREQUENCY_NS": ALWAYS},

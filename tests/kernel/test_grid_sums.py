@@ -38,6 +38,14 @@ def sums(problem, weights, factors, keep=slice(None)):
     return grid_sums(points, spans[keep], weights, factors[keep], products)
 
 
+def means(weights, spans):
+    """`shares` of spans that need not follow one another."""
+    alone = [shares(None if weights is None else weights[a:b], np.array([0, b - a])) for a, b in spans]
+    return np.empty((0, 1), np.float32) if weights is None else weights[:, None], np.concatenate(
+        [f for _, f in alone]
+    )
+
+
 def test_signed_channels(problem):
     weights = np.random.default_rng(0).standard_normal((len(problem[0]), 3)).astype(np.float32)
     found = sums(problem, weights, np.ones(len(problem[1])))
@@ -57,7 +65,7 @@ def test_values_of_single_points(problem):
 def test_means(problem, scale):
     points, spans, *_ = problem
     w = None if scale is None else (scale * np.random.default_rng(0).random(len(points))).astype(np.float32)
-    found = sums(problem, *shares(w, spans))
+    found = sums(problem, *means(w, spans))
     w = np.ones(len(points)) if w is None else w.astype(np.float64)
     truth = expected(problem, w[:, None]) / np.array([w[a:b].sum() for a, b in spans])[:, None, None]
     assert np.abs(found - truth).max() < 1e-6
@@ -82,7 +90,7 @@ def test_points_outside_count_at_the_wall(problem):
     moved[:1000] += np.float32(0.7) * np.random.default_rng(0).choice(
         [-3e38, -1, 1, 3e38], moved[:1000].shape
     )
-    weights, factors = shares(None, spans)
+    weights, factors = means(None, spans)
     at_walls = (np.clip(moved, low, high), *problem[1:])
     outside = sums((moved, *problem[1:]), weights, factors)
     np.testing.assert_array_equal(outside, sums(at_walls, weights, factors))

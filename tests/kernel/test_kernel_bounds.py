@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import poisson
 
 from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
-from dkdist.kernel.sums.fourier_energy import fourier_energy, fourier_plan
+from dkdist.kernel.sums.fourier_energy import fourier_plan
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
 from dkdist.kernel.sums.trees_loops import box_tree, separated_energy, tree_energy
@@ -39,7 +39,6 @@ def test_cells(eps, widths, sigma):
         return cell_energy(
             np.concatenate([x, corners]),
             np.concatenate([z, np.zeros((2, 1))]),
-            corners[0],
             sigma,
             cells,
         )
@@ -70,7 +69,7 @@ def test_meshes(eps, n, widths, sigma):
     def find(x, z):
         corners = np.stack([np.zeros(len(widths)), np.array(widths)])  # without weight: they span the box
         points, weights = np.concatenate([x, corners]), np.concatenate([z, np.zeros((2, 1))])
-        return mesh_energy(points, weights, corners[0], sigma, mesh)
+        return mesh_energy(points, weights, sigma, mesh)
 
     error = kernel_errors(widths, sigma, find, np.random.default_rng(0))
     assert error <= mesh.error + 1e-14
@@ -103,7 +102,7 @@ def test_fourier_by_frequencies_by_a_mesh_and_by_cells(d, sigma, C):
             assert plan.error <= eps * W**2
             if plan.n_modes <= 10**6:
                 ways.add(plan.energy.func.__name__)
-                assert abs(fourier_energy(x, z, plan) - expected) <= plan.error + 1e-14 * W**2
+                assert abs(plan.energy(x, z) - expected) <= plan.error + 1e-14 * W**2
     assert ways >= (
         {"mesh_energy", "frequency_energy"}
         if sigma > 0.1

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dkdist.kernel.sums.mean_features_loops import mean_features, waves_of
+from dkdist.kernel.sums.random_loops import mean_features, waves_of
 from dkdist.loops.sobol import sobol_normals
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from functools import partial
 from typing import Any
 
 from dask._task_spec import GraphNode
@@ -55,32 +54,24 @@ def get(
     progress: Progress | None,
 ) -> list[Any]:
     """Results of a graph; ``progress`` advances by ``watch[key]`` whenever such a key is done."""
-    left = dict(watch)
-    name = key_split(next(iter(watch), keys[0]))
+    left, name = dict(watch), key_split(next(iter(watch), keys[0]))
     blocks = sum(watch.values()) / len(watch) if watch else 1.0
-    go_on = partial(_gathered, client, graph, keys, left, progress)
+
+    def go_on() -> list[Any]:
+        """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
+        futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
+        results: dict[Key, Any] = {}
+        look, coming = Watch(client), as_completed(futures, loop=client.loop)
+        try:
+            while batch := look.next_batch(coming):
+                ended = [future for future in batch if future.key in keys]
+                results |= zip((future.key for future in ended), look.gather(ended), strict=True)
+                for future in batch:
+                    if progress is not None and future.status == "finished":
+                        progress.advance(left.pop(future.key, 0))
+                    future.release()
+        except KilledWorker as killed:
+            raise failures.killed_worker(killed, graph) from None
+        return [results[key] for key in keys]
+
     return list(work_on(client, go_on, name=name, blocks_a_task=blocks, progress=progress))
-
-
-def _gathered(
-    client: Any,
-    graph: Mapping[Key, GraphNode],
-    keys: Sequence[Key],
-    left: dict[Key, int],
-    progress: Progress | None,
-) -> list[Any]:
-    """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
-    futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
-    results: dict[Key, Any] = {}
-    watch, coming = Watch(client), as_completed(futures, loop=client.loop)
-    try:
-        while batch := watch.next_batch(coming):
-            ended = [future for future in batch if future.key in keys]
-            results |= zip((future.key for future in ended), watch.gather(ended), strict=True)
-            for future in batch:
-                if progress is not None and future.status == "finished":
-                    progress.advance(left.pop(future.key, 0))
-                future.release()
-    except KilledWorker as killed:
-        raise failures.killed_worker(killed, graph) from None
-    return [results[key] for key in keys]

@@ -35,6 +35,8 @@ PAIR = 2  # jobs a task of a fold: a task costs the scheduler as much time as a 
 TASKS_A_THREAD = 4  # of a map, under way
 REFRESH = 1.0  # seconds
 
+Jobs = Sequence[Job]
+Step = Callable[[Any, Any], Any]
 Report = Callable[[Any, int], None]
 Place = tuple[str, int]
 """The key of a task: its name and its job."""
@@ -43,9 +45,9 @@ Place = tuple[str, int]
 def stream_fold(
     client: Any,
     blocks: Blocks,
-    jobs: Sequence[Job],
+    jobs: Jobs,
     prepare: Work,
-    step: Callable[[Any, Any], Any],
+    step: Step,
     state: Any,
     *,
     label: str,
@@ -66,8 +68,8 @@ def stream_fold(
             state, done = reached, begun + n
             report(state, min(done * size, len(jobs)))
 
-        run = _Fold(client, blocks, links[begun:], prepare, step, label, lambda: window() // size, progress)
-        return run.run(state, keep, LINK // size)
+        run = _Fold(client, blocks, links[begun:], prepare, label, progress)
+        return run.run(state, step, Width(lambda: window() // size), keep, LINK // size)
 
     if not len(jobs):
         return state
@@ -75,7 +77,7 @@ def stream_fold(
     return work_on(client, go_on, name=f"{label}_step", blocks_a_task=blocks_a_task, progress=progress)
 
 
-def together(jobs: Sequence[Job], size: int) -> list[Job]:
+def together(jobs: Jobs, size: int) -> list[Job]:
     """Jobs of ``size`` neighbours each; their extras say how many blocks are whose."""
     return [
         Job(tuple(i for job in some for i in job.blocks), tuple((len(job.blocks), job.extra) for job in some))
@@ -87,20 +89,20 @@ def _prepare_each(work: Work, made: Iterator[Any], extras: Sequence[tuple[int, A
     return [work(islice(made, n), extra) for n, extra in extras]
 
 
-def _step_each(step: Callable[[Any, Any], Any], state: Any, items: Sequence[Any]) -> Any:
+def _step_each(step: Step, state: Any, items: Sequence[Any]) -> Any:
     for item in items:
         state = step(state, item)
     return state
 
 
 def stream_map(
-    client: Any, blocks: Blocks, jobs: Sequence[Job], work: Work, *, label: str, progress: Progress | None
+    client: Any, blocks: Blocks, jobs: Jobs, work: Work, *, label: str, progress: Progress | None
 ) -> list[Any]:
     """``work`` of every job, in the order of the jobs."""
     results: dict[int, Any] = {}
 
     def go_on() -> list[Any]:
-        _Map(client, blocks, jobs, work, label, label, progress).run(results)
+        _Map(client, blocks, jobs, work, label, progress).run(results)
         return [results[j] for j in range(len(jobs))]
 
     return list(work_on(client, go_on, name=label, blocks_a_task=1.0, progress=progress))
@@ -109,19 +111,16 @@ def stream_map(
 class _Stream:
     """Tasks under way, known to the scheduler by futures that are held here and nowhere else."""
 
+    item_suffix = ""
+
     def __init__(
-        self,
-        client: Any,
-        blocks: Blocks,
-        jobs: Sequence[Job],
-        work: Work,
-        label: str,
-        item: str,
-        progress: Progress | None,
+        self, client: Any, blocks: Blocks, jobs: Jobs, work: Work, label: str, progress: Progress | None
     ) -> None:
         self.client, self.blocks, self.jobs, self.progress = client, blocks, jobs, progress
-        self.token = uuid.uuid4().hex
-        self.item, self.work = f"{item}-{self.token}", f"{label}_work-{self.token}"
+        token = uuid.uuid4().hex
+        self.item, self.step, self.work = (
+            f"{label}{suffix}-{token}" for suffix in (self.item_suffix, "_step", "_work")
+        )
         shared: dict[Key, GraphNode] = {**blocks.shared, self.work: DataNode(self.work, work)}
         self.shared = client.get(shared, list(shared), sync=False)  # held, so that every task finds them
         self.ended, self.watch = as_completed([], loop=client.loop), Watch(client)
@@ -210,53 +209,41 @@ class _Map(_Stream):
 class _Fold(_Stream):
     """Items ahead of steps, steps in links that begin with a state of the client's."""
 
-    def __init__(
-        self,
-        client: Any,
-        blocks: Blocks,
-        jobs: Sequence[Job],
-        prepare: Work,
-        step: Callable[[Any, Any], Any],
-        label: str,
-        window: Callable[[], int],
-        progress: Progress | None,
-    ) -> None:
-        super().__init__(client, blocks, jobs, prepare, label, f"{label}_block", progress)
-        self.step, self.window, self.step_name = step, window, f"{label}_step-{self.token}"
-        self.n_items = self.n_steps = self.n_done = 0
+    item_suffix = "_block"
+    n_items = n_steps = n_done = 0
 
-    def run(self, state: Any, report: Report, link: int) -> Any:
-        width, self.link = Width(self.window), link
+    def run(self, state: Any, step: Step, width: Width, report: Report, link: int) -> Any:
         while self.n_done < len(self.jobs):
-            self._hand_out(state, width.room(self.n_items - self.n_done, len(self.jobs) - self.n_items))
+            room = width.room(self.n_items - self.n_done, len(self.jobs) - self.n_items)
+            self._hand_out(state, step, room, link)
             reached = 1 + max(future.key[1] for future in self.next_ended())
             for j in range(self.n_done, reached):  # a step that is done has all before it done
                 self.advance(j)
             self.n_done = reached
             if reached % link == 0 or reached == len(self.jobs):
-                (state,) = self.watch.gather([self.futures[self.step_name, reached - 1]])
-                self.let_go((self.step_name, reached - 1))
+                (state,) = self.watch.gather([self.futures[self.step, reached - 1]])
+                self.let_go((self.step, reached - 1))
                 report(state, reached)
             self._tidy()
         return state
 
-    def _hand_out(self, state: Any, room: int) -> None:
+    def _hand_out(self, state: Any, step: Step, room: int, link: int) -> None:
         graph: dict[Key, GraphNode] = {}
         items = [self.add_job(graph, j) for j in range(self.n_items, self.n_items + room)]
         self.n_items += room
         steps: list[Place] = []
         while self.n_steps < self.n_items:
-            j, key = self.n_steps, (self.step_name, self.n_steps)
-            before = TaskRef((self.step_name, j - 1))
-            if j % self.link == 0:
+            j, key = self.n_steps, (self.step, self.n_steps)
+            before = TaskRef((self.step, j - 1))
+            if j % link == 0:
                 if self.n_done < j:
                     break  # the state it starts from is still on its way
-                start = (self.step_name, -1 - j)
+                start = (self.step, -1 - j)
                 before, graph[start] = TaskRef(start), DataNode(start, state)
-            graph[key] = Task(key, self.step, before, TaskRef((self.item, j)))
+            graph[key] = Task(key, step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        ends = [key for key in steps if (key[1] + 1) % self.link == 0 or key == steps[-1]]
+        ends = [key for key in steps if (key[1] + 1) % link == 0 or key == steps[-1]]
         self.hand_out(graph, ends, [key for key in items if key[1] >= self.n_steps])
 
     def _tidy(self) -> None:

@@ -96,7 +96,7 @@ class Watch:
     def _look(self) -> None:
         if monotonic() - self._looked < NOTICE or self.client.status != "running":
             return
-        workers = self._asked()
+        workers, limit = self._asked(), patience()
         self._looked = now = monotonic()
         if workers is None:
             self._tell(
@@ -105,15 +105,12 @@ class Watch:
         elif workers:
             self._alone = now
             self._look_at(workers, now)
-        elif now - self._alone >= patience():
-            raise failures.no_workers(self._address, patience())
-        elif now - self._alone >= min(NOTICE, patience()) and "all" not in self._told:
+        elif now - self._alone >= limit:
+            raise failures.no_workers(self._address, limit)
+        elif now - self._alone >= min(NOTICE, limit) and "all" not in self._told:
             self._told.add("all")
-            _log.warning(
-                "all workers of the cluster at %s are gone: waiting up to %g s for one",
-                self._address,
-                patience(),
-            )
+            text = "all workers of the cluster at %s are gone: waiting up to %g s for one"
+            _log.warning(text, self._address, limit)
 
     def _look_at(self, workers: Mapping[str, Any], now: float) -> None:
         for address, worker in workers.items():

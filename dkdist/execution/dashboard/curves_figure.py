@@ -110,12 +110,8 @@ def _move_legend(plot: Any) -> None:
 
 def _numbers(run: LossCurve) -> tuple[str, ...]:
     blocks, loss, held_out = run.latest
-    return (
-        f"{run.epochs:.2f}",
-        f"{blocks:,}",
-        f"{loss:.5g}",
-        "" if math.isnan(held_out) else f"{held_out:.5g}",
-    )
+    shown = "" if math.isnan(held_out) else f"{held_out:.5g}"
+    return f"{run.epochs:.2f}", f"{blocks:,}", f"{loss:.5g}", shown
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

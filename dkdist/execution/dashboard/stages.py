@@ -1,7 +1,9 @@
 """What a cluster's dashboard calls a run: a span ("dkdist", what) for it, and which tasks stand for its blocks.
 
 Both travel as annotations of the tasks, with the graph itself: names and numbers. All runs of a client are spans below
-one span "dkdist", which itself is below the user's own span where there is one. A scheduler keeps the last 64 of them.
+one span "dkdist", which itself is below the user's own span where there is one. Dask keeps every span and its groups of
+tasks for as long as the scheduler lives, so that one that serves runs for months would fill up: at the end of every run
+the scheduler forgets all but the last of them.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from typing import Any
 
 from dask.base import annotate, get_annotations
 
-from dkdist.execution.cluster.spans import SPAN, forget_old_spans
 from dkdist.execution.progress import ANNOTATION, Progress
+
+SPAN = "dkdist"
+KEPT = 64  # runs
+LATE = 60.0  # seconds in which a worker may still report: a heartbeat that tells of a span that is gone would fail
 
 
 @contextmanager
@@ -42,3 +47,33 @@ def _span(client_id: str, stage: str, progress: Progress | None) -> dict[str, tu
     root = str(uuid.uuid5(uuid.NAMESPACE_OID, "/".join((SPAN, client_id, *outer["ids"]))))
     what, run = (stage, str(uuid.uuid4())) if progress is None else (progress.label, progress.run_id)
     return {"name": (*outer["name"], SPAN, what), "ids": (*outer["ids"], root, run)}
+
+
+def forget_old_spans(dask_scheduler: Any) -> None:
+    """Forget our spans but the last `KEPT`: those whose tasks are forgotten and of which no worker will still tell."""
+    extension = dask_scheduler.extensions.get("spans")
+    if extension is None:
+        return
+    ours = [span for span in extension.spans.values() if span.name[-2:-1] == (SPAN,)]
+    heard = min((worker.last_seen for worker in dask_scheduler.workers.values()), default=float("inf"))
+    for span in ours[:-KEPT]:
+        known = any(group.name in dask_scheduler.task_groups for group in span.groups)
+        if not span.children and not known and span.done and span.stop + LATE < heard:
+            _forget(extension, span)
+            root = span.parent
+            if root is not None and not root.children and not root.groups:
+                _forget(extension, root)
+
+
+def _forget(extension: Any, span: Any) -> None:
+    """Take a span without children out of all of Dask's indexes."""
+    del extension.spans[span.id]
+    for index, keys in (
+        (extension.spans_search_by_name, [span.name]),
+        (extension.spans_search_by_tag, span.name),
+    ):
+        for key in keys:
+            index[key].remove(span)
+            if not index[key]:
+                del index[key]
+    (extension.root_spans if span.parent is None else span.parent.children).remove(span)

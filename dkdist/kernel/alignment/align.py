@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from dkdist.base.parameter_checks import draw_seed, one_of, positive
 from dkdist.kernel.alignment.motion_search import search
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
-from dkdist.kernel.distance.energy_task import SMALL, make_task
-from dkdist.kernel.distance.kernel_energy import energy_by
+from dkdist.kernel.distance.energy_task import SMALL, energy_by, make_task
 from dkdist.kernel.distance.point_inputs import box, points_of, require_near
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_verbose

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,7 @@ from dkdist.execution.progress import Progress
 from dkdist.kernel.alignment import motion_cells_loops as loops
 from dkdist.kernel.alignment.climbing import climb
 from dkdist.kernel.coresets.coreset_choice import Choice, choose
-from dkdist.kernel.distance.energy_task import make_task
-from dkdist.kernel.distance.kernel_energy import energy_by
+from dkdist.kernel.distance.energy_task import energy_by, make_task
 from dkdist.kernel.distance.point_inputs import box
 from dkdist.loops.array_types import F64, I64
 
@@ -35,8 +35,7 @@ PROBES = 128  # random paths down the tree of cells, from which the estimate is 
 SQUARE_ERROR = 1e-9  # of D^2
 
 
-@dataclass
-class Cells:
+class Cells(NamedTuple):
     """Motions: middles (k, D), half sides (k, 2), bounds of f (k,)."""
 
     middles: F64
@@ -49,8 +48,7 @@ class Cells:
 
     def and_(self, other: Cells) -> Cells:
         """These and others."""
-        both = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Cells(*map(np.concatenate, both))
+        return Cells(*map(np.concatenate, zip(self, other, strict=True)))
 
 
 @dataclass

@@ -15,13 +15,7 @@ from dkdist.loops.compile import loop
 SHORTEST = 1e-5
 LEAST_CURVATURE = 1e-3  # of the largest one
 HALVINGS = 12
-FREE = {  # coordinates of a motion: shifts and turns, of the plane about the third axis
-    (1, False): np.array([0]),
-    (2, False): np.array([0, 1]),
-    (2, True): np.array([0, 1, 5]),
-    (3, False): np.array([0, 1, 2]),
-    (3, True): np.arange(6),
-}
+TURNS = {1: [], 2: [5], 3: [3, 4, 5]}  # coordinates of a motion after its shifts: the plane's third axis
 
 
 def climb(
@@ -41,9 +35,8 @@ def climb(
     rotations[:, :d, :d] = starts[0]
     shifts = np.zeros((len(rotations), 3))
     shifts[:, :d] = starts[1] / sigma
-    values = climb_all(
-        columns, weights, rows, q, rotations, shifts, FREE[d, rotates and d > 1], d < 3, steps, shortest
-    )
+    free = np.array([*range(d), *(TURNS[d] if rotates else [])])
+    values = climb_all(columns, weights, rows, q, rotations, shifts, free, d < 3, steps, shortest)
     return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
 
 

@@ -10,21 +10,7 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.bandwidth import least_keys, median_seed, row_keys
 from dkdist.base.parameter_checks import LEAST, draw_seed, one_of, positive, whole
-from dkdist.kernel.coresets.coreset_choice import (
-    METHODS,
-    SAMPLE,
-    TOTAL,
-    WIDTH,
-    Choice,
-    achieved,
-    choose,
-    given_width,
-    median_width,
-    nearest_weights,
-    require_floats,
-    require_line,
-    require_size,
-)
+from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.distance.point_inputs import points_of, weights_of
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag
@@ -148,7 +134,7 @@ def coreset(
     (50, True)
     """
     optimal_weights = as_flag("optimal_weights", optimal_weights)
-    size, method = whole("size", size), one_of("method", method, METHODS)
+    size, method = whole("size", size), one_of("method", method, choosing.METHODS)
     if hasattr(P, "blocks"):  # arrays of Dask and Zarr and stores: what reads them is loaded for them alone
         from dkdist.kernel.coresets.lazy_points import lazy_points
         from dkdist.kernel.coresets.streamed_coreset import streamed_coreset
@@ -158,19 +144,20 @@ def coreset(
             return Coreset(*streamed_coreset(lazy, size, sigma, method, optimal_weights, random_state))
     points, p = _points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # the kernel knows differences alone
-    require_size(size, len(x))
-    require_line(method, x.shape[1])
-    width = given_width(sigma)
+    choosing.require_size(size, len(x))
+    choosing.require_line(method, x.shape[1])
+    width = choosing.given_width(sigma)
     if width is None:
         counted = np.flatnonzero(p > 0)
         keys = row_keys(0, len(x), median_seed(random_state))[counted]
-        width = median_width(points[counted[least_keys(keys, SAMPLE)]])
-    require_floats({WIDTH: float(np.ptp(x, axis=0).max()), "bandwidth sigma": width, TOTAL: float(p.sum())})
-    choice = Choice(size, width, method, draw_seed(random_state))
-    indices, chosen = choose(x.astype(np.float32), p, choice)
+        width = choosing.median_width(points[counted[least_keys(keys, choosing.SAMPLE)]])
+    extent = float(np.ptp(x, axis=0).max())
+    choosing.require_floats(width_of_the_points=extent, bandwidth_sigma=width, total_weight=float(p.sum()))
+    choice = choosing.Choice(size, width, method, draw_seed(random_state))
+    indices, chosen = choosing.choose(x.astype(np.float32), p, choice)
     if optimal_weights:
-        chosen = nearest_weights(x, p, indices, chosen, width)
-    return Coreset(indices, chosen, achieved(x, p, indices, chosen, width, choice.seed))
+        chosen = choosing.nearest_weights(x, p, indices, chosen, width)
+    return Coreset(indices, chosen, choosing.achieved(x, p, indices, chosen, width, choice.seed))
 
 
 def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:

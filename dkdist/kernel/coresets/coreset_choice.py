@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.bandwidth import median_distance
-from dkdist.base.embedding_spec import Domain
+from dkdist.base.embedding_spec import Domain, EmbeddingParameters
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, positive, settled
 from dkdist.base.roles import Role
 from dkdist.execution.processes.process import drawn
@@ -15,20 +15,13 @@ from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix
 from dkdist.kernel.coresets.coreset_loops import halve, spatial_order, strata, swap
 from dkdist.kernel.coresets.pivotal_loops import certain, halve_unequal, one_of_each, stand_ins
 from dkdist.kernel.distance.kernel_distance import kernel_distance
-from dkdist.kernel.features.mean_embedding_spec import (
-    GridMeanParameters,
-    GridMeanSpec,
-    RandomMeanParameters,
-    RandomMeanSpec,
-)
+from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 from dkdist.sets import SampleSets
-
-MeanParameters = GridMeanParameters | RandomMeanParameters
 
 METHODS = ("swap", "halving", "stratified", "random", "every")
 BASE = 2**14  # points that swaps and halving choose from; of more, one of each region
@@ -39,7 +32,6 @@ COMPONENTS = 1024  # random features of a point, where no grid is good enough
 LEFT_OUT = 0.01  # weight of the frequencies that a grid may leave out, times the size of the coreset
 WORST = 1e-2  # error of the kernel by a grid: one with more is not used
 MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
-WIDTH, TOTAL = "width of the points", "total weight"  # what `require_floats` is asked of
 SAMPLE = 1024  # points that the median distance is taken of
 UNSEEN = 4096  # random features that distances are estimated by
 MOST_ROUNDING = 1e-2  # of the kernel of two points by random features
@@ -66,13 +58,13 @@ def require_line(method: str, d: int) -> None:
         raise ValueError(f"method='every' is for points of one dimension; found {d}")
 
 
-def require_floats(values: dict[str, float]) -> None:
+def require_floats(**values: float) -> None:
     """Refuse units in which features, float32, cannot be computed; 0 may be, where all points are equal."""
     for name, value in values.items():
         if value != 0 and not LEAST <= value <= MOST:
-            units = "the weights" if "weight" in name else "points and sigma"
+            what, units = name.replace("_", " "), "the weights" if "weight" in name else "points and sigma"
             raise ValueError(
-                f"the {name} is {value:.3g}, beyond {LEAST:g} to {MOST:g} that coresets are found for: change the "
+                f"the {what} is {value:.3g}, beyond {LEAST:g} to {MOST:g} that coresets are found for: change the "
                 f"units of {units}"
             )
 
@@ -133,7 +125,7 @@ def _light(y: F32, share: F64, choice: Choice) -> I64:
     if method == "stratified":
         return np.asarray(order[one_a_region(share[order], equal, size, rng)])
     base, weight = _base(order, share[order], equal, choice, rng)
-    low, high = extent(y.astype(np.float64))
+    low, high = column_bounds(y.astype(np.float64))
     embedding = drawn(point_spec(low, high, choice))
     phi, mean = embedding.embed_points(y[base]), _mean(embedding, y, share)
     return np.asarray(base[from_base(phi, weight, equal, mean, choice, rng)])
@@ -200,7 +192,7 @@ def point_spec(low: F64, high: F64, choice: Choice) -> GridMeanSpec | RandomMean
     return RandomMeanSpec(centre, (choice.sigma,), COMPONENTS, "orthogonal", choice.seed)
 
 
-def _mean(embedding: MeanParameters, y: F32, share: F64) -> F64:
+def _mean(embedding: EmbeddingParameters, y: F32, share: F64) -> F64:
     row = embedding.embed(SampleSets(y, [0, len(y)], share / share.mean()))[0]
     return np.asarray(row, np.float64)
 
@@ -218,13 +210,12 @@ def achieved(x: F64, p: F64, indices: I64, weights: F64, sigma: float, seed: int
     if d <= 3 or n <= MOST_PAIRS:
         eps = 1e-8 * float(p.sum()) ** 2
         return kernel_distance(x, x[indices], sigma=sigma, weights=(p, weights), eps=eps)
-    low, high = extent(x)
+    low, high = column_bounds(x)
     require_resolved(high - low, sigma)
     points = x.astype(np.float32)
-    low, high = extent(points.astype(np.float64))
+    low, high = column_bounds(points.astype(np.float64))
     centre = tuple(((low + high) / 2).tolist())
     unseen = drawn(RandomMeanSpec(centre, (sigma,), UNSEEN, "orthogonal", seed + 1))
-    apart = p.sum() * _mean(unseen, points, p) - weights @ unseen.embed_points(points[indices]).astype(
-        np.float64
-    )
+    few = unseen.embed_points(points[indices]).astype(np.float64)
+    apart = p.sum() * _mean(unseen, points, p) - weights @ few
     return float(np.sqrt((apart**2).sum()))

@@ -13,15 +13,7 @@ from dkdist.base.bandwidth import median_seed
 from dkdist.base.embedding import origin_of
 from dkdist.base.inputs import check_sets, sample_points, survey
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
-from dkdist.kernel.coresets.coreset_choice import (
-    METHODS,
-    Choice,
-    choose,
-    given_width,
-    median_width,
-    require_floats,
-    require_line,
-)
+from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.loops.array_types import F32, F64
 from dkdist.sets import SampleSets
 
@@ -80,15 +72,15 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> CoresetThinning:
         """Check the sets X and find sigma; one pass over the data for "median". ``y`` is not used."""
         whole("size", self.size)
-        one_of("method", self.method, METHODS)
+        one_of("method", self.method, choosing.METHODS)
         sets = check_sets(X)
-        require_line(self.method, sets.n_dims)
-        given = given_width(self.sigma)
+        choosing.require_line(self.method, sets.n_dims)
+        given = choosing.given_width(self.sigma)
         if given is None:
             bad = survey(sets, None, skip=False).bad
-            given = median_width(sample_points(sets, bad, median_seed(self.random_state)))
+            given = choosing.median_width(sample_points(sets, bad, median_seed(self.random_state)))
         self.sigma_ = given
-        require_floats({"bandwidth sigma": self.sigma_})
+        choosing.require_floats(bandwidth_sigma=self.sigma_)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         self._seed = draw_seed(self.random_state)
         return self
@@ -97,7 +89,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         """The sets X with at most ``size`` points each, in memory."""
         check_is_fitted(self)
         whole("size", self.size)
-        one_of("method", self.method, METHODS)
+        one_of("method", self.method, choosing.METHODS)
         sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
@@ -117,6 +109,6 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        choice = Choice(self.size, self.sigma_, self.method, self._seed)
-        indices, weights = choose(centred, w, choice)
+        choice = choosing.Choice(self.size, self.sigma_, self.method, self._seed)
+        indices, weights = choosing.choose(centred, w, choice)
         return x[indices], weights

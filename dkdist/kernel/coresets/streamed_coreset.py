@@ -25,21 +25,8 @@ from dkdist.base.roles import Role
 from dkdist.execution.blocks import Job
 from dkdist.execution.passes import default_window
 from dkdist.execution.tree import tree_sum
+from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix, square
-from dkdist.kernel.coresets.coreset_choice import (
-    BASE,
-    TOTAL,
-    WIDTH,
-    Choice,
-    doubled,
-    from_base,
-    given_width,
-    median_width,
-    one_a_region,
-    point_spec,
-    require_floats,
-    require_size,
-)
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.coresets.pivotal_loops import one_of_each, pivotal, stand_ins
@@ -65,29 +52,29 @@ def streamed_coreset(
     points: LazyPoints, size: int, sigma: float | str, method: str, optimal: bool, random_state: Any
 ) -> tuple[I64, F64, float]:
     """(indices, weights, distance) of the points that stand for the whole set."""
-    require_size(size, points.n_points)
+    choosing.require_size(size, points.n_points)
     if method == "every":
         raise ValueError("method='every' needs all points in order: load them, or use 'swap'")
-    width = given_width(sigma)
+    width = choosing.given_width(sigma)
     found = survey_points(points, size, median_seed(random_state))
     total = found.weight if points.weighted else 1.0
-    require_floats({WIDTH: float(found.box.widths.max()), TOTAL: total})
-    width = median_width(found.sample) if width is None else width
-    require_floats({"bandwidth sigma": width})
-    return _chosen_points(points, found, Choice(size, width, method, draw_seed(random_state)), optimal)
+    choosing.require_floats(width_of_the_points=float(found.box.widths.max()), total_weight=total)
+    width = choosing.median_width(found.sample) if width is None else width
+    choosing.require_floats(bandwidth_sigma=width)
+    choice = choosing.Choice(size, width, method, draw_seed(random_state))
+    return _chosen_points(points, found, choice, optimal)
 
 
 def _chosen_points(
-    points: LazyPoints, found: Survey, choice: Choice, optimal: bool
+    points: LazyPoints, found: Survey, choice: choosing.Choice, optimal: bool
 ) -> tuple[I64, F64, float]:
     """The second pass, the choice, and the third pass if weights are to be ``optimal``."""
     size, sigma, box = choice.size, choice.sigma, found.box
     half = (box.widths / 2).astype(np.float32).astype(np.float64)
     draws = size if choice.method == "random" and size < found.n else 0
-    task = Piecework(
-        choice, points.weighted, 1.0 if points.weighted else 1 / points.n_points, point_spec(-half, half, choice),
-        find_judge(box, sigma, choice.seed + 1), draws, found.heavy, found.equal,
-    )  # fmt: skip
+    spec, judge = choosing.point_spec(-half, half, choice), find_judge(box, sigma, choice.seed + 1)
+    unit = 1.0 if points.weighted else 1 / points.n_points
+    task = Piecework(choice, points.weighted, unit, spec, judge, draws, found.heavy, found.equal)
     firsts = [int(first) for first in points.blocks.bounds[:-1]]
     leaves = _leaf_sizes(found, size)
     jobs = [Job((i,), (i, first, leaves[i])) for i, first in enumerate(firsts)]
@@ -140,7 +127,7 @@ def _chosen(task: Piecework, total: Share, W: float) -> tuple[I64, F64]:
 
 def _leaf_sizes(found: Survey, size: int) -> list[int]:
     """Candidates that each piece gives: by weight, and by number as many as a coreset of it would need."""
-    base, n = max(BASE, size), int(found.counts.sum())  # of light points
+    base, n = max(choosing.BASE, size), int(found.counts.sum())  # of light points
     if n <= base:
         return [int(count) for count in found.counts]
     ends = np.floor(np.cumsum(found.weights) / found.weights.sum() * base + 0.5).astype(np.int64)
@@ -154,7 +141,7 @@ class Piecework(NamedTuple):
     Points of weight ``heavy`` or more stand for themselves, outside the means; ``equal``: all weights are.
     """
 
-    choice: Choice
+    choice: choosing.Choice
     weighted: bool
     unit: float  # the weight of a point that has none
     embedding: GridMeanSpec | RandomMeanSpec
@@ -230,9 +217,10 @@ def _choose(task: Piecework, total: Share, light: I64, W: float, size: int) -> I
     order = spatial_order((points - box.low).astype(np.float32))
     weights = total.weights[light][order]
     if method == "stratified":
-        return order[one_a_region(weights, task.equal, size, rng)]
+        return order[choosing.one_a_region(weights, task.equal, size, rng)]
     if method == "halving" and task.equal:
-        n = doubled(size, len(order))
+        n = choosing.doubled(size, len(order))
         order, weights = order[strata(weights, n, rng.random(n))], np.ones(n)
     phi = box.features(task.embedding, points[order])
-    return order[from_base(phi, weights, task.equal, total.mean / W, task.choice._replace(size=size), rng)]
+    choice, mean = task.choice._replace(size=size), total.mean / W
+    return order[choosing.from_base(phi, weights, task.equal, mean, choice, rng)]

@@ -1,4 +1,4 @@
-"""What a kernel energy is found of, and the sum over all pairs.
+"""What a kernel energy is found of, and by what: the sum over all pairs, or a method that does less.
 
 E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
 """
@@ -13,8 +13,9 @@ from dkdist.base.parameter_checks import draw_seed
 from dkdist.kernel.sums.exact_loops import energy, mass, rounding, scaled
 from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 
+METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 SMALL = 2000  # points up to which all pairs take some 2 ms
 TWOFOLD = 4000  # points up to which all pairs in twice the digits take less than a second
 TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
@@ -36,13 +37,13 @@ class Task(NamedTuple):
     @property
     def widths(self) -> F64:
         """Sides of the box of the points."""
-        low, high = extent(self.x)
+        low, high = column_bounds(self.x)
         return high - low
 
     @property
     def middle(self) -> F64:
         """The middle of that box: the origin, unless these are a part of the points."""
-        low, high = extent(self.x)
+        low, high = column_bounds(self.x)
         return (low + high) / 2
 
     @property
@@ -67,3 +68,17 @@ def all_pairs(task: Task) -> float:
     if abs(total) < TRUSTED * lost and len(x) <= TWOFOLD:
         return twofold_energy(x, task.z, task.kernel)
     return total
+
+
+def energy_by(task: Task, method: str) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
+    small = task.kernel != "gaussian" or len(task.x) <= SMALL
+    if method == "exact" or (method == "auto" and small):
+        return all_pairs(task)
+    if task.kernel != "gaussian":
+        raise ValueError(
+            f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}"
+        )
+    from dkdist.kernel.distance.kernel_methods import BY_NAME
+
+    return BY_NAME[method](task)

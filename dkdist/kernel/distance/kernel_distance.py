@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.bandwidth import median_seed
 from dkdist.base.parameter_checks import one_of, positive
-from dkdist.kernel.distance.energy_task import Task, make_task
-from dkdist.kernel.distance.kernel_energy import METHODS, energy_by
+from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
 from dkdist.kernel.distance.kernel_inputs import Pair, bandwidth, read_pair
 from dkdist.kernel.sums.exact_loops import KERNELS
 from dkdist.loops.array_types import F64

@@ -13,14 +13,7 @@ from dkdist.kernel.features.random_fourier_features_loops import DRAWS, least_er
 from dkdist.kernel.sums.blocks_loops import block_energy, kernel_blocks
 from dkdist.kernel.sums.cells_loops import kernel_cells
 from dkdist.kernel.sums.exact_loops import mass, scaled
-from dkdist.kernel.sums.fourier_energy import (
-    CELL_NS,
-    MOST_NUMBERS,
-    WORST,
-    FourierPlan,
-    fourier_energy,
-    fourier_plan,
-)
+from dkdist.kernel.sums.fourier_energy import CELL_NS, MOST_NUMBERS, WORST, FourierPlan, fourier_plan
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
 from dkdist.kernel.sums.parts_loops import far_parts, reach_of, spans_energy
 from dkdist.kernel.sums.random_loops import float32_error, random_energies
@@ -54,7 +47,7 @@ def _automatic(task: Task) -> float:
     if plan.n_modes * task.z.shape[1] > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
         return _by_parts(task)
     cheap = FIND_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
-    return fourier_energy(task.x, task.z, plan) if cheap else all_pairs(task)
+    return plan.energy(task.x, task.z) if cheap else all_pairs(task)
 
 
 def _by_parts(task: Task) -> float:
@@ -88,7 +81,7 @@ def _whole(task: Task) -> float:
     if plan is None or cells is None:
         return all_pairs(task)
     if plan.n_modes * task.z.shape[1] <= MOST_NUMBERS:
-        ways.append((FIND_NS + plan.nanoseconds, partial(fourier_energy, task.x, task.z, plan)))
+        ways.append((FIND_NS + plan.nanoseconds, partial(plan.energy, task.x, task.z)))
     least = min(time for time, _ in ways)
     blocks = kernel_blocks(task.x, cells) if least > LOOK_NS * n else None
     if blocks is not None:
@@ -126,7 +119,7 @@ def _fourier(task: Task) -> float:
             f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
             "bandwidth: use 'auto', which leaves out empty space, or a larger bandwidth"
         )
-    return fourier_energy(task.x, task.z, plan)
+    return plan.energy(task.x, task.z)
 
 
 def _delta(task: Task) -> float:

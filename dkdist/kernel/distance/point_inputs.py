@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.loops.array_types import F64
-from dkdist.loops.points import extent, not_finite
+from dkdist.loops.points import column_bounds, not_finite
 from dkdist.plain.real_arrays import real_array
 
 FARTHEST = 1e100  # of the width of the points over the bandwidth
@@ -14,7 +14,7 @@ FARTHEST = 1e100  # of the width of the points over the bandwidth
 
 def box(x: F64) -> tuple[F64, F64]:
     """The middle of the box of points (n, d), and its sides: infinite where they are too long for a float."""
-    low, high = extent(x)
+    low, high = column_bounds(x)
     with np.errstate(over="ignore"):
         return low / 2 + high / 2, high - low
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dkdist.base.parameter_checks import positive
 from dkdist.kernel.distance import shapes_loops as loops
 from dkdist.loops.array_types import F64, I64
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 from dkdist.plain.flags import as_flag
 
 SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
@@ -204,9 +204,8 @@ class Surface(Shape):
 
         ValueError for more than 2^24 of them.
         """
-        return Surface(
-            *loops.split_triangles(self.vertices, self.faces, _longest(self, longest)), self.varifold
-        )
+        finer = loops.split_triangles(self.vertices, self.faces, _longest(self, longest))
+        return Surface(*finer, self.varifold)
 
     def n_refined(self, longest: float) -> float:
         """Of how many triangles, at most, the refined surface is: longest edges are halved again and again."""
@@ -270,7 +269,7 @@ def _vertices(vertices: ArrayLike, least: int, what: str) -> F64:
         i = int(np.argmin(finite))
         raise ValueError(f"vertex {i} is {array[i].tolist()}: every coordinate must be finite")
     given = array.astype(np.float64)
-    low, high = extent(given)
+    low, high = column_bounds(given)
     width = 2 * float((high / 2 - low / 2).max())
     if width != 0 and not SMALLEST <= width <= LARGEST:
         raise ValueError(

@@ -65,12 +65,8 @@ class MeanEmbedding(SetEmbedding):
         and four times it of MMD^2. None for random frequencies, whose error is random.
     spec_ : GridMeanSpec or RandomMeanSpec
         What was chosen, in plain numbers; frequencies are drawn from it wherever they are needed.
-    n_features_in_ : int
-        The dimension d of the points.
-    origin_ : (d,) float64 array
-        What points are counted from, that of the sets of `fit` (see `SampleSets`): so are those of ``spec_``.
-    skipped_ : (n_skipped,) int64 array
-        Positions of the sets that `fit` left out, sorted; empty with on_error="raise".
+    n_features_in_, origin_, skipped_
+        As in `DivergenceEmbedding`.
 
     Raises
     ------

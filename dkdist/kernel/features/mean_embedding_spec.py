@@ -21,7 +21,7 @@ from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_loops import DRAWS
 from dkdist.kernel.sums.fourier_grid import grid_layout
 from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums, grid_sums, grid_values, shares
-from dkdist.kernel.sums.mean_features_loops import LANES, add_mean_features, mean_features, waves_of
+from dkdist.kernel.sums.random_loops import LANES, add_mean_features, mean_features, waves_of
 from dkdist.loops.array_types import F32, F64
 from dkdist.loops.points import TILE
 from dkdist.plain.kept import kept
@@ -141,12 +141,13 @@ class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, n_features) float32. Points outside the domain count at its wall."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        all_spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        weights, factors = shares(sets.weights, sets.offsets)
         for start in range(0, len(sets), SETS_AT_ONCE):
-            spans = all_spans[start : start + SETS_AT_ONCE]
-            given = sets.relative, spans, *shares(sets.weights, spans)
+            some = slice(start, start + SETS_AT_ONCE)
+            given = sets.relative, spans[some], weights, factors[some]
             sums = [grid_sums(*given, products)[:, 0] for products, _ in self._grids]
-            out[start : start + SETS_AT_ONCE] = np.concatenate(sums, axis=1) * self._scales
+            out[some] = np.concatenate(sums, axis=1) * self._scales
         return out
 
     def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
@@ -166,17 +167,13 @@ class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
 def _whole_tiles(pieces: Iterable[Piece]) -> Iterable[Piece]:
     """The same points in the same order, cut at multiples of a tile."""
     rest: Piece | None = None
-    for piece in pieces:
-        points, weights = piece if rest is None else _joined(rest, piece)
+    for points, weights in pieces:
+        if rest is not None:
+            points = np.concatenate([rest[0], points])
+        if rest is not None and rest[1] is not None and weights is not None:
+            weights = np.concatenate([rest[1], weights])
         whole = len(points) - len(points) % TILE
         yield points[:whole], None if weights is None else weights[:whole]
         rest = points[whole:].copy(), None if weights is None else weights[whole:].copy()
     if rest is not None:
         yield rest
-
-
-def _joined(first: Piece, second: Piece) -> Piece:
-    points = np.concatenate([first[0], second[0]])
-    if first[1] is None or second[1] is None:
-        return points, None
-    return points, np.concatenate([first[1], second[1]])

@@ -18,7 +18,7 @@ from dkdist.kernel.sums.cells_loops import GAUSSIANS, Cells
 from dkdist.kernel.sums.exact_loops import exp2
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 
 SIDES = (512, 32, 16)  # cells of a block along each side, in one to three dimensions
 WIDEST = 2.0**62  # cells: beyond it they cannot be counted
@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
 
 def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
     """Blocks of the points (n, d <= 3) for cells of this side and reach; None if the points are too far apart."""
-    low, high = extent(x)
+    low, high = column_bounds(x)
     wide = np.flatnonzero(high > low)
     if (high - low).max() / cells.side > WIDEST:
         return None

@@ -25,7 +25,7 @@ import numpy as np
 from dkdist.kernel.sums.exact_loops import exp2
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 
 LEAST_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
 GAUSSIANS = 200  # multiply-adds in the time of those of one dimension
@@ -84,10 +84,10 @@ def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
     return full[0], full[1], full[2]
 
 
-def cell_energy(x: F64, z: F64, low: F64, sigma: float, cells: Cells) -> float:
-    """E of points (n, d) in the box that ``cells`` was made for, from its corner ``low`` on; weights (n, C)."""
-    widths = extent(x)[1] - low
-    return sums_energy(cell_sums(x, z, low, widths, sigma, cells), widths, sigma, cells)
+def cell_energy(x: F64, z: F64, sigma: float, cells: Cells) -> float:
+    """E of points (n, d) in the box that ``cells`` was made for; weights (n, C)."""
+    low, high = column_bounds(x)
+    return sums_energy(cell_sums(x, z, low, high - low, sigma, cells), high - low, sigma, cells)
 
 
 def cell_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells) -> F64:

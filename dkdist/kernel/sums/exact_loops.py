@@ -26,7 +26,6 @@ DIRECT_ROUNDING = 1e-15
 
 KERNELS = {"gaussian": 0, "laplacian": 1, "epanechnikov": 2}
 
-
 f64, i64 = np.float64, np.int64
 _SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
 _LOWEST = f64(-1000.0)  # powers of two below are counted as this one

@@ -20,7 +20,7 @@ from dkdist.kernel.sums.fourier_grid import FourierGrid, fourier_grid, grid_layo
 from dkdist.kernel.sums.grid_sums_loops import Products, grid_sums
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.loops.array_types import F64
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 
 MOST_NUMBERS = 2**26  # in memory
 ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
@@ -32,10 +32,10 @@ WORST = 0.1  # error of k, however large an eps is allowed
 
 class FourierPlan(NamedTuple):
     """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
-    ``energy`` of points, weights and the lower corner of their box, by frequencies, on a mesh or on cells.
+    ``energy`` of points (n, d <= 3) and weights (n, C), by frequencies, on a mesh or on cells.
     """
 
-    energy: Callable[[F64, F64, F64], float]
+    energy: Callable[[F64, F64], float]
     error: float
     nanoseconds: float
     n_modes: int
@@ -58,21 +58,15 @@ def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> Fou
         most = min(MOST_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
         grid = fourier_grid(widths, sigma, share - rounding, most)
         if grid.error + rounding <= share:
+            energy = partial(frequency_energy, sigma=sigma, grid=grid)
             time, error = FREQUENCY_NS * n * grid.n_features, W**2 * (grid.error + rounding)
-            return FourierPlan(
-                partial(frequency_energy, sigma=sigma, grid=grid), error, time, grid.n_features
-            )
+            return FourierPlan(energy, error, time, grid.n_features)
     return best
 
 
-def fourier_energy(x: F64, z: F64, plan: FourierPlan) -> float:
-    """E of points (n, d <= 3) and weights (n, C), by what `fourier_plan` gave for their box."""
-    return plan.energy(x, z, extent(x)[0])
-
-
-def frequency_energy(x: F64, z: F64, low: F64, sigma: float, grid: FourierGrid) -> float:
-    """E of points (n, d <= 3) in a box from its corner ``low`` on, by the frequencies of a grid."""
-    n, W, high = len(x), mass(z), extent(x)[1]
+def frequency_energy(x: F64, z: F64, sigma: float, grid: FourierGrid) -> float:
+    """E of points (n, d <= 3) in the box that the ``grid`` was made for, by its frequencies."""
+    n, W, (low, high) = len(x), mass(z), column_bounds(x)
     if W == 0:
         return 0.0
     points, half = (x - (low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)

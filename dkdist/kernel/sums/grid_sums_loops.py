@@ -17,7 +17,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, i32, sincospi
-from dkdist.loops.points import TILE, add_products, total_weight, weight_array
+from dkdist.loops.points import TILE, add_products, weight_array, weight_totals
 
 ANCHOR = 8  # harmonics from one computed directly to the next
 
@@ -60,18 +60,10 @@ def grid_values(points: F32, products: Products, scales: F64) -> F32:
     return out
 
 
-def shares(weights: F32 | None, spans: I64) -> tuple[F32, F64]:
-    """(weights, factors) of `grid_sums` for means: the factors are one over the total weight of each span."""
+def shares(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
+    """(weights, factors) of `grid_sums` for means of sets: the factors are one over the total weight of each."""
     w, weighted = weight_array(weights)
-    return w.reshape(-1, 1), 1 / _totals(w, weighted, spans)
-
-
-@loop()
-def _totals(weights, weighted, spans):  # type: ignore[no-untyped-def]
-    totals = np.empty(len(spans))
-    for s in range(len(spans)):
-        totals[s] = total_weight(weights, weighted, spans[s, 0], spans[s, 1])
-    return totals
+    return w.reshape(-1, 1), 1 / (weight_totals(w, offsets) if weighted else np.diff(offsets))
 
 
 @inlined(ELEMENTWISE)

@@ -26,7 +26,7 @@ from scipy.fft import next_fast_len, rfftn
 from dkdist.kernel.sums.cells_loops import counting_sort
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.points import extent
+from dkdist.loops.points import column_bounds
 
 u64 = np.uint64
 
@@ -65,14 +65,9 @@ def kernel_mesh(widths: F64, sigma: float, eps: float, n: int) -> Mesh | None:
     if eps < LEAST_ERROR or len(wide) == 0 or wide.max() > MOST_CELLS * STEPS[0]:
         return None
     share = float(np.expm1(np.log1p(eps) / len(wide)))
-    gap = _gap(IMAGES * share)
+    gap = float(np.sqrt(2 * np.log(4 / (IMAGES * share))))  # L - width over sigma, so that images add no more
     found = [_mesh(wide, sigma, share, order, gap, n) for order in ORDERS]
     return min((mesh for mesh in found if mesh is not None), key=lambda mesh: mesh.nanoseconds, default=None)
-
-
-def _gap(share: float) -> float:
-    """L - width over sigma: the images of a dimension then add at most ``share`` to the kernel."""
-    return float(np.sqrt(2 * np.log(4 / share)))
 
 
 def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int) -> Mesh | None:
@@ -132,10 +127,10 @@ def _weights(k: I64, L: float) -> F64:
     return np.asarray(np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2))
 
 
-def mesh_energy(x: F64, z: F64, low: F64, sigma: float, mesh: Mesh) -> float:
-    """E of points (n, d) in the box that ``mesh`` was made for, from its corner ``low`` on; weights (n, C)."""
-    wide = np.array(mesh.shape) > 1
-    axes = np.flatnonzero(extent(x)[1] > low)
+def mesh_energy(x: F64, z: F64, sigma: float, mesh: Mesh) -> float:
+    """E of points (n, d) in the box that ``mesh`` was made for; weights (n, C)."""
+    wide, (low, high) = np.array(mesh.shape) > 1, column_bounds(x)
+    axes = np.flatnonzero(high > low)
     places = np.zeros((len(x), 3))
     places[:, wide] = (x[:, axes] - low[axes]) / mesh.side
     if np.prod(mesh.shape) > CACHED:

@@ -14,6 +14,8 @@ whose remainder is below 1e-36 / 2: e is kept without the 1, as e -> 2 e + e^2, 
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from dkdist.kernel.sums.exact_loops import KERNELS
@@ -29,6 +31,7 @@ _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 _PART = 1 / 256
 _SQUARINGS = 8
 _TERMS = 9
+_INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range(1, _TERMS + 1)])
 _SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
 
 
@@ -45,16 +48,14 @@ def _sum(a, b):  # type: ignore[no-untyped-def]
     return s, (a - (s - v)) + (b - v)
 
 
-def _split_product(a: float, b: float) -> tuple[float, float]:
+@inlined()
+def _product(a, b):  # type: ignore[no-untyped-def]
     """a b = p + error, exactly: of halves of 26 digits."""
     p = a * b
     c, d = 134217729.0 * a, 134217729.0 * b
     a1, b1 = c - (c - a), d - (d - b)
     a2, b2 = a - a1, b - b1
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
-
-
-_product = inlined()(_split_product)
 
 
 @inlined()
@@ -86,20 +87,6 @@ def _root(ah, al):  # type: ignore[no-untyped-def]
     return high, correction - (high - r)
 
 
-def _inverses() -> F64:
-    """1 / t for t = 1 .. 9, high and low."""
-    t = np.arange(1.0, _TERMS + 1)
-    high = 1 / t
-    low = []
-    for number, h in zip(t, high, strict=True):
-        product, error = _split_product(float(h), float(number))
-        low.append(((1.0 - product) - error) / number)
-    return np.stack([high, np.array(low)], axis=1)
-
-
-_INVERSES = _inverses()
-
-
 @inlined()
 def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
     """h, g = 2^(h + g), h <= 0, of each lane; n, e, f are room for it. Lane by lane, so that it is vectorised."""
@@ -113,7 +100,7 @@ def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
         h[i], g[i] = a * _PART, b * _PART
         e[i] = f[i] = 0.0
     for term in range(_TERMS - 1, -1, -1):  # e = r (1 + e) / t
-        u, v = _INVERSES[term, 0], _INVERSES[term, 1]
+        u, v = _INVERSES[term, 0], _INVERSES[term, 1]  # 1 / t, high and low
         for i in range(LANES):
             a, b = _add(e[i], f[i], 1.0, 0.0)
             a, b = _times(a, b, h[i], g[i])

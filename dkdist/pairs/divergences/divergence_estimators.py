@@ -19,14 +19,8 @@ from dkdist.densities.divergence import DivergenceEmbedding
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.densities.measures.divergences import DIVERGENCES
 from dkdist.loops.array_types import I64
+from dkdist.pairs.divergences import divergence_matrix_spec as measures
 from dkdist.pairs.divergences import integrals
-from dkdist.pairs.divergences.divergence_matrix_spec import (
-    HalvedEntropies,
-    MatchedEntropies,
-    NeighbourRatios,
-    PairMeasure,
-    PluginDensities,
-)
 from dkdist.pairs.divergences.held_out_spec import HeldOutDensities
 from dkdist.pairs.divergences.pair_estimators import PairEstimator
 from dkdist.sets import SampleSetError
@@ -54,7 +48,7 @@ K, N_BASIS, ORDER = 4, 32, 0.5  # defaults
 
 def pair_measure(
     estimator: str | PairEstimator, divergence: Divergence, given: Given, rows: Sets, columns: Sets | None
-) -> PairMeasure:
+) -> measures.PairMeasure:
     """The estimator with all choices made; ``given`` are the options of `divergence_matrix`, None if left out."""
     if isinstance(estimator, PairEstimator):
         given, estimator = _with_options(estimator, given), estimator.name
@@ -113,27 +107,27 @@ def _refuse_useless(estimator: str, divergence: Divergence, given: Given, useful
             )
 
 
-def _entropy(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> PairMeasure:
+def _entropy(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> measures.PairMeasure:
     mixture = one_of("mixture", _or(given["mixture"], "all"), ("all", "halves"))
     k = _neighbours("entropy", given, rows, columns)
     if mixture == "all":
-        return MatchedEntropies(k)
+        return measures.MatchedEntropies(k)
     if rows.n_dims == 1:
         _require_sizes(rows, columns, 2 * k + 1, f"spacings of 2 x {k} points")
-    return HalvedEntropies(k, draw_seed(given["random_state"]), _floors(given))
+    return measures.HalvedEntropies(k, draw_seed(given["random_state"]), _floors(given))
 
 
-def _knn(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> PairMeasure:
+def _knn(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> measures.PairMeasure:
     k, alpha = _neighbours("knn", given, rows, columns), _order(given)
     if divergence == "renyi" and abs(alpha - 1) >= k:
         raise ValueError(
             f"a Renyi divergence of order {alpha} needs more than {abs(alpha - 1):g} neighbours: found k={k}"
         )
     symmetric = bool(given["symmetric"]) or divergence not in DIRECTED
-    return NeighbourRatios(str(divergence), k, alpha, symmetric, _floors(given))
+    return measures.NeighbourRatios(str(divergence), k, alpha, symmetric, _floors(given))
 
 
-def _held_out(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> PairMeasure:
+def _held_out(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> measures.PairMeasure:
     _require_sizes(rows, columns, 2, "two halves")
     _require_no_weights("held-out", rows, columns)
     spec = _densities(given, rows, columns)
@@ -145,11 +139,12 @@ def _held_out(divergence: Divergence, given: Given, rows: Sets, columns: Sets | 
     return HeldOutDensities(spec, draw_seed(given["random_state"]))
 
 
-def _plugin(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> PairMeasure:
+def _plugin(divergence: Divergence, given: Given, rows: Sets, columns: Sets | None) -> measures.PairMeasure:
     spec = _densities(given, rows, columns)
     directed = callable(divergence) or divergence in DIRECTED
     mean = directed and bool(given["symmetric"])
-    return PluginDensities(spec, _kappa(divergence, given), symmetric=mean or not directed, mean=mean)
+    kappa = _kappa(divergence, given)
+    return measures.PluginDensities(spec, kappa, symmetric=mean or not directed, mean=mean)
 
 
 def _densities(given: Given, rows: Sets, columns: Sets | None) -> DivergenceSpec:

@@ -16,14 +16,9 @@ from numpy.typing import NDArray
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.loops.array_types import F64
 from dkdist.loops.neighbours import Cloud
+from dkdist.pairs.divergences import entropy as entropies
 from dkdist.pairs.divergences import integrals
 from dkdist.pairs.divergences import neighbour_ratios as ratios
-from dkdist.pairs.divergences.entropy import (
-    matched_jensen_shannon,
-    neighbour_entropy,
-    spacing_entropy,
-    spacings,
-)
 from dkdist.sets import SampleSetError, SampleSets
 
 
@@ -65,7 +60,7 @@ class MatchedEntropies:
 
     def pair(self, a: Cloud, b: Cloud) -> float:
         """JS(a, b) in nats."""
-        return matched_jensen_shannon(a, b, self.k)
+        return entropies.matched_jensen_shannon(a, b, self.k)
 
 
 @dataclass(frozen=True)
@@ -106,11 +101,11 @@ class HalvedEntropies:
     def _entropy(self, points: F64, name: str) -> float:
         cloud = Cloud(points)
         if cloud.n_dims == 1:
-            gaps = spacings(points[:, 0], self.k)
-            return spacing_entropy(positive(gaps, cloud, self.floor, name), self.k)
+            gaps = entropies.spacings(points[:, 0], self.k)
+            return entropies.spacing_entropy(positive(gaps, cloud, self.floor, name), self.k)
         distances = positive(cloud.own_distances(self.k), cloud, self.floor, name)
         # sorted, so that the order of the two sets in a mixture changes no bit of a sum
-        return neighbour_entropy(np.sort(distances), self.k, cloud.n_dims)
+        return entropies.neighbour_entropy(np.sort(distances), self.k, cloud.n_dims)
 
 
 @dataclass(frozen=True)
