@@ -27,6 +27,7 @@ from .distances.sliced.sliced_wasserstein_embedding import (
     SlicedWassersteinEmbedding as SlicedWassersteinEmbedding,
 )
 from .distances.wasserstein import Wasserstein as Wasserstein
+from .explaining.explain import explain as explain
 from .files.feature_store import open_features as open_features
 from .files.feature_store import write_features as write_features
 from .files.import_sets import import_sets as import_sets

@@ -68,6 +68,9 @@ def calls(tmp_path):
         "NearestSets.kneighbors": lambda **s: dk.NearestSets(2).fit(X).kneighbors(**s),
         "OnePassSearch": lambda **s: dk.OnePassSearch(search, {"alphas": [[1.0]]}, **s).fit(X, Y),
         "PseudoEuclideanEmbedding": lambda **s: dk.PseudoEuclideanEmbedding(**s).fit(1.0 - np.eye(3)),
+        "SetClassifier.predict_set": lambda **s: (
+            dk.SetClassifier(["means"]).fit(list(POINTS[:, None]), Y).predict_set(list(POINTS[:, None]), **s)
+        ),
         "SetScaler": lambda **s: dk.SetScaler(**s).fit(SETS),
         "SetWriter": lambda **s: dk.SetWriter(tmp_path / "w", 2, **s),
         "Surface": lambda **s: dk.Surface(CORNERS, [[0, 1, 2]], **s),

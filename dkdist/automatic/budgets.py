@@ -62,15 +62,24 @@ class Budget:
         return int(np.clip(fitting, LEAST_COMPONENTS, most))
 
     @property
+    def spent(self) -> float:
+        """Seconds since it was made."""
+        return time.perf_counter() - self.start
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.seconds - self.spent
+
+    @property
     def used_up(self) -> bool:
         """Whether no further candidate may be tried."""
-        return time.perf_counter() - self.start > SHARE * self.seconds
+        return self.spent > SHARE * self.seconds
 
     def require_left(self, what: str) -> None:
         """Refuse a budget that is gone before ``what``."""
-        spent = time.perf_counter() - self.start
-        if spent > self.seconds:
+        if self.left < 0:
             raise ValueError(
-                f"a budget of {self.seconds:.3g} s is too small for one candidate: {spent:.3g} s went before {what}. "
-                "Give more time"
+                f"a budget of {self.seconds:.3g} s is too small for one candidate: {self.spent:.3g} s went "
+                f"before {what}. Give more time"
             )

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from dkdist.automatic.budgets import Budget
+from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.leaderboard import Judged
-from dkdist.automatic.machines import KernelMachine, Machine
+from dkdist.automatic.learned.kept_background import kept_background
+from dkdist.automatic.learned.machines import KernelMachine, Machine
+from dkdist.automatic.learned.streamed import learn_streamed
 from dkdist.automatic.question import Question
-from dkdist.automatic.streamed import learn_streamed
 from dkdist.automatic.trials import FEW_ROWS, Average, Rows, Trial, Truth, best_average, rows_of_view, try_all
 from dkdist.automatic.views.representation_rows import Views, fitted_views, rows_of
 from dkdist.automatic.views.representations import (
@@ -41,12 +43,13 @@ N_COMPONENTS = 4096  # random features of each member beyond
 
 @dataclass(frozen=True)
 class Learned:
-    """What predicts, what was tried on the way, and the best of it, that of the machine's first part."""
+    """What predicts, what was tried on the way, the best of it, that of the machine's first part, and a few sets."""
 
     scaler: SetScaler | None
     machine: Machine
     judged: Judged
     best: Trial
+    background: SampleSets | None
 
 
 def choose(question: Question, candidates: Any, budget: Any) -> Learned:
@@ -55,14 +58,16 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     rng = np.random.default_rng(question.seed)
     sets, n = question.sets, len(question.sets)
     sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
-    scaler = _scaler(sample, candidates)
+    scaler, background = _scaler(sample, candidates), kept_background(sample, question.seed)
     if scaler is not None:
         sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
     question = replace(question, sets=sets)
     views = fitted_views(_entries(candidates, sample, question.seed), sample)
     most = allowed.most_sets(n, 4 * sum(spec.n_features for spec in views.specs))
     chosen = some_of(rng, n, min(CHOICE_SETS, most))
+    before = allowed.spent
     rows = rows_of(views, sets if len(chosen) == n else sets[chosen], range(len(views.specs)))
+    last = FinalFit(allowed, n, len(chosen), allowed.spent - before)
     allowed.require_left("rows were made")
     truth = question.truth(chosen)
     few = some_of(rng, len(chosen), FEW_ROWS)
@@ -73,12 +78,15 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
         )
     average = best_average(trials, truth)
     if n > min(EXACT_SETS, most):
-        n_components = allowed.most_components(len(average.members), N_COMPONENTS)
-        return _streamed(question, scaler, trials, truth, average, n_components)
+        most_components = allowed.most_components(len(average.members), N_COMPONENTS)
+        average, n_components = last.of_features(average, most_components)
+        machine, judged, best = _streamed(question, trials, truth, average, n_components)
+        return Learned(scaler, machine, judged, best, background)
+    average = last.of_kernels(average)
     if len(chosen) < n:
         rows = rows_of(views, sets, average.leaves)
-    machine = _exact(views, rows, average, question)
-    return Learned(scaler, machine, Judged(trials, truth, average.values, truth), average.members[0])
+    machine, judged = _exact(views, rows, average, question), Judged(trials, truth, average.values, truth)
+    return Learned(scaler, machine, judged, average.members[0], background)
 
 
 def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
@@ -123,17 +131,14 @@ def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) 
 
 
 def _streamed(
-    question: Question, scaler: SetScaler | None, trials: Sequence[Trial], truth: Truth, average: Average,
-    n_components: int,
-) -> Learned:  # fmt: skip
+    question: Question, trials: Sequence[Trial], truth: Truth, average: Average, n_components: int
+) -> tuple[Machine, Judged, Trial]:
     """Random features of the members' kernels, from one pass over all sets."""
     found = learn_streamed(question, average.members, n_components)
     machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
     held = question.truth(np.flatnonzero(found.held_out))
     held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)
-    return Learned(
-        scaler, machine, Judged(trials, truth, found.average.values, held), found.average.members[0]
-    )
+    return machine, Judged(trials, truth, found.average.values, held), found.average.members[0]
 
 
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:

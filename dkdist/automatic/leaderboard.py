@@ -1,20 +1,21 @@
-"""What was tried and how well it did, with its error; and what that means, in words."""
+"""What was tried and how well it did, with its error, and how far ahead of what is simpler."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dkdist.automatic.trials import Trial, Truth
+from dkdist.automatic.verdicts import CONSTANT
 from dkdist.loops.array_types import F64, I64
 
 Score = Callable[[F64, I64], float]
 """Of predictions (n, t) for some sets, and which sets these are."""
 
-CHOSEN, CONSTANT = "this model", "constant"
+CHOSEN = "this model"
 
 
 @dataclass(frozen=True)
@@ -89,26 +90,3 @@ def standard_error(without: F64) -> float:
     n_folds = without.shape[1]
     spread = ((without - without.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return float(np.sqrt((n_folds - 1) / n_folds * spread.mean()))
-
-
-def in_words(
-    entries: Sequence[Mapping[str, Any]], margins: Mapping[str, tuple[float, float]], what: str, how: str
-) -> str:  # fmt: skip
-    """The leaderboard as a text; ``margins`` are the model's lead over each baseline, with its error."""
-    width = max(len(entry["name"]) for entry in entries)
-    lines = [f"{what}, {how}", ""]
-    for entry in entries:
-        mark = "  (baseline)" if entry["baseline"] else ""
-        lines.append(f"  {entry['name']:<{width}}  {entry['score']: .4f} +- {entry['std_error']:.4f}{mark}")
-    lines.append("")
-    lines += [_verdict(name, lead, error) for name, (lead, error) in margins.items()]
-    return "\n".join(lines)
-
-
-def _verdict(name: str, lead: float, error: float) -> str:
-    figures = f"{lead:+.3f} +- {error:.3f} over {name}"
-    if lead > 2 * error:
-        return f"The shape of the sets helps: {figures}."
-    if lead < -2 * error:
-        return f"It is worse: {figures}. Take {name} instead."
-    return f"It does not help: {figures}."

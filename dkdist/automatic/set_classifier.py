@@ -41,8 +41,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     cv : "auto", int or splitter, default="auto"
         "auto" is ten folds, repeated up to five times for fewer than a thousand sets.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
-        No candidate is begun when half of the time is gone; what is running comes to its end, and the final fit has no
-        limit. Where memory is short fewer sets are compared and fewer random features made; blocks of sets come on
+        No candidate is begun when half of the time is gone; what is running comes to its end. The final fit takes as
+        many candidates and random features as its guessed time allows, and a warning says so if one alone will take
+        longer. Where memory is short fewer sets are compared and fewer random features made; blocks of sets come on
         top. With a budget of time, what is chosen depends on the machine.
     random_state : int, Generator or None, default=None
         Decides the folds, the sets that choices are made by, and random directions and features.
@@ -59,6 +60,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         Sets that the scores are of, each left out in turn.
     best_estimator_ : Pipeline
         The best single candidate, fitted, of public parts; `save_model` keeps it, where this whole can be pickled.
+    background_ : SampleSets, or None of strings
+        Up to 16 of the sets, of up to 512 points each, that `explain` compares dimensions with.
     n_features_in_ : int
 
     Raises
@@ -99,12 +102,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         budget: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.candidates = candidates
+        super().__init__(candidates, scoring=scoring, cv=cv, budget=budget, random_state=random_state)
         self.class_weight = class_weight
-        self.scoring = scoring
-        self.cv = cv
-        self.budget = budget
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -190,28 +189,21 @@ class SetClassifier(ClassifierMixin, SetLearner):
         """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
         return np.asarray(probabilities_of(self._values(X), self.calibration_))
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, class_conditional: bool = False
+    ) -> NDArray[np.bool_]:
         """Which classes it may be: (n, n_classes) bool, the true one among them with a probability of ``coverage``.
 
-        The least ambiguous sets (Sadinle, Lei, Wasserman 2019), conformal by sets that were left out; never empty.
+        The least ambiguous sets (Sadinle, Lei, Wasserman 2019), conformal by sets that were left out; never empty. With
+        ``class_conditional`` that holds within every class, which costs larger sets: take it where a rare class must
+        not be missed. Of .9 it takes nine sets of a class at least (coverage / (1 - coverage)), or the class is in
+        every answer.
         """
-        return self.sets_.members(self.predict_proba(X), coverage)
+        return self.sets_.members(self.predict_proba(X), coverage, class_conditional)
 
-    def explain(self, X: Any) -> list[F64]:
-        """What each point adds to the decision value of its set: they sum to it.
-
-        Parameters
-        ----------
-        X : sets
-
-        Returns
-        -------
-        list of (n_i,) float64 arrays, or (n_i, n_classes)
-            Towards ``classes_[1]`` where there are two classes, else towards each. To first order, by the influence
-            function of the prediction (Hampel 1974); a store is read block by block.
-        """
-        found = self._contributions(X)
-        return [c[:, 0] for c in found] if len(self.classes_) == 2 else found
+    def _units(self) -> tuple[F64, F64, bool]:
+        t = self.machine_.n_outputs
+        return np.ones(t), np.zeros(t), t == 1
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the sets whose class is predicted right, or what ``scoring`` says."""

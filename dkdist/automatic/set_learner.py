@@ -11,14 +11,17 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.automatic.best_pipeline import best_pipeline
 from dkdist.automatic.choosing import N_COMPONENTS, choose
-from dkdist.automatic.leaderboard import Judged, entries_of, in_words
-from dkdist.automatic.machine_influence import contributions
-from dkdist.automatic.machines import LinearMachine
+from dkdist.automatic.leaderboard import Judged, entries_of
+from dkdist.automatic.learned.best_pipeline import best_pipeline
+from dkdist.automatic.learned.machine_terms import set_function
+from dkdist.automatic.learned.machines import LinearMachine
 from dkdist.automatic.question import Question
+from dkdist.automatic.verdicts import in_words
 from dkdist.base.inputs import Sets, check_sets
 from dkdist.base.parameter_checks import draw_seed, real_matrix
+from dkdist.explaining.answers import answer
+from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F64, I64
 
 ScoreOf = Callable[[F64, I64], float]
@@ -27,13 +30,23 @@ ScoreOf = Callable[[F64, I64], float]
 class SetLearner(MetaEstimatorMixin, BaseEstimator):
     """Base of models without choices; a subclass says what targets mean, and how predictions are scored."""
 
-    candidates: Any
-    scoring: Any
-    cv: Any
-    budget: Any
-    random_state: Any
-
     _score_name: str
+    _takes_text = True
+
+    def __init__(
+        self,
+        candidates: Any = "auto",
+        *,
+        scoring: Any = None,
+        cv: Any = "auto",
+        budget: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.candidates = candidates
+        self.scoring = scoring
+        self.cv = cv
+        self.budget = budget
+        self.random_state = random_state
 
     def _learn(
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: ScoreOf
@@ -54,7 +67,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         learned = choose(question, self.candidates, self.budget)
-        self.machine_, self.scaler_ = learned.machine, learned.scaler
+        self.machine_, self.scaler_, self.background_ = learned.machine, learned.scaler, learned.background
         self.leaderboard_, self.leads_ = entries_of(learned.judged, score_of_used)
         self.judged_ = used[learned.judged.held.rows]
         self._best, self._used, self._seed = learned.best.alone(), used, question.seed
@@ -67,7 +80,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         str
-            Scores with their standard errors, best first, and a sentence for each baseline.
+            Scores with their standard errors, best first, which baseline is the best, and a sentence for each: what is
+            said of the shape is over the means.
         """
         check_is_fitted(self)
         n = len(self.machine_.parts)
@@ -95,9 +109,58 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """Predictions (n, t); a store's blocks are read, used and let go."""
         return self.machine_.values(self._scaled(X))
 
-    def _contributions(self, X: Any) -> list[F64]:
-        """(n_i, t) of every set: what each point adds."""
-        return contributions(self.machine_, self._scaled(X))
+    def explain(
+        self,
+        X: Any,
+        *,
+        by: str = "point",
+        at: ArrayLike | None = None,
+        reference: ArrayLike | None = None,
+        background: Any = None,
+        random_state: Any = None,
+    ) -> Any:
+        """Why: what each point, or each dimension, adds to the prediction of its set, or what points elsewhere would.
+
+        `dkdist.explain` says what these are, and how they sum to the prediction.
+
+        Parameters
+        ----------
+        X : sets
+            A store is read block by block.
+        by : {"point", "dimension"}, default="point"
+            What the prediction is divided among.
+        at : (q, d) array, optional
+            Places: how fast each prediction would rise if points came in there.
+        reference : number or (k,) array, optional
+            What contributions of points are counted from: by default 0 for decision values, so that they sum to these,
+            and for numbers the mean of the targets.
+        background : sets, optional
+            What dimensions are compared with: by default ``background_``.
+        random_state : int, Generator or None, default=None
+            For dimensions; by default that of the model.
+
+        Returns
+        -------
+        list of (n_i,) float64 arrays, or (n_i, k)
+            By point: towards ``classes_[1]`` of two classes, else towards each class; for each of several targets. To
+            first order, by the influence function of the prediction (Hampel 1974).
+        (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
+            By dimension, and at places.
+        """
+        check_is_fitted(self)
+        seed = self._seed if random_state is None else draw_seed(random_state)
+        return answer(self._subject(), X, by, at, reference, background, seed)
+
+    def _subject(self) -> Subject:
+        """The model as what is explained."""
+        scale, shift, single = self._units()
+        scalers = () if self.scaler_ is None else (self.scaler_,)
+        function = set_function(self.machine_)
+        return Subject(function, self, scalers, shift, scale, shift, single, self.background_)
+
+    def _units(self) -> tuple[F64, F64, bool]:
+        """What the machine's values are multiplied by, what is added, and whether predictions have one output."""
+        raise NotImplementedError
 
     def _scaled(self, X: Any) -> Sets:
         sets = self._sets(X)

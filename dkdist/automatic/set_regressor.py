@@ -30,7 +30,7 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     Attributes
     ----------
-    leaderboard_, leads_, judged_, best_estimator_, n_features_in_
+    leaderboard_, leads_, judged_, best_estimator_, background_, n_features_in_
         As in `SetClassifier`.
 
     Raises
@@ -56,21 +56,6 @@ class SetRegressor(RegressorMixin, SetLearner):
     """
 
     _score_name = "R^2"
-
-    def __init__(
-        self,
-        candidates: Any = "auto",
-        *,
-        scoring: Any = None,
-        cv: Any = "auto",
-        budget: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.candidates = candidates
-        self.scoring = scoring
-        self.cv = cv
-        self.budget = budget
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -139,13 +124,8 @@ class SetRegressor(RegressorMixin, SetLearner):
         )
         return ends[:, 0] if self.single_ else ends
 
-    def explain(self, X: Any) -> list[F64]:
-        """What each point adds to the prediction of its set, less the mean of the targets: they sum to that.
-
-        As `SetClassifier.explain`: (n_i,) for each set, or (n_i, n_targets) of several targets.
-        """
-        found = [c * self.scale_ for c in self._contributions(X)]
-        return [c[:, 0] for c in found] if self.single_ else found
+    def _units(self) -> tuple[F64, F64, bool]:
+        return self.scale_, self.mean_, self.single_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R^2 of the predictions, or what ``scoring`` says."""

@@ -146,7 +146,13 @@ class Average:
     members: tuple[Trial, ...]
     shares: tuple[float, ...]
     values: F64
-    loss: float
+
+    def first(self, k: int) -> Average:
+        """Its first k members, the best one and those that joined it, by the shares that they had among themselves."""
+        members, shares = self.members[:k], np.array(self.shares[:k])
+        shares /= shares.sum()
+        values = sum(share * trial.values for share, trial in zip(shares, members, strict=True))
+        return Average(members, tuple(shares.tolist()), np.asarray(values)) if k < len(self.members) else self
 
     @property
     def leaves(self) -> list[int]:
@@ -170,4 +176,4 @@ def best_average(trials: Sequence[Trial], truth: Truth) -> Average:
         total, loss = total + trials[i].values, losses[i]
     members = tuple({id(trial): trial for trial in chosen}.values())
     shares = tuple(sum(trial is other for other in chosen) / len(chosen) for trial in members)
-    return Average(members, shares, total / len(chosen), loss)
+    return Average(members, shares, total / len(chosen))

@@ -26,6 +26,11 @@ class Role(IntEnum):
     SLICED_EMBEDDING = 0x534C4943  # "SLIC": directions of a sliced Wasserstein embedding
     # pairs
     GROUP_PERMUTATIONS = 0x47524F55  # "GROU": of sets among groups
+    # explaining
+    COALITIONS = (
+        0x53484C59  # "SHLY": which dimensions are kept together, and the points that stand for others
+    )
+    BACKGROUND = 0x4241434B  # "BACK": the sets that dimensions are compared with
     # kernel
     FOURIER = 0x52464620  # "RFF ": random Fourier features of rows
     MEAN_FREQUENCIES = 0x4D45414E  # "MEAN": of mean embeddings

@@ -129,6 +129,11 @@ class DistanceSpec(Specification["DistanceParameters"]):
         """Length of an object's row."""
         return self.n_distances * len(self.gammas)
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of an object's points matters."""
+        return bool(self.distance.ordered)
+
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse points too far for squares, and symbols that are not in the alphabet, unless these may come."""
         require_squares(self.distance, sets, first)

@@ -10,27 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
 from dkdist.loops.array_types import F32, F64
 
-KNOWN = (RandomFourierFeatures, StandardScaler)
-
-
-def row_maps(features: Any) -> tuple[Any, ...]:
-    """``features``, None, a fitted map of rows or a sequence of them, as a tuple; ValueError naming other ones."""
-    if features is None:
-        return ()
-    maps = tuple(features) if isinstance(features, Sequence) else (features,)
-    for step in maps:
-        if not isinstance(step, KNOWN):
-            raise ValueError(
-                "features must be a fitted RandomFourierFeatures or StandardScaler, a list of them, or None; found "
-                f"{type(step).__name__}"
-            )
-        check_is_fitted(step)
-    return maps
+ROW_MAPS = (RandomFourierFeatures, StandardScaler)
 
 
 def forwards(maps: Sequence[Any], rows: F32) -> list[F32]:

@@ -123,6 +123,16 @@ def test_what_to_take():
     assert names["accuracy"] > 0.9
 
 
+def test_why():
+    (code,) = examples("docs/explaining.md")
+    names = {}
+    run(code, names, "docs/explaining.md")
+    assert names["found"] > 0.8  # chance is .08
+    assert names["matters"][2] < 0.5 * names["matters"][:2].min()
+    assert names["witness"][0] > 0 > names["witness"][1]
+    assert [len(c) for c in names["points"]] == [len(x) for x in names["new"]]
+
+
 def test_every_page_with_examples_is_tried():
     tried = {
         "adding_an_embedding",
@@ -130,6 +140,7 @@ def test_every_page_with_examples_is_tried():
         "clusters",
         "dashboard",
         "distances",
+        "explaining",
         "failures",
         "guarantees",
         "kernel",

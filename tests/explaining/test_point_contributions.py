@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from base.test_embedding_laws import EMBEDDINGS
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.explaining.point_contributions import influence_at, point_contributions
 
 N = 25  # points of a set whose weights are moved
 
@@ -45,6 +48,17 @@ def values(embedding, features, coef, intercept, sets):
     for step in features:
         rows = step.transform(rows)
     return rows.astype(np.float64) @ np.asarray(coef).T + intercept
+
+
+def model_of(embedding, features, coef, intercept=0.0):
+    """A fitted pipeline with given coefficients."""
+    ridge = dk.IncrementalRidge()
+    ridge.coef_, ridge.intercept_ = np.asarray(coef), intercept
+    return make_pipeline(embedding, *features, ridge)
+
+
+def explained(embedding, features, coef, intercept, sets, reference=None, at=None):
+    return dk.explain(model_of(embedding, features, coef, intercept), sets, reference=reference, at=at)
 
 
 def fitted(name, scaled=False, n_components=64):
@@ -84,7 +98,7 @@ def test_influences_are_derivatives_by_weights(name, with_features):
     features = features if with_features else []
     m = features[-1].spec_.n_features if features else embedding.spec_.n_features
     coef = np.random.default_rng(1).normal(size=(2, m))
-    contributions = point_contributions(embedding, features, coef, 0.0, sets[4:5])[0]
+    contributions = explained(embedding, features, coef, 0.0, sets[4:5])[0]
     u = sets.weights_of(4).astype(np.float64)
     u /= u.sum()
     influence = contributions / u[:, None] - values(embedding, features, coef, 0.0, sets[4:5])
@@ -99,7 +113,7 @@ def test_contributions_sum_to_the_prediction(name):
     sets, embedding, features = fitted(name, scaled=True, n_components=16)
     rng = np.random.default_rng(2)
     coef, intercept, reference = rng.normal(size=(3, 16)), rng.normal(size=3), rng.normal(size=3)
-    found = point_contributions(embedding, features, coef, intercept, sets[:3], reference)
+    found = explained(embedding, features, coef, intercept, sets[:3], reference)
     assert [len(c) for c in found] == sets.sizes[:3].tolist()
     expected = values(embedding, features, coef, intercept, sets[:3])
     np.testing.assert_allclose([c.sum(axis=0) for c in found], expected - reference, atol=1e-4)
@@ -112,7 +126,7 @@ def test_contributions_to_linear_functions_of_means_are_those_of_the_points():
         coef = np.random.default_rng(0).normal(size=rows.shape[1])
         w = sets.weights_of(3).astype(np.float64)
         alone = embedding.transform(list(sets[3][:, None, :])).astype(np.float64)
-        found = point_contributions(embedding, None, coef, 7.0, sets[3:4])[0]
+        found = explained(embedding, [], coef, 7.0, sets[3:4])[0]
         np.testing.assert_allclose(found, w / w.sum() * (alone @ coef), atol=1e-6)
 
 
@@ -142,13 +156,11 @@ def test_the_jackknife_is_exact_for_means():
     sets = collection(3, weighted=True)
     coef = np.array([1.0, -2, 0.5])
     known, plain = (kind().fit(sets) for kind in (dk.MomentEmbedding, Plain))
-    expected = point_contributions(known, None, coef, 1.0, sets[:4])
-    for a, b in zip(point_contributions(plain, None, coef, 1.0, sets[:4]), expected, strict=True):
+    expected = explained(known, [], coef, 1.0, sets[:4])
+    for a, b in zip(explained(plain, [], coef, 1.0, sets[:4]), expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4)
-    lone = point_contributions(plain, None, coef, 1.0, [[[0.1, 0.2, 0.3]]])[0]
-    assert lone == pytest.approx(
-        point_contributions(known, None, coef, 1.0, [[[0.1, 0.2, 0.3]]])[0], abs=1e-5
-    )
+    lone = explained(plain, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0]
+    assert lone == pytest.approx(explained(known, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0], abs=1e-5)
 
 
 def planted(rng, n, d):
@@ -179,10 +191,10 @@ def test_planted_points_are_found(embedding, with_features):
     rng = np.random.default_rng(0)
     sets, y, truth = planted(rng, 200, 2)
     A = embedding.fit_transform(sets[:150])
-    features = dk.RandomFourierFeatures(500, random_state=0).fit(A) if with_features else None
-    Z = A if features is None else features.transform(A)
+    features = [dk.RandomFourierFeatures(500, random_state=0).fit(A)] if with_features else []
+    Z = features[0].transform(A) if features else A
     model = dk.IncrementalRidge(random_state=0).fit(Z, y[:150])
-    found = point_contributions(embedding, features, model.coef_, model.intercept_, sets[150:], y.mean())
+    found = dk.explain(make_pipeline(embedding, *features, model), sets[150:], reference=y.mean())
     areas = [roc_auc_score(t, c) for t, c in zip(truth[150:], found, strict=True) if t.any()]
     assert np.mean(areas) >= 0.95
 
@@ -195,7 +207,7 @@ def test_planted_points_are_found_by_quantiles():
     embedding = dk.SlicedWassersteinEmbedding(random_state=0)
     A = embedding.fit_transform(sets[:100])
     model = dk.IncrementalRidge(random_state=0).fit(A, y[:100])
-    found = point_contributions(embedding, None, model.coef_, model.intercept_, sets[100:])
+    found = explained(embedding, [], model.coef_, model.intercept_, sets[100:])
     alone = [x.sum(axis=1) for x in sets[100:]]  # what tells the classes apart
     assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(alone, found, strict=True)]) > 0.7
 
@@ -204,12 +216,10 @@ def test_stores_give_the_same_bits(tmp_path):
     sets, embedding, features = fitted("hellinger-2")
     coef = np.random.default_rng(0).normal(size=64)
     dk.write_sets(tmp_path / "s.zarr", sets)
-    own = point_contributions(embedding, features, coef, 1.0, sets)
-    lazily = point_contributions(
-        embedding, features, coef, 1.0, dk.open_sets(tmp_path / "s.zarr", block_sets=7)
-    )
+    own = explained(embedding, features, coef, 1.0, sets)
+    lazily = explained(embedding, features, coef, 1.0, dk.open_sets(tmp_path / "s.zarr", block_sets=7))
     assert all(a.ndim == 1 and np.array_equal(a, b) for a, b in zip(own, lazily, strict=True))
-    alone = point_contributions(embedding, features, coef, 1.0, sets[11:12])
+    alone = explained(embedding, features, coef, 1.0, sets[11:12])
     assert np.array_equal(alone[0], own[11])
 
 
@@ -218,7 +228,7 @@ def test_points_far_from_zero():
     found = []
     for sets in (near, far):
         embedding = dk.MomentEmbedding(degree=2).fit(sets)
-        found.append(point_contributions(embedding, None, np.ones(5), 0.0, sets[:2])[1])
+        found.append(explained(embedding, [], np.ones(5), 0.0, sets[:2])[1])
     np.testing.assert_allclose(found[0], found[1], atol=2e-3)
 
 
@@ -226,40 +236,131 @@ def test_witnesses_at_a_set_s_own_points_are_their_influence():
     sets, embedding, features = fitted("jensen-shannon-1")
     coef = np.random.default_rng(0).normal(size=64)
     w = sets.weights_of(2).astype(np.float64)
-    there = influence_at(embedding, features, coef, 0.0, sets[2:3], sets[2])
-    contributions = point_contributions(embedding, features, coef, 0.0, sets[2:3])[0]
+    there = explained(embedding, features, coef, 0.0, sets[2:3], at=sets[2])[0]
+    contributions = explained(embedding, features, coef, 0.0, sets[2:3])[0]
     value = values(embedding, features, coef, 0.0, sets[2:3])[0]
     np.testing.assert_allclose(w / w.sum() * (there + value), contributions, atol=1e-6)
-    assert influence_at(embedding, features, np.stack([coef, -coef]), 0.0, sets[2:3], [[0.5]]).shape == (1, 2)
+    both = explained(
+        embedding, features, np.stack([coef, -coef]), np.zeros(2), sets[:5], at=[[0.5], [0.2], [0.3]]
+    )
+    assert both.shape == (5, 3, 2)
+
+
+def test_a_scaler_before_the_embedding_changes_units_alone():
+    sets = collection(2, weighted=True)
+    scaler = dk.SetScaler(clip=None).fit(sets)
+    embedding, coef = dk.MomentEmbedding(degree=2).fit(scaler.transform(sets)), [1.0, -2, 0.5, 1, 3]
+    ridge = model_of(embedding, [], coef, 0.25)[-1]
+    model = make_pipeline(scaler, embedding, ridge)
+    expected = explained(embedding, [], coef, 0.25, scaler.transform(sets)[:4])
+    for a, b in zip(dk.explain(model, sets[:4]), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    places = sets[1]
+    there = dk.explain(model, sets[:4], at=places)
+    np.testing.assert_array_equal(
+        there,
+        explained(embedding, [], coef, 0.25, scaler.transform(sets)[:4], at=scaler.transform([places])[0]),
+    )
+
+
+def test_how_its_own_scale_moves_is_part_of_what_a_point_adds():
+    """After centring each set by its mean, that mean is zero whatever its points weigh: nothing adds anything."""
+    sets = collection(2)
+    scaler = dk.SetScaler("standard", per_set=True, clip=None).fit(sets)
+    embedding = dk.MomentEmbedding(degree=1).fit(scaler.transform(sets))
+    model = make_pipeline(scaler, embedding, model_of(embedding, [], [3.0, 4.0])[-1])
+    for c in dk.explain(model, sets[:3]):
+        np.testing.assert_allclose(c, 0, atol=1e-5)
+    with pytest.raises(ValueError, match="per_set=True"):
+        dk.explain(model, sets, at=[[0.0, 0]])
+
+
+@pytest.mark.parametrize("learner", [dk.IncrementalRidgeClassifier, dk.IncrementalSGDClassifier])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_contributions_sum_to_decision_values(learner, n_classes):
+    sets, y = collection(2), np.array(["one", "two", "three"])[np.arange(30) % n_classes]
+    model = make_pipeline(
+        dk.DivergenceEmbedding(n_basis=6, bandwidth=0.1),
+        dk.RandomFourierFeatures(64, random_state=0),
+        learner(random_state=0),
+    ).fit(sets, y)
+    found = dk.explain(model, sets[:6], reference=0.0)
+    assert found[0].shape == ((N,) if n_classes == 2 else (N, 3))
+    np.testing.assert_allclose([c.sum(axis=0) for c in found], model.decision_function(sets[:6]), atol=1e-4)
+
+
+def test_strings_are_explained_by_symbols():
+    strings = ["ACGT" * 5 + "GATTACA" * (k % 2) for k in range(40)]
+    embedding = dk.DistanceEmbedding(
+        "levenshtein", n_components=16, gamma=0, standardize=True, random_state=0
+    )
+    model = make_pipeline(embedding, dk.IncrementalRidge(random_state=0)).fit(strings, np.arange(40) % 2)
+    found = dk.explain(model, strings[:2])
+    assert [len(c) for c in found] == [20, 27]
+    with pytest.raises(ValueError, match="strings have no dimensions"):
+        dk.explain(model, strings, by="dimension", background=strings)
+
+
+def test_a_search_is_explained_by_its_best_pipeline():
+    sets, y = collection(2), np.arange(30) % 2
+    pipeline = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge())
+    search = dk.OnePassSearch(pipeline, {"incrementalridge__alphas": [0.1, 1.0]}, random_state=0).fit(sets, y)
+    expected = dk.explain(search.best_estimator_, sets[:2])
+    np.testing.assert_array_equal(np.concatenate(dk.explain(search, sets[:2])), np.concatenate(expected))
+
+
+MOMENTS = dk.MomentEmbedding().fit(collection(2))
+ROWS = MOMENTS.transform(collection(2))
+RIDGE = dk.IncrementalRidge(random_state=0).fit(ROWS, np.arange(30.0))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"coef": np.zeros(7)}, "coef has 7 columns, but rows have 2"),
-        ({"coef": [np.nan, 0]}, "coef must be finite"),
-        ({"intercept": [1.0, 2]}, "intercept must be a finite number"),
         ({"reference": np.inf}, "reference must be a finite number"),
-        ({"features": dk.MomentEmbedding()}, "features must be a fitted"),
-        ({"features": dk.RandomFourierFeatures(4)}, "not fitted"),
+        ({"reference": [1.0, 2]}, "reference must be a finite number"),
         ({"sets": [np.zeros((2, 2)), np.full((2, 2), np.nan)]}, "set 1"),
         ({"sets": [np.zeros((2, 3))]}, "fitted on sets of 2"),
+        ({"model": MOMENTS}, "fitted pipeline of SetScaler.*found MomentEmbedding"),
+        ({"model": make_pipeline(dk.RandomFourierFeatures(4), RIDGE)}, "one embedding of sets, found 0"),
+        ({"model": make_pipeline(MOMENTS, PCA(), RIDGE)}, "through step 'pca'"),
+        ({"model": make_pipeline(dk.CoresetThinning(3), MOMENTS, RIDGE)}, "through step 'coresetthinning'"),
+        ({"model": make_pipeline(MOMENTS, Ridge().fit(ROWS, np.arange(30)))}, "through step 'ridge'"),
+        ({"by": "set"}, "by must be one of 'point', 'dimension'"),
+        ({"at": [0.0, 1]}, "at must be places"),
+        ({"at": [[0.0, 1, 2]]}, "fitted on sets of 2.*places are taken"),
+        ({"at": [[0.0, np.nan]]}, "at: its places"),
+        ({"at": [[0.0, 1]], "by": "dimension"}, "leave by='dimension' out"),
+        ({"at": [[0.0, 1]], "reference": 1.0}, "reference is what"),
+        ({"background": collection(2)}, "background is what dimensions"),
     ],
 )
 def test_bad_input_is_refused_by_name(arguments, message):
-    embedding = dk.MomentEmbedding().fit(collection(2))
-    given = {"features": None, "coef": [1.0, 2], "intercept": 0.0, "sets": collection(2)[:2], **arguments}
+    given = {"model": make_pipeline(MOMENTS, RIDGE), "sets": collection(2)[:2], **arguments}
     with pytest.raises(ValueError, match=message):
-        point_contributions(embedding, **given)
+        dk.explain(given.pop("model"), given.pop("sets"), **given)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(dk.MomentEmbedding(), RIDGE),
+        make_pipeline(MOMENTS, dk.RandomFourierFeatures(4), RIDGE),
+        make_pipeline(MOMENTS, dk.IncrementalRidge()),
+        dk.SetClassifier(),
+    ],
+    ids=["embedding", "features", "learner", "classifier"],
+)
+def test_models_that_are_not_fitted_are_refused_by_name(model):
+    with pytest.raises(NotFittedError, match="not fitted"):
+        dk.explain(model, collection(2))
 
 
 def test_points_outside_a_given_domain_and_unknown_derivatives_are_refused():
     embedding = dk.DivergenceEmbedding(domain="unit").fit(collection(2))
     coef = np.zeros(embedding.spec_.n_features)
     with pytest.raises(dk.SampleSetError, match="point 0 of set 1"):
-        point_contributions(embedding, None, coef, 0.0, [np.zeros((3, 2)), np.full((2, 2), 1.5)])
-    with pytest.raises(ValueError, match="one must be a collection of a single set"):
-        influence_at(embedding, None, coef, 0.0, collection(2), [[0.0, 0]])
+        explained(embedding, [], coef, 0.0, [np.zeros((3, 2)), np.full((2, 2), 1.5)])
     distances = dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit(collection(2))
     with pytest.raises(ValueError, match="no known derivative"):
-        influence_at(distances, None, np.zeros(4), 0.0, collection(2)[:1], [[0.0, 0]])
+        explained(distances, [], np.zeros(4), 0.0, collection(2)[:1], at=[[0.0, 0]])

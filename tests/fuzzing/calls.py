@@ -132,6 +132,9 @@ RIDGE = {"alphas": (0.1, 1.0), "random_state": 0}
 SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
 CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 
+CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(SETS, LABELS)
+EXPLAINED = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(**RIDGE)).fit(SETS, LABELS)
+
 CALLS: dict[str, Call] = {
     "SampleSets": Call(
         lambda **a: dk.SampleSets(**a).points,
@@ -279,6 +282,24 @@ CALLS: dict[str, Call] = {
             "n_pairs": 5,
             "random_state": 0,
         },
+    ),
+    "explain": Call(
+        lambda **a: dk.explain(EXPLAINED, **a),
+        {"sets": SETS[:3], "by": "point", "at": None, "reference": 0.5},
+    ),
+    "explain_dimensions": Call(
+        lambda **a: dk.explain(**a),
+        {
+            "model": EXPLAINED,
+            "sets": SETS[:3],
+            "by": "dimension",
+            "background": SETS[3:6],
+            "random_state": 0,
+        },
+    ),
+    "explain_at": Call(lambda **a: dk.explain(EXPLAINED, **a), {"sets": SETS[:3], "at": P}),
+    "predict_set": Call(
+        lambda **a: CLASSIFIER.predict_set(SETS, **a), {"coverage": 0.5, "class_conditional": False}
     ),
     "OnePassSearch": Call(
         _search,

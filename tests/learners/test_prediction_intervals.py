@@ -1,4 +1,4 @@
-"""Conformal quantiles, intervals and leverages: exact coverage by counting, and scikit-learn's ridge by brute force."""
+"""Conformal quantiles and intervals: exact coverage by counting, and by simulation with scikit-learn's ridge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sklearn.model_selection import cross_val_predict
 
 from dkdist.learners.uncertainty.conformal_scores import MOST_KEPT, conformal_scores
 from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
-from dkdist.learners.uncertainty.ridge_leverage import RidgeLeverage, left_out_spread, spread
 
 
 @pytest.mark.parametrize("n", [1, 9, 10, 19, 20, 333])
@@ -57,10 +56,9 @@ def test_intervals_cover_what_they_say_for_sets_of_every_size():
         rng = np.random.default_rng(seed)
         (X, y, sizes), (X1, y1, sizes1) = rows(rng, 300), rows(rng, 2000)
         ridge = Ridge(1.0)
-        h = RidgeLeverage(X, 1.0)
         left_out = cross_val_predict(ridge, X, y, cv=50)
-        model = fit_intervals(left_out, y, left_out_spread(h(X)), sizes)
-        low, high = model.interval(ridge.fit(X, y).predict(X1), 0.9, spread(h(X1)), sizes1).T
+        model = fit_intervals(left_out, y, sizes)
+        low, high = model.interval(ridge.fit(X, y).predict(X1), 0.9, sizes1).T
         covered.append((low <= y1) & (y1 <= high))
         small.append(sizes1 < 15)
         wide.append(high - low)
@@ -96,14 +94,14 @@ def test_coverage_of_few_rows_is_exact():
 
 def test_variances_are_those_of_the_largest_likelihood():
     rng = np.random.default_rng(0)
-    sizes, t = rng.integers(1, 50, 20_000), rng.uniform(0.5, 2, 20_000)
-    r = rng.normal(size=20_000) * np.sqrt(0.3 * t**2 + 2 / sizes)
-    model = fit_intervals(np.zeros(20_000), r, t, sizes)
+    sizes = rng.integers(1, 50, 20_000)
+    r = rng.normal(size=20_000) * np.sqrt(0.3 + 2 / sizes)
+    model = fit_intervals(np.zeros(20_000), r, sizes)
     assert model.of_model == pytest.approx(0.3, rel=0.05)
     assert model.of_size == pytest.approx(2, rel=0.1)
 
     def loss(a, b):
-        v = a * t**2 + b / sizes
+        v = a + b / sizes
         return (np.log(v) + r**2 / v).sum()
 
     best = loss(model.of_model, model.of_size)
@@ -124,31 +122,6 @@ def test_perfect_predictions_and_too_few_rows():
     assert np.isinf(fit_intervals(np.zeros(8), np.arange(8.0)).interval([0.0], 0.9)).all()
 
 
-@pytest.mark.parametrize("shape", [(40, 6), (12, 30)])
-def test_leverages_against_the_posterior(shape):
-    rng = np.random.default_rng(0)
-    X, x, alpha = rng.normal(size=shape) + 5, rng.normal(size=(7, shape[1])) + 5, 0.7
-    Z, z = X - X.mean(axis=0), x - X.mean(axis=0)
-    h = RidgeLeverage(X.astype("f4"), alpha)
-    exact = 1 / len(X) + np.einsum("ij,jk,ik->i", z, np.linalg.inv(Z.T @ Z + alpha * np.eye(shape[1])), z)
-    np.testing.assert_allclose(h(x), exact, rtol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(40, 6), (12, 30)])
-def test_leverages_of_rows_left_out(shape):
-    """By the model of all other rows, 1 + h, in which the intercept has no penalty and the mean is that of all."""
-    rng = np.random.default_rng(1)
-    X, alpha = rng.normal(size=shape), 0.7
-    ones = np.c_[np.ones(len(X)), X - X.mean(axis=0)]
-    penalty = alpha * np.eye(shape[1] + 1)
-    penalty[0, 0] = 0
-    found = left_out_spread(RidgeLeverage(X, alpha)(X))
-    for i in range(len(X)):
-        others = np.delete(ones, i, axis=0)
-        exact = 1 + ones[i] @ np.linalg.solve(others.T @ others + penalty, ones[i])
-        assert found[i] ** 2 == pytest.approx(exact, rel=1e-8)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -159,8 +132,7 @@ def test_leverages_of_rows_left_out(shape):
             lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1, 0]),
             "sizes must be positive; found 0.0 in row 1",
         ),
-        (lambda: fit_intervals([0.0, 1], [0.0, 1], spread=[1]), "spread must be 1-D, of 2 rows"),
-        (lambda: RidgeLeverage(np.eye(3), 0.0), "alpha must be positive"),
+        (lambda: fit_intervals([0.0, 1], [0.0, 1], sizes=[1]), "sizes must be 1-D, of 2 rows"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message):

@@ -30,6 +30,37 @@ def test_sets_cover_what_they_say_whatever_the_probabilities(coverage, wrong):
     assert coverage - 0.02 <= np.mean(hits) <= coverage + 0.02
 
 
+def rare(rng, n):
+    """Three classes, one of them a tenth of all and often taken for the first."""
+    labels = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    logits = rng.normal(size=(n, 3)) + 2.0 * np.eye(3)[labels] + [1.0, 0, 0]
+    return softmax(logits, axis=1), labels
+
+
+def test_every_class_is_covered_by_itself_if_asked():
+    """200 repeats; in each some 60 held-out rows of the rare class: a standard error of .04 over sqrt(200)."""
+    rng, together, alone = np.random.default_rng(0), [], []
+    for _ in range(200):
+        model = fit_prediction_sets(*rare(rng, 600))
+        p, labels = rare(rng, 600)
+        for found, conditional in ((together, False), (alone, True)):
+            held = model.members(p, 0.9, conditional)[np.arange(600), labels]
+            found.append([held[labels == c].mean() for c in range(3)])
+    assert np.mean(together, axis=0)[2] < 0.8  # nine tenths of all, and fewer of the rare
+    # at least .9; at most 1 / 61 more by conformal counting, and the likeliest class is always held
+    assert (np.mean(alone, axis=0) > 0.9 - 0.012).all()
+    assert np.mean(alone, axis=0)[2] < 0.9 + 1 / 61 + 0.012
+
+
+def test_a_class_of_too_few_rows_is_in_every_set():
+    p, labels = drawn(np.random.default_rng(2), 100, n_classes=3)
+    few = labels < 2
+    few[np.flatnonzero(~few)[:5]] = True  # five rows of the last class: nine are needed
+    assert fit_prediction_sets(p[few], labels[few]).members(p, 0.9, True)[:, 2].all()
+    none = labels < 2
+    assert fit_prediction_sets(p[none], labels[none]).members(p, 0.9, True)[:, 2].all()
+
+
 def test_sets_are_nested_and_hold_the_likeliest():
     p, labels = drawn(np.random.default_rng(1), 300)
     model = fit_prediction_sets(p, labels)

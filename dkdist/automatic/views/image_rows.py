@@ -91,6 +91,11 @@ class StandardisedSpec(Specification["StandardisedParameters"]):
         """The embedding's."""
         return self.embedding.domain  # type: ignore[no-any-return]
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of a set's points may matter to the embedding."""
+        return bool(getattr(self.embedding, "ordered", False))
+
     def _tables(self) -> StandardisedParameters:
         return StandardisedParameters(self)
 

@@ -1,13 +1,12 @@
 """Intervals around predictions of a regression that cover a given share of what is true, wide where it is unsure.
 
-    variance_i = a t_i^2 + b / n_i,    interval = prediction +- q(coverage) sqrt(variance_i)
+    variance_i = a + b / n_i,    interval = prediction +- q(coverage) sqrt(variance_i)
 
-t_i is the spread of the model (of ridge regression sqrt(1 + leverage)) and n_i the size of the set: a row made of few
-points is noisier. a, b >= 0 are those of the largest Gaussian likelihood of the residuals of held-out rows, and q the
-conformal quantile of |residual| / sqrt(variance), so that the intervals cover what they say whether or not residuals
-are Gaussian, and whatever a and b are; a and b decide where they are wide. (Lei et al.: Distribution-free predictive
-inference for regression (2018), section 5.2. Barber et al.: Predictive inference with the jackknife+ (2021), for rows
-that were left out one by one.)
+n_i is the size of the set: a row made of few points is noisier. a, b >= 0 are those of the largest Gaussian likelihood
+of the residuals of held-out rows, and q the conformal quantile of |residual| / sqrt(variance), so that the intervals
+cover what they say whether or not residuals are Gaussian, and whatever a and b are; a and b decide where they are wide.
+(Lei et al.: Distribution-free predictive inference for regression (2018), section 5.2. Barber et al.: Predictive
+inference with the jackknife+ (2021), for rows that were left out one by one.)
 """
 
 from __future__ import annotations
@@ -35,40 +34,35 @@ LEAST = 1e-6  # of the mean squared residual: what no variance is below
 @kept
 @dataclass(frozen=True)
 class PredictionIntervals:
-    """Variance ``of_model`` spread^2 + ``of_size`` / size of a residual, at least ``least``, and conformal scores."""
+    """Variance ``of_model`` + ``of_size`` / size of a residual, at least ``least``, and conformal scores."""
 
     of_model: float
     of_size: float
     least: float
     scores: ConformalScores
 
-    def standard_deviations(self, n: int, spread: Any = None, sizes: Any = None) -> F64:
-        """(n,) of the residuals of rows with these spreads and set sizes, as `fit_intervals` takes them."""
-        t, share = _columns(n, spread, sizes)
-        return np.sqrt(np.maximum(self.of_model * t + self.of_size * share, self.least))
+    def standard_deviations(self, n: int, sizes: Any = None) -> F64:
+        """(n,) of the residuals of rows with these set sizes, as `fit_intervals` takes them."""
+        return np.sqrt(np.maximum(self.of_model + self.of_size * _one_over(n, sizes), self.least))
 
-    def interval(self, predictions: Any, coverage: float = 0.9, spread: Any = None, sizes: Any = None) -> F64:
+    def interval(self, predictions: Any, coverage: float = 0.9, sizes: Any = None) -> F64:
         """(n, 2) lower and upper ends around ``predictions`` (n,).
 
         Raises ValueError for another coverage than between 0 and 1, and arrays of other lengths. Infinite where fewer
         rows were held out than coverage / (1 - coverage): nine for .9.
         """
         middle = finite_rows("predictions", predictions, 1)
-        half = self.scores.quantile(coverage) * self.standard_deviations(len(middle), spread, sizes)
+        half = self.scores.quantile(coverage) * self.standard_deviations(len(middle), sizes)
         return np.stack([middle - half, middle + half], axis=1)
 
 
-def fit_intervals(
-    predictions: Any, targets: Any, spread: Any = None, sizes: Any = None
-) -> PredictionIntervals:
+def fit_intervals(predictions: Any, targets: Any, sizes: Any = None) -> PredictionIntervals:
     """Learn from held-out rows how far predictions are off.
 
     Parameters
     ----------
     predictions, targets : (n,) arrays
         Predictions of rows that their model did not learn from (out of fold, or left out one by one), and the truth.
-    spread : (n,) array, optional
-        Standard deviation of the model at each row, in units that do not matter, as of `ridge_leverage`; by default 1.
     sizes : (n,) array, optional
         Points of each set, or their effective number where they are weighted; by default size does not count.
 
@@ -103,15 +97,15 @@ def fit_intervals(
     middle = finite_rows("predictions", predictions, 1)
     require_held_out(len(middle))
     squares = (finite_rows("targets", targets, 1, len(middle)) - middle) ** 2
-    columns = _columns(len(middle), spread, sizes)
+    columns = np.stack([np.ones(len(middle)), _one_over(len(middle), sizes)], axis=1)
     if not np.isfinite(squares.sum()):
         raise ValueError(
             "targets and predictions differ by more than floats can square: divide them by a number"
         )
     least = LEAST * float(squares.mean()) if squares.any() else 1.0
-    of_model, of_size = _variance(squares, np.stack(columns, axis=1), least)
+    of_model, of_size = _variance(squares, columns, least)
     unscored = PredictionIntervals(of_model, of_size, least, ConformalScores(0, ()))
-    scores = np.sqrt(squares) / unscored.standard_deviations(len(middle), spread, sizes)
+    scores = np.sqrt(squares) / unscored.standard_deviations(len(middle), sizes)
     return PredictionIntervals(of_model, of_size, least, conformal_scores(scores))
 
 
@@ -127,10 +121,9 @@ def _variance(squares: F64, columns: F64, least: float) -> tuple[float, float]:
     return float(found[0]), float(found[1])
 
 
-def _columns(n: int, spread: Any, sizes: Any) -> tuple[F64, F64]:
-    """Squared spreads and one over sizes; no share of the size where none are given."""
-    t = np.ones(n) if spread is None else _positive("spread", spread, n)
-    return t**2, np.zeros(n) if sizes is None else 1 / _positive("sizes", sizes, n)
+def _one_over(n: int, sizes: Any) -> F64:
+    """One over the sizes; zeros where none are given."""
+    return np.zeros(n) if sizes is None else 1 / _positive("sizes", sizes, n)
 
 
 def _positive(name: str, values: Any, n: int) -> F64:

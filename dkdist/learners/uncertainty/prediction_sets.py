@@ -16,25 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.learners.uncertainty.conformal_scores import ConformalScores, conformal_scores, finite_rows
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import F64, I64
+from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
 
 @kept
 @dataclass(frozen=True)
 class PredictionSets:
-    """Conformal scores of held-out rows, one less the probability of their class."""
+    """Conformal scores of held-out rows, one less the probability of their class: of all, and of every class."""
 
     scores: ConformalScores
+    by_class: tuple[ConformalScores, ...]
 
-    def members(self, probabilities: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+    def members(
+        self, probabilities: Any, coverage: float = 0.9, class_conditional: bool = False
+    ) -> NDArray[np.bool_]:
         """(n, n_classes) which classes the set of each row holds, from ``probabilities`` (n, n_classes).
 
-        All where too few rows were held out for the coverage. Raises ValueError for another coverage than between 0
-        and 1.
+        With ``class_conditional`` every class is covered by itself. A class of which too few rows were held out for
+        the coverage is in all sets, and so is every class where too few were in all. Raises ValueError for another
+        coverage than between 0 and 1.
         """
         p = finite_rows("probabilities", probabilities, 2)
-        held = 1 - p <= self.scores.quantile(coverage)
+        scores = self.by_class if as_flag("class_conditional", class_conditional) else (self.scores,)
+        held = 1 - p <= np.array([own.quantile(coverage) for own in scores])
         held[np.arange(len(p)), p.argmax(axis=1)] = True
         return np.asarray(held)
 
@@ -57,4 +63,10 @@ def fit_prediction_sets(probabilities: Any, labels: I64) -> PredictionSets:
         raise ValueError(
             f"labels must be {len(p)} indices of {p.shape[1]} classes; found shape {np.shape(labels)}"
         )
-    return PredictionSets(conformal_scores(1 - p[np.arange(len(p)), labels]))
+    scores = 1 - p[np.arange(len(p)), labels]
+    by_class = tuple(_of_class(scores[labels == c]) for c in range(p.shape[1]))
+    return PredictionSets(conformal_scores(scores), by_class)
+
+
+def _of_class(scores: F64) -> ConformalScores:
+    return conformal_scores(scores) if len(scores) else ConformalScores(0, ())

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dkdist.automatic.machines import KernelMachine, LinearMachine
+from dkdist.automatic.learned.machines import KernelMachine, LinearMachine
 from dkdist.automatic.trials import Trial
 from dkdist.automatic.views.image_rows import StandardisedSpec
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures

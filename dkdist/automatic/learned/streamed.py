@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 
-from dkdist.automatic.machines import LinearMachine
+from dkdist.automatic.learned.machines import LinearMachine
 from dkdist.automatic.question import Question
 from dkdist.automatic.trials import Average, Trial, Truth, best_average
 from dkdist.base.roles import Role

@@ -1,0 +1,1 @@
+"""What was learned: machines that predict, what explains them, and what is kept beside them."""

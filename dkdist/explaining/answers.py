@@ -1,0 +1,132 @@
+"""Answers to why: of points, of dimensions, and of places; each set by itself, block by block for a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dkdist.base.bad_sets import attempt
+from dkdist.base.inputs import Sets, of_blocks
+from dkdist.base.parameter_checks import one_of, real_matrix
+from dkdist.base.roles import Role
+from dkdist.explaining.dimension_contributions import dimension_contributions
+from dkdist.explaining.point_contributions import influence_at, point_contributions
+from dkdist.explaining.subject import Subject
+from dkdist.loops.array_types import F32, F64
+from dkdist.sets import SampleSetError, SampleSets
+
+MOST_BACKGROUND = 32  # sets that dimensions are compared with
+
+Work = Callable[[SampleSets, int], list[F64]]
+
+
+def answer(
+    subject: Subject, X: Any, by: str, at: ArrayLike | None, reference: ArrayLike | None, background: Any, seed: int
+) -> Any:  # fmt: skip
+    """What `explain` gives, as its parameters say."""
+    _require_question(by, at, reference, background)
+    sets = subject.taken(X)
+    if at is not None:
+        return _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
+    if by == "dimension":
+        beside = _background(subject, background, sets, seed)
+        return _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
+    work = partial(point_contributions, subject.function, _reference(subject, reference))
+    return [subject.told(c) for c in _of_all(work, sets)]
+
+
+def _require_question(by: str, at: Any, reference: Any, background: Any) -> None:
+    """Refuse options that belong to another question."""
+    one_of("by", by, ("point", "dimension"))
+    if at is not None and by == "dimension":
+        raise ValueError("at asks what points at other places would add: leave by='dimension' out, or at")
+    if reference is not None and (at is not None or by == "dimension"):
+        raise ValueError(
+            "reference is what the contributions of a set's own points are counted from: leave it out"
+        )
+    if background is not None and by != "dimension":
+        raise ValueError(
+            "background is what dimensions are compared with: give by='dimension', or leave it out"
+        )
+
+
+def _of_all(work: Work, sets: Sets) -> list[F64]:
+    return list(chain.from_iterable(of_blocks(partial(_of_block, work), sets, "explain")))
+
+
+def _of_block(work: Work, sets: Sets, first: int) -> list[F64]:
+    """The answers for every set of a block; bad sets are named."""
+    nothing: list[F64] = []
+    made = attempt(work, sets, range(first, first + len(sets)), nothing, skip=False)
+    return list(chain.from_iterable(made.results))
+
+
+def _stacked(subject: Subject, work: Work, sets: Sets) -> F64:
+    return subject.told(np.stack(_of_all(work, sets)))
+
+
+def _reference(subject: Subject, given: ArrayLike | None) -> F64:
+    """What contributions are counted from, in units of the function."""
+    if given is None:
+        return subject.in_function(subject.reference)
+    numbers, k = real_matrix("reference", given), subject.n_outputs
+    if numbers.size not in (1, k) or numbers.ndim > 1 or not np.isfinite(numbers).all():
+        raise ValueError(f"reference must be a finite number, or {k} of them; found shape {numbers.shape}")
+    return subject.in_function(np.broadcast_to(numbers.ravel(), (k,)))
+
+
+def _places(subject: Subject, at: ArrayLike) -> F32:
+    """Places (q, d), as the function takes points."""
+    if subject.scales_each_set:
+        raise ValueError(
+            "at takes a model whose derivative is known: here a SetScaler with per_set=True scales each set by its "
+            "own points, and nothing is known of other places"
+        )
+    places = real_matrix("at", at)
+    if places.ndim != 2 or len(places) == 0:
+        raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
+    with _about("at: its places are taken for the points of set 0"):
+        taken = subject.taken([places])
+    return _loaded(taken).relative
+
+
+def _background(subject: Subject, given: Any, sets: Sets, seed: int) -> SampleSets:
+    """The sets that dimensions are compared with, in memory."""
+    if sets.alphabet is not None or sets.points_dtype.kind == "u":
+        raise ValueError("strings have no dimensions: by='point' tells what each symbol adds")
+    chosen = subject.background if given is None else given
+    if chosen is None:
+        raise ValueError(
+            "by='dimension' compares a set with others: give some sets as background, such as those of the training"
+        )
+    with _about("the set is one of background"):
+        return _few(subject, chosen, seed)
+
+
+def _few(subject: Subject, given: Any, seed: int) -> SampleSets:
+    beside = subject.taken(given)
+    if len(beside) > MOST_BACKGROUND:
+        rng = np.random.default_rng([seed, Role.BACKGROUND])
+        beside = beside[np.sort(rng.choice(len(beside), MOST_BACKGROUND, replace=False))]
+    loaded = _loaded(beside)
+    subject.function.require(loaded, 0)
+    return loaded
+
+
+def _loaded(sets: Sets) -> SampleSets:
+    return sets if isinstance(sets, SampleSets) else sets.load()
+
+
+@contextmanager
+def _about(argument: str) -> Iterator[None]:
+    """Say of an error which names a set that it is not one of those that are explained."""
+    try:
+        yield
+    except SampleSetError as error:
+        raise SampleSetError(f"{error} ({argument})") from error

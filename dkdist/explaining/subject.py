@@ -1,0 +1,60 @@
+"""A fitted model as what is explained: how it takes sets, and the function of sets that it predicts by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.embedding import origin_of
+from dkdist.base.inputs import Sets, check_sets
+from dkdist.explaining.own_scale_spec import OwnScaleSpec
+from dkdist.explaining.set_function import SetFunction
+from dkdist.loops.array_types import F64
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a model predicts: ``scale`` (k,) times the function plus ``shift`` (k,).
+
+    ``first`` is the estimator that sets come to, and ``scalers`` change them on their way to the function.
+    ``reference`` (k,) is the prediction that contributions are counted from, and ``single`` says whether predictions
+    have no axis of outputs. ``background`` are sets to compare with, if the model keeps some.
+    """
+
+    function: SetFunction
+    first: Any
+    scalers: tuple[Any, ...]
+    reference: F64
+    scale: F64
+    shift: F64
+    single: bool
+    background: Sets | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """The number k of functions."""
+        return len(self.scale)
+
+    def taken(self, X: Any) -> Sets:
+        """The sets as the function takes them; refused by name if the model would refuse them."""
+        text = getattr(self.first, "_takes_text", False)
+        sets = check_sets(X, self.first.n_features_in_, text=text, origin=origin_of(self.first))
+        for scaler in self.scalers:
+            sets = scaler.transform(sets)
+        return sets
+
+    @property
+    def scales_each_set(self) -> bool:
+        """Whether a set is scaled by its own points."""
+        return any(isinstance(term.spec, OwnScaleSpec) for term in self.function.terms)
+
+    def in_function(self, prediction: F64) -> F64:
+        """A prediction (k,) in units of the function."""
+        return np.asarray((prediction - self.shift) / self.scale)
+
+    def told(self, found: F64) -> F64:
+        """Contributions (.., k) of the function in units of predictions, and of their shape."""
+        scaled = found * self.scale
+        return np.asarray(scaled[..., 0] if self.single else scaled)

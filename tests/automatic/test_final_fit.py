@@ -1,0 +1,85 @@
+"""What a budget of time leaves of the final fit: counted with given seconds, none of which are measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.automatic import final_fit
+from dkdist.automatic.budgets import Budget
+from dkdist.automatic.final_fit import FinalFit
+from dkdist.automatic.trials import NEARBY, Average, Trial
+
+SHARES = (0.5, 0.3, 0.2)
+
+
+def average(seconds: float) -> Average:
+    """Three members, one penalty of each of which took some seconds."""
+    trials = tuple(
+        Trial(Any, Any, 1.0, np.full((1, 2, 1), float(i)), 0.0, len(NEARBY) * seconds)
+        for i in range(3)  # type: ignore[arg-type]
+    )
+    return Average(trials, SHARES, np.full((1, 2, 1), 0.7))
+
+
+def fit(n: int, budget: Any = 1000, row_seconds: float = 0.0) -> FinalFit:
+    return FinalFit(Budget.of(budget), n, 100, row_seconds)
+
+
+def test_an_average_of_fewer_keeps_the_shares_among_themselves() -> None:
+    first = average(1.0).first(2)
+    np.testing.assert_allclose(first.shares, [0.625, 0.375])
+    np.testing.assert_allclose(first.values, 0.375)
+    whole = average(1.0)
+    assert whole.first(3) is whole
+
+
+def test_as_many_members_are_fitted_as_there_is_time_for() -> None:
+    assert len(fit(100).of_kernels(average(300)).members) == 3
+    assert len(fit(100).of_kernels(average(400)).members) == 2
+    assert len(fit(200).of_kernels(average(90)).members) == 1  # of twice as many sets, eight times 90
+    assert len(fit(200, row_seconds=300).of_kernels(average(25)).members) == 1  # 600 s for rows, 200 a member
+    assert len(fit(100, row_seconds=600).of_kernels(average(300)).members) == 3  # whose rows are there
+
+
+def test_who_cannot_keep_the_budget_is_told() -> None:
+    with pytest.warns(
+        UserWarning, match="on 200 sets will take some 7.2e.03 s, and 1e.03 of the budget of 1e.03 s"
+    ):
+        assert len(fit(200).of_kernels(average(900)).members) == 1
+    with pytest.warns(UserWarning, match="give more, fewer sets"):
+        assert fit(10**9, row_seconds=1.0).of_features(average(1.0), 4096)[1] == 512
+
+
+def test_without_a_budget_of_time_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(final_fit, "seconds_a_product", None)
+    for budget in (None, {"memory": 1e9}):
+        whole = average(1e9)
+        assert fit(10**6, budget).of_kernels(whole) is whole
+        assert fit(10**6, budget).of_features(whole, 4096) == (whole, 4096)
+
+
+def test_fewer_features_are_made_before_members_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(final_fit, "seconds_a_product", lambda: 1e-10)
+
+    def found(n: int) -> tuple[int, int]:
+        kept, D = fit(n).of_features(average(1.0), 4096)
+        assert 1e-10 * len(kept.members) * (n * D**2 + 5 * D**3) < 1000
+        return len(kept.members), D
+
+    # 1e-10 * (n 4096^2 + ..) is 100 s of each of three members for 60,000 sets, 1,000 s for 600,000
+    assert found(60_000) == (3, 4096)
+    assert found(600_000) == (3, 2048)
+    assert found(6_000_000) == (3, 512)
+    assert found(20_000_000) == (1, 512)
+
+
+def test_a_budget_that_is_large_enough_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    sets = [rng.normal(0, 1 + c, (20, 2)) for c in y]
+    given = [dk.SetClassifier(["moments"], budget=b, random_state=0).fit(sets, y) for b in (None, 600)]
+    np.testing.assert_array_equal(*(model.decision_function(sets) for model in given))
