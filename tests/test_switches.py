@@ -57,7 +57,6 @@ def calls(tmp_path):
     return {
         "Chamfer": dk.Chamfer,
         "Curve": lambda **s: dk.Curve(SQUARE, **s),
-        "DistanceEmbedding": lambda **s: dk.DistanceEmbedding("chamfer", n_components=2, **s).fit(SETS),
         "DynamicTimeWarping": dk.DynamicTimeWarping,
         "Energy": dk.Energy,
         "IncrementalRidge": lambda **s: dk.IncrementalRidge(**s).fit(X, Y),

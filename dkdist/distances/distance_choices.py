@@ -1,13 +1,17 @@
-"""What distances and samplers may be asked for: names and objects checked against the kind of the data."""
+"""What distances and samplers may be asked for: names and objects checked against the kind of the data.
+
+Where a choice that was left to the data has to be guessed, a warning says so, and what to give.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from dkdist.base.inputs import Sets, Survey
-from dkdist.base.parameter_checks import whole
+from dkdist.base.parameter_checks import is_word, whole
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_embedding_spec import FARTHEST, NAMED, NEAREST
 from dkdist.distances.random_objects import FROM_DATA, OF_POINTS, OF_STRINGS, SAMPLERS, WITHOUT_LENGTHS
@@ -16,6 +20,13 @@ from dkdist.store import SetStore
 
 CONTRACT = ("ordered", "codes", "takes_weights", "n_parts", "prepare", "fill")
 LONGEST = {"codes": 64, "ordered": 32, "sets": 16}  # of omegas, unless asked for otherwise
+LONG = 256  # points of objects that these lengths were not measured on
+UNLIKE = 100  # times the spread of another column
+WHOLE = {
+    "codes": 256,
+    "ordered": 0,
+    "sets": 64,
+}  # points of objects that are taken as they are: the cost is a square
 
 
 def as_distance(given: Any, n_dims: int, seed: int) -> Distance:
@@ -77,12 +88,12 @@ def require_units(distance: Distance, found: Survey) -> None:
         )
 
 
-def as_sampler(given: Any, distance: Distance, sets: Sets) -> str:
+def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
     """The sampler of that name, or the one that fits the distance."""
     text = sets.points_dtype != np.float32
     known = FROM_DATA | (OF_STRINGS if text else OF_POINTS)
     if given == "auto":
-        return "segment" if distance.codes else traits(distance).sampler
+        return _usual_sampler(distance, sets, lengths)
     if given not in known:
         other = f", which is for {'points' if text else 'strings'}" if given in SAMPLERS else ""
         raise ValueError(
@@ -91,18 +102,39 @@ def as_sampler(given: Any, distance: Distance, sets: Sets) -> str:
     return str(given)
 
 
+def _usual_sampler(distance: Distance, sets: Sets, lengths: Any) -> str:
+    """Strings and sets as they are, unless they are long or pieces of some lengths are asked for; else pieces."""
+    usual = "segment" if distance.codes else traits(distance).sampler
+    if usual in WITHOUT_LENGTHS or not is_word(lengths, "auto"):
+        return usual
+    return "mixed" if np.median(sets.sizes) <= WHOLE[_kind(distance)] else usual
+
+
+def _kind(distance: Distance) -> str:
+    return "codes" if distance.codes else "ordered" if distance.ordered else "sets"
+
+
 def omega_lengths(given: Any, sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
     """The range that the lengths of omegas are drawn from; refuses pieces longer than every object."""
     if sampler in WITHOUT_LENGTHS:
         if given != "auto":
             raise ValueError(f"lengths={given!r} would change nothing for sampler={sampler!r}: leave it out")
         return 1, 1
-    longest = int(sample.sizes.max())
     if isinstance(given, str):
         if given != "auto":
             raise ValueError(f"lengths must be 'auto' or (least, most); found {given!r}")
-        kind = "codes" if distance.codes else "ordered" if distance.ordered else "sets"
-        return 1, max(1, min(LONGEST[kind], int(np.median(sample.sizes))))
+        return _usual_lengths(sampler, distance, sample)
+    low, high = _as_range(given)
+    longest = int(sample.sizes.max())
+    if sampler in FROM_DATA and high > longest:
+        raise ValueError(
+            f"lengths={given!r} asks for random objects of up to {high} points, but the longest of the {len(sample)} "
+            f"objects looked at has {longest}: ask for shorter ones, or give a sampler that makes them up"
+        )
+    return low, high
+
+
+def _as_range(given: Any) -> tuple[int, int]:
     try:
         low, high = given
     except (TypeError, ValueError) as error:
@@ -110,9 +142,40 @@ def omega_lengths(given: Any, sampler: str, distance: Distance, sample: SampleSe
     low, high = whole("least of lengths", low), whole("most of lengths", high)
     if low > high:
         raise ValueError(f"lengths must be (least, most) with least <= most; found {given!r}")
-    if sampler in FROM_DATA and high > longest:
-        raise ValueError(
-            f"lengths={given!r} asks for random objects of up to {high} points, but the longest of the {len(sample)} "
-            f"objects looked at has {longest}: ask for shorter ones, or give a sampler that makes them up"
-        )
     return low, high
+
+
+def _usual_lengths(sampler: str, distance: Distance, sample: SampleSets) -> tuple[int, int]:
+    """Beside whole objects nearly whole ones, else pieces from single points on."""
+    median = int(np.median(sample.sizes))
+    if sampler == "mixed":
+        return -(-3 * median // 4), median
+    return 1, min(LONGEST[_kind(distance)], median)
+
+
+def warn_of_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleSets) -> None:
+    """Tell of objects longer than those whose random pieces were tried."""
+    median = float(np.median(sample.sizes))
+    if median > LONG and sampler not in ("mixed", *WITHOUT_LENGTHS):
+        warnings.warn(
+            f"half of the objects have more than {median:.0f} points, and lengths='auto' was measured on objects of up "
+            f"to {LONG}: random objects of {lengths[0]} to {lengths[1]} points may tell too little of them. Choose "
+            "lengths=(least, most) by validation",
+            stacklevel=3,
+        )
+
+
+def warn_of_unlike_columns(distance: Distance, sample: SampleSets) -> None:
+    """Tell of columns so much wider than others that a distance between points sees nothing else."""
+    if distance.codes or not traits(distance).knows_differences or traits(distance).by_function:
+        return
+    spread = sample.relative.std(axis=0, dtype=np.float64)
+    varies = np.flatnonzero(spread > 0)
+    if len(varies) and spread.max() > UNLIKE * spread[varies].min():
+        wide, narrow = int(spread.argmax()), int(varies[spread[varies].argmin()])
+        warnings.warn(
+            f"{type(distance).__name__} takes all columns in one unit, and the standard deviation of column {wide} is "
+            f"{spread[wide]:.3g} where that of column {narrow} is {spread[narrow]:.3g}: distances are those of the "
+            "widest columns. Put SetScaler() before, or give columns in like units",
+            stacklevel=3,
+        )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.bad_sets import Attempt, attempt, naming_random, skips
+from dkdist.base.bad_sets import Attempt, attempt, skips
 from dkdist.base.bandwidth import some
 from dkdist.base.embedding import SetEmbedding, origin_of
-from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, check_sets, unread_blocks
-from dkdist.base.parameter_checks import MOST, draw_seed, one_of, settled, whole
+from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, check_sets
+from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
 from dkdist.base.roles import Role
 from dkdist.distances import traits
 from dkdist.distances.distance_choices import (
@@ -24,21 +22,26 @@ from dkdist.distances.distance_choices import (
     omega_lengths,
     require_kind,
     require_units,
+    warn_of_long_objects,
+    warn_of_unlike_columns,
 )
-from dkdist.distances.distance_embedding_loops import column_moments, merged
-from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec, Omegas
+from dkdist.distances.distance_embedding_spec import DistanceSpec, Omegas
+from dkdist.distances.distance_scales import (
+    MEDIAN_OBJECTS,
+    Looked,
+    median_gamma,
+    sampled_distances,
+    with_unit_columns,
+    with_unit_rows,
+)
 from dkdist.distances.pair_function import Pairwise
 from dkdist.distances.random_objects import draw_omegas
-from dkdist.execution.arrays import cut, fill_in_memory
-from dkdist.execution.passes import collect
-from dkdist.execution.processes.process import drawn
-from dkdist.loops.array_types import F32, I64
+from dkdist.loops.array_types import I64
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.store import SetStore
 
 CHECKED = 8  # objects that a user's own function is tried on
-MEDIAN_OBJECTS = 256
+SHARES = {"strings": 1.0, "others": 0.3}  # gamma="auto", in one over the median distance
 
 
 def pairwise(function: Callable[[Any, Any], float], *, symmetric: bool = True) -> Pairwise:
@@ -72,8 +75,9 @@ class DistanceEmbedding(SetEmbedding):
     """Embed sets, series or strings by their distances to R random objects: linear time, whatever the distance.
 
     Features exp(-gamma d(x, omega_j)) / sqrt(R) of random objects omega_j; inner products of rows estimate the kernel
-    k(x, y) = E exp(-gamma (d(x, omega) + d(y, omega))), positive definite for any dissimilarity d. N x R distances
-    are computed, never N x N.
+    k(x, y) = E exp(-gamma (d(x, omega) + d(y, omega))), positive definite for any dissimilarity d. By default features
+    are centred and scaled for learners, so that rows have length 1 in the mean. N x R distances are computed, never
+    N x N.
 
     Parameters
     ----------
@@ -87,20 +91,27 @@ class DistanceEmbedding(SetEmbedding):
     sampler : str, default="auto"
         Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
         contiguous piece), "element" (single points), "object" (whole objects without repetition: the
-        representative-set method). Made up: "gaussian" and "walk" (independent points, or a Gaussian random walk, with
-        the data's mean and standard deviation), "sphere" and "ball" (about the origin; radius the root mean square,
-        and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
-        first-order chain). "auto": "segment" for strings, "object" for `pairwise`, else "subsample".
+        representative-set method), "mixed" (whole objects without repetition as far as they go, then pieces: segments
+        of strings, subsamples of others). Made up: "gaussian" and "walk" (independent points, or a Gaussian random
+        walk, with the data's mean and standard deviation), "sphere" and "ball" (about the origin; radius the root mean
+        square, and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
+        first-order chain). "auto": "mixed" for strings of up to 256 symbols and sets of up to 64 points in the
+        median, unless ``lengths`` are given; "segment" for other strings, "object" for `pairwise`, else "subsample".
     n_components : int, default=1024
         The number R of random objects.
-    gamma : float, list of floats or "median", default="median"
+    gamma : float, list of floats, "auto" or "median", default="auto"
         Of exp(-gamma d), in units of 1/d. "median": 1 over the median distance of sampled objects to the random
-        ones. 0: the distances themselves, not divided by sqrt(R). A list: features of each side by side.
-    standardize : bool, default=False
-        Whether features have mean 0 and standard deviation 1 over the sets of `fit`; costs another pass over them.
+        ones. "auto": the same for strings, 0.3 of it for others. 0: the distances themselves, not divided by sqrt(R).
+        A list: features of each side by side.
+    standardize : bool or "auto", default="auto"
+        True: features have mean 0 and standard deviation 1 over the sets of `fit`; costs another pass over them.
+        "auto": with gamma="auto" features have mean 0, and standard deviation 1 over the root of their number, over a
+        sample of at most 256 sets, so that rows are as long as learners expect: 1 in the mean. With another gamma the
+        same as False.
     lengths : (int, int) or "auto", default="auto"
-        Lengths of random objects are drawn uniformly from this range, ends included. "auto": from 1 to the median
-        length of an object, but at most 64 for strings, 32 for series and 16 for sets.
+        Lengths of random pieces and made-up objects are drawn uniformly from this range, ends included. "auto": from 1
+        to the median length of an object, but at most 64 for strings, 32 for series and 16 for sets; with "mixed" from
+        three quarters of the median to the median.
     unknown_symbols : {"raise", "differ"}, default="raise"
         What becomes, in `transform`, of a character that no string had in `fit`: an error, or it differs from all
         others. Codes without an alphabet (bytes, integers) that no random object has just differ.
@@ -135,13 +146,20 @@ class DistanceEmbedding(SetEmbedding):
         For an unknown distance or sampler, random objects longer than the data, more whole objects than there are; if
         a function of yours is negative, not finite or not symmetric on a sample.
 
+    Warns
+    -----
+    UserWarning
+        Where a default has to guess: lengths="auto" with pieces of objects of more than 256 points in the median;
+        gamma="auto" with columns whose standard deviations differ by more than a factor of 100.
+
     Notes
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
     depends on its object alone, bit for bit on processors of one kind. Random objects are drawn from a sample of at
     most max(256, R) objects or four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the
-    paper); learners do best with standardised features. Cost of an object of length n against one of length l: dtw n l
-    d, levenshtein n l / 64 words, Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
+    paper); the kernel itself is that of a gamma that is given. docs/distances.md says on what the defaults
+    were chosen. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
+    Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
 
     Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embedding (2018), Eqs. 2-4.
 
@@ -152,6 +170,8 @@ class DistanceEmbedding(SetEmbedding):
     >>> A = dk.DistanceEmbedding("levenshtein", n_components=64, random_state=0).fit_transform(words)
     >>> A.shape, bool(((A[0] - A[1]) ** 2).sum() < ((A[0] - A[2]) ** 2).sum())
     ((4, 64), True)
+    >>> bool(abs((A**2).sum(axis=1).mean() - 1) < 1e-3)
+    True
     """
 
     _label = "distance_embedding"
@@ -163,8 +183,8 @@ class DistanceEmbedding(SetEmbedding):
         distance: Any,
         sampler: str = "auto",
         n_components: int = 1024,
-        gamma: float | Sequence[float] | str = "median",
-        standardize: bool = False,
+        gamma: float | Sequence[float] | str = "auto",
+        standardize: bool | str = "auto",
         lengths: tuple[int, int] | str = "auto",
         unknown_symbols: str = "raise",
         on_error: str = "raise",
@@ -181,15 +201,15 @@ class DistanceEmbedding(SetEmbedding):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
-        """Draw random objects from the sets X; one pass over the data, two if standardised. ``y`` is not used."""
-        as_flag("standardize", self.standardize)
+        """Draw random objects from the sets X; one pass over the data, two with standardize=True. ``y`` is not used."""
+        unit = _unit(self)
         R = whole("n_components", self.n_components)
         unknown = one_of("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
-        gammas = _gammas(self.gamma)
         sets, seed = check_sets(X, text=True), draw_seed(self.random_state)
         distance = as_distance(self.distance, sets.n_dims, seed)
+        gammas = _gammas(self.gamma, distance)
         require_kind(distance, sets)
-        sampler = as_sampler(self.sampler, distance, sets)
+        sampler = as_sampler(self.sampler, distance, sets, self.lengths)
         found = self._look(sets, None)
         require_units(distance, found)
         sample, places = _sample(sets, found.bad, R, seed)
@@ -200,15 +220,21 @@ class DistanceEmbedding(SetEmbedding):
             )
         traits(distance).try_on(sample[:CHECKED], places)
         lengths = omega_lengths(self.lengths, sampler, distance, sample)
+        if is_word(self.lengths, "auto"):
+            warn_of_long_objects(sampler, lengths, sample)
+        if is_word(self.gamma, "auto"):
+            warn_of_unlike_columns(distance, sample)
         omegas = Omegas.of(draw_omegas(sampler, sample, R, lengths, [seed, Role.OBJECTS]), distance)
         raw = DistanceSpec(distance, omegas, (0.0,), sets.n_dims, sets.alphabet, unknown)
-        if gammas is None:
-            looked_at = some(len(sample), MEDIAN_OBJECTS, seed)
-            gammas = (_median_gamma(drawn(raw), sample[looked_at], places[looked_at], skips(self)),)
-        self.spec_ = replace(raw, gammas=gammas)
-        if as_flag("standardize", self.standardize):
-            centre, scale = _column_moments(self.spec_, sets, found.bad, skips(self))
-            self.spec_ = replace(self.spec_, centre=centre, scale=scale)
+        self.spec_ = raw if isinstance(gammas, float) else replace(raw, gammas=gammas)
+        if isinstance(gammas, float):
+            chosen = some(len(sample), MEDIAN_OBJECTS, seed)
+            D = sampled_distances(raw, Looked(sample[chosen], places[chosen], skips(self)))
+            self.spec_ = replace(raw, gammas=(median_gamma(D, gammas),))
+            if unit == "rows":
+                self.spec_ = with_unit_rows(self.spec_, D)
+        if unit == "columns":
+            self.spec_ = with_unit_columns(self.spec_, sets, found.bad, skips(self))
         return self
 
     @property
@@ -238,16 +264,24 @@ class DistanceEmbedding(SetEmbedding):
         return super().transform(sets)
 
 
-def _gammas(given: Any) -> tuple[float, ...] | None:
+def _gammas(given: Any, distance: Any) -> tuple[float, ...] | float:
+    """The gammas that were given, or what share of one over the median distance to take."""
     if isinstance(given, str):
-        one_of("gamma", given, ("median",))
-        return None
+        usual = SHARES["strings" if distance.codes else "others"]
+        return usual if one_of("gamma", given, ("auto", "median")) == "auto" else 1.0
     values = np.atleast_1d(np.asarray(given, np.float64))
     if values.ndim != 1 or len(values) == 0 or not ((values >= 0) & (values <= MOST)).all():
         raise ValueError(
-            f"gamma must be 'median', a number from 0 to {MOST:g} or a list of them; found {given!r}"
+            f"gamma must be 'auto', 'median', a number from 0 to {MOST:g} or a list of them; found {given!r}"
         )
     return tuple(values.tolist())
+
+
+def _unit(embedding: DistanceEmbedding) -> str | None:
+    """What shall have length 1: the rows, the columns, or nothing."""
+    if is_word(embedding.standardize, "auto"):
+        return "rows" if is_word(embedding.gamma, "auto") else None
+    return "columns" if as_flag("standardize", embedding.standardize) else None
 
 
 def _sample(sets: Sets, bad: I64, R: int, seed: int) -> tuple[SampleSets, I64]:
@@ -267,48 +301,3 @@ def loaded(sets: Sets, positions: I64) -> SampleSets:
     found = made.results[0]
     assert found is not None
     return found
-
-
-def _median_gamma(parameters: DistanceParameters, sample: SampleSets, places: I64, skip: bool) -> float:
-    def distances(sets: SampleSets, first: int) -> F32:
-        with naming_random(range(first, first + len(sets))):
-            return parameters.distances(sets)
-
-    lost = np.empty((0, parameters.spec.n_distances), np.float32)
-    D = np.concatenate(attempt(distances, sample, places[: len(sample)], lost, skip=skip).results)
-    positive = D[D > 0]
-    return settled(1 / float(np.median(positive))) if len(positive) else 1.0
-
-
-def _column_moments(
-    spec: DistanceSpec, sets: Sets, bad: I64, skip: bool
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of every feature over the good sets, to seven digits."""
-    good = np.setdiff1d(np.arange(len(sets)), bad)
-    kept = sets if len(bad) == 0 else sets[good]
-    moments = partial(_moments, skip, drawn(spec))
-    if isinstance(kept, SetStore):
-        blocks = unread_blocks(kept, 4 * spec.n_features)
-        places = [good[a:b] for a, b in itertools.pairwise(blocks.bounds.tolist())]
-        found = collect(blocks, moments, places, label="feature_moments")
-    else:
-        bounds = cut(kept.sizes, 4 * kept.n_dims, 4 * spec.n_features)
-        parts = dict[int, list[tuple[int, Any, Any]]]()
-
-        def fill(rows: slice) -> None:
-            parts[rows.start] = moments(kept[rows], good[rows])
-
-        fill_in_memory(fill, bounds)
-        found = [parts[start] for start in sorted(parts)]
-    n, mean, spread = reduce(merged, itertools.chain.from_iterable(found))
-    return tuple(map(settled, mean.tolist())), tuple(map(settled, np.sqrt(spread / n).tolist()))
-
-
-def _moments(
-    skip: bool, parameters: DistanceParameters, sets: Sets, places: I64
-) -> list[tuple[int, Any, Any]]:
-    def work(some: SampleSets, first: int) -> tuple[int, Any, Any] | None:
-        with naming_random(range(first, first + len(some))):
-            return column_moments(parameters.embed(some))
-
-    return [part for part in attempt(work, sets, places, None, skip=skip).results if part is not None]

@@ -185,10 +185,14 @@ class DistanceParameters(Tables[DistanceSpec]):
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, n_features) float32."""
-        D, spec = self.distances(sets), self.spec
+        return self.features(self.distances(sets))
+
+    def features(self, D: F32) -> F32:
+        """Rows of objects at distances D (n, n_distances): (n, n_features) float32."""
+        spec = self.spec
         if spec.gammas == (0.0,) and self._moments is None:
             return D
-        out = np.empty((len(sets), spec.n_features), np.float32)
+        out = np.empty((len(D), spec.n_features), np.float32)
         share, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
         for k, gamma in enumerate(spec.gammas):
             columns = out[:, k * m : (k + 1) * m]

@@ -55,17 +55,25 @@ def edges_of(lengths: I64 | list[int]) -> I64:
 
 
 def _subsample(source: Source, lengths: I64) -> SampleSets:
+    return source.rows(_some_points(source, lengths))
+
+
+def _some_points(source: Source, lengths: I64) -> list[I64]:
     offsets, parts = source.sets.offsets, []
     for i, length in zip(source.pick(lengths), lengths, strict=True):
         n = int(offsets[i + 1] - offsets[i])
         parts.append(offsets[i] + np.sort(source.rng.choice(n, int(length), replace=False)))
-    return source.rows(parts)
+    return parts
 
 
 def _segment(source: Source, lengths: I64) -> SampleSets:
+    return source.rows(_neighbours(source, lengths))
+
+
+def _neighbours(source: Source, lengths: I64) -> list[I64]:
     chosen = source.pick(lengths)
     starts = source.sets.offsets[chosen] + source.rng.integers(0, source.sets.sizes[chosen] - lengths + 1)
-    return source.rows([np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)])
+    return [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)]
 
 
 def _element(source: Source, lengths: I64) -> SampleSets:
@@ -76,6 +84,14 @@ def _object(source: Source, lengths: I64) -> SampleSets:
     chosen = source.rng.permutation(len(source.sets))[: len(lengths)]
     chosen_sets: SampleSets = source.sets[chosen]
     return chosen_sets
+
+
+def _mixed(source: Source, lengths: I64) -> SampleSets:
+    """Whole objects as far as they go; pieces of the lengths that are left, contiguous ones of strings."""
+    order, offsets = source.rng.permutation(len(source.sets)), source.sets.offsets
+    objects = [np.arange(offsets[i], offsets[i + 1]) for i in order[: len(lengths)]]
+    pieces = _some_points if source.sets.points_dtype == np.float32 else _neighbours
+    return source.rows(objects + pieces(source, lengths[len(objects) :]))
 
 
 def _gaussian(source: Source, lengths: I64) -> SampleSets:
@@ -146,6 +162,7 @@ FROM_DATA: dict[str, Sampler] = {
     "segment": _segment,
     "element": _element,
     "object": _object,
+    "mixed": _mixed,
 }
 OF_POINTS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
 OF_STRINGS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}

@@ -124,14 +124,14 @@ def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
     long, weighted = sample.sizes.mean() > 2 * FEW_POINTS, sample.weights is not None
     if long or weighted or serial_correlation(sample) <= IN_ORDER:
         return
-    pieces = {"lengths": (1, min(25, int(sample.sizes.max())))}
-    for sampler, more in (("subsample", pieces), ("object", {})):
-        embedding = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler=sampler, **more)
-        yield Representation("dtw", f"dynamic time warping to {sampler}s", embedding)
+    pieces = DistanceEmbedding("dtw", n_components=min(OBJECTS, len(sample)), random_state=seed)
+    yield Representation("dtw", "dynamic time warping to subsamples", pieces)
+    objects = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler="object")
+    yield Representation("dtw", "dynamic time warping to objects", objects)
 
 
 def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
-    for gamma, told in ((0, "edit distances"), ("median", "exponentials of edit distances")):
+    for gamma, told in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
         embedding = _distances("levenshtein", sample, seed, gamma, sampler="object")
         yield Representation("levenshtein", told, embedding)
     longest = int(sample.sizes.max())

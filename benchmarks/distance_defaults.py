@@ -1,0 +1,190 @@
+"""`DistanceEmbedding` with nothing but a distance's name, beside what tuning chose: the tasks of docs/distances.md.
+
+    python benchmarks/distance_defaults.py [task ...] [--quick] [--splits 3] [--vary] [--output results.json]
+
+Tasks, all by default: auslan, pentip (without the zeros that fill its series up), splice, mnist_str4, mnist_str8,
+mnist_sift. "given" is the accuracy on the given test objects after training on all others; the other columns are of
+random splits of the training objects alone, at most 1,500 to train on and 1,000 others: the mean, and how far ahead of
+the earlier defaults, with the standard error of the difference, paired by split. Learners are at their defaults too.
+
+--vary changes one choice at a time (gamma, sampler, lengths, R, ...), by the random splits, and never looks
+at the given test objects; gammas there are over the median distance. Data: DKDIST_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import options, report_here, write
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+sys.path.insert(0, str(Path(__file__).parent / "papers"))
+import distance_tasks
+
+R_TUNED = 2048
+EUCLIDEAN = dk.DynamicTimeWarping("euclidean")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The name of a distance, how it was asked for before, and what tuning chose for the task (no second stage)."""
+
+    distance: str
+    earlier: dict[str, Any]
+    tuned: dict[str, Any]
+
+
+def before(sampler: str) -> dict[str, Any]:
+    return {"sampler": sampler, "lengths": "auto", "gamma": "median", "standardize": False}
+
+
+def tuned(sampler: str, lengths: Any, gamma: float, **more: Any) -> dict[str, Any]:
+    return {"sampler": sampler, "lengths": lengths, "gamma": gamma, "standardize": True} | more
+
+
+CHOICES = {
+    "auslan": Choice("dtw", before("subsample"), tuned("subsample", (1, 25), 0, distance=EUCLIDEAN)),
+    "pentip": Choice("dtw", before("subsample"), tuned("gaussian", (5, 40), 3, distance=dk.DynamicTimeWarping(
+        "euclidean", normalize=True
+    ))),
+    "splice": Choice("levenshtein", before("segment"), tuned("object", "auto", 1)),
+    "mnist_str4": Choice("levenshtein", before("segment"), tuned("object", "auto", 1)),
+    "mnist_str8": Choice("levenshtein", before("segment"), tuned("segment", (16, 60), 0.3)),
+    "mnist_sift": Choice("directed-modified-hausdorff", before("subsample"), tuned("object", "auto", 0)),
+}  # fmt: skip
+VARIED: dict[str, dict[str, Any]] = {
+    "gamma 0": {"gamma": 0, "standardize": True},
+    "gamma 0.3": {"gamma": 0.3, "standardize": True},
+    "gamma 1": {"gamma": 1.0, "standardize": True},
+    "gamma 3": {"gamma": 3.0, "standardize": True},
+    "not standardised": {"standardize": False},
+    "pieces of 1 to 8": {"lengths": (1, 8)},
+    "pieces of 5 to 40": {"lengths": (5, 40)},
+    "whole objects": {"sampler": "object"},
+    "R = 512": {"n_components": 512},
+    "R = 2048": {"n_components": 2048},
+}
+Split = tuple[dk.SampleSets, np.ndarray, dk.SampleSets, np.ndarray]
+
+
+def embedding(choice: Choice, given: dict[str, Any], train: dk.SampleSets) -> dk.DistanceEmbedding:
+    """Gammas are in units of one over the median distance; whole objects are as many as there are."""
+    given = dict[str, Any](distance=choice.distance, random_state=0) | given
+    R = given.get("n_components", 1024)
+    if given.get("sampler") == "object":
+        given["n_components"] = min(R, len(train))
+    if isinstance(given.get("gamma"), (int, float)) and given["gamma"]:
+        raw = dk.DistanceEmbedding(**given | {"gamma": "median", "standardize": False})
+        given["gamma"] = given["gamma"] * raw.fit(train).gamma_
+    return dk.DistanceEmbedding(**given)
+
+
+def ridge() -> list[Any]:
+    return [dk.IncrementalRidgeClassifier(random_state=0)]
+
+
+def ridge_of_columns() -> list[Any]:
+    return [dk.IncrementalRidgeClassifier(10.0 ** np.arange(-3, 6), random_state=0)]
+
+
+def sgd() -> list[Any]:
+    return [dk.IncrementalSGDClassifier(random_state=0)]
+
+
+def methods(choice: Choice) -> dict[str, tuple[dict[str, Any], Callable[[], list[Any]]]]:
+    return {
+        "defaults, ridge": ({}, ridge),
+        "defaults, SGD": ({}, sgd),
+        "earlier defaults, ridge": (choice.earlier, ridge),
+        "earlier defaults, SGD": (choice.earlier, sgd),
+        "tuned, ridge": (choice.tuned | {"n_components": R_TUNED}, ridge_of_columns),
+    }
+
+
+def varied(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
+    yield "defaults, ridge", ({}, ridge)
+    for name, change in VARIED.items():
+        yield name, (change, ridge_of_columns if change.get("standardize") else ridge)
+
+
+def unpadded(sets: dk.SampleSets) -> dk.SampleSets:
+    """Series without the rows of zeros that fill them up."""
+    return dk.SampleSets.from_arrays([x[x.any(axis=1)] for x in sets])
+
+
+def load(name: str, quick: bool) -> Split:
+    data = distance_tasks.load(name, *((300, 100) if quick else (None, None)))
+    sides = [unpadded(side) if name == "pentip" else side for side in (data.train, data.test)]
+    return sides[0], data.y, sides[1], data.y_test
+
+
+def random_split(given: Split, seed: int) -> Split:
+    """At most 1,500 of the training objects, 70 % if there are fewer, and at most 1,000 others."""
+    sets, y = given[:2]
+    order = np.random.default_rng([seed, 99]).permutation(len(y))
+    n = min(1500, int(0.7 * len(y)))
+    train, new = np.sort(order[:n]), np.sort(order[n : n + 1000])
+    return sets[train], y[train], sets[new], y[new]
+
+
+def accuracy(choice: Choice, method: tuple[dict[str, Any], Callable[[], list[Any]]], split: Split) -> float:
+    train, y, new, y_new = split
+    model = make_pipeline(embedding(choice, method[0], train), *method[1]())
+    return float(model.fit(train, y).score(new, y_new))
+
+
+def ahead(found: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """How much better than the reference, and the standard error of that over the splits."""
+    gain = found - reference
+    return float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
+
+
+def figures(name: str, n_splits: int, quick: bool, vary: bool) -> dict[str, Any]:
+    """Accuracies of all methods on a task; the second column is against the earlier defaults, or the defaults."""
+    choice, given = CHOICES[name], load(name, quick)
+    tried = dict(varied(choice)) if vary else methods(choice)
+    splits = [random_split(given, seed) for seed in range(n_splits)]
+    scores = {
+        key: np.array([accuracy(choice, method, one) for one in splits]) for key, method in tried.items()
+    }
+    reference = "defaults, ridge" if vary else "earlier defaults, ridge"
+    rows = dict[str, Any]()
+    for key, method in tried.items():
+        start = time.perf_counter()
+        final = None if vary else accuracy(choice, method, given)
+        gain, error = ahead(scores[key], scores[reference])
+        rows[key] = {"given": final, "mean": float(scores[key].mean()), "ahead": gain, "error": error,
+                     "seconds": time.perf_counter() - start}  # fmt: skip
+        told = "" if final is None else f"given {final:.4f}, "
+        print(
+            f"{name:<11} {key:<24} {told}mean {rows[key]['mean']:.4f}, ahead {gain:+.4f} +- {error:.4f}",
+            flush=True,
+        )
+    return rows
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = options(__doc__)
+    parser.add_argument("tasks", nargs="*", help=f"of {', '.join(CHOICES)}; all by default")
+    parser.add_argument("--splits", type=int, default=3, help="random splits of the training objects")
+    parser.add_argument("--vary", action="store_true", help="change one choice of the defaults at a time")
+    arguments = parser.parse_args(argv)
+    if unknown := set(arguments.tasks) - set(CHOICES):
+        parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
+    report = report_here()
+    for name in arguments.tasks or CHOICES:
+        report[name] = figures(name, arguments.splits, arguments.quick, arguments.vary)
+    write(arguments.output, report)
+    return report
+
+
+if __name__ == "__main__":
+    main()

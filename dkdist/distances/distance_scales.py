@@ -1,0 +1,107 @@
+"""What distance embeddings learn from distances of the data: gamma, and the centre and scale of every feature.
+
+Gamma is a share of one over the median distance. Scales of "rows" are those of a sample of at most `MEDIAN_OBJECTS`
+objects, whose distances give gamma anyway; those of "columns" are of all objects, in a pass of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist.base.bad_sets import attempt, naming_random
+from dkdist.base.inputs import Sets, unread_blocks
+from dkdist.base.parameter_checks import LEAST, settled
+from dkdist.distances.distance_embedding_loops import column_moments, merged
+from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec
+from dkdist.execution.arrays import cut, fill_in_memory
+from dkdist.execution.passes import collect
+from dkdist.execution.processes.process import drawn
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.sets import SampleSets
+from dkdist.store import SetStore
+
+MEDIAN_OBJECTS = 256
+STEADY = 1e-6  # deviation of a feature, over its mean, that rounding to float32 might explain
+
+
+class Looked(NamedTuple):
+    """Some objects in memory, and their positions in the user's collection; bad ones are left out with ``skip``."""
+
+    sets: SampleSets
+    places: I64
+    skip: bool
+
+
+def sampled_distances(spec: DistanceSpec, looked: Looked) -> F32:
+    """Distances of some objects to the random ones: (n, n_distances) float32."""
+    parameters: DistanceParameters = drawn(spec)
+
+    def distances(sets: SampleSets, first: int) -> F32:
+        with naming_random(range(first, first + len(sets))):
+            return parameters.distances(sets)
+
+    lost = np.empty((0, spec.n_distances), np.float32)
+    made = attempt(distances, looked.sets, looked.places[: len(looked.sets)], lost, skip=looked.skip)
+    return np.concatenate(made.results)
+
+
+def median_gamma(D: F32, share: float) -> float:
+    """So much of one over the median distance; of 1 if all distances are 0."""
+    positive = D[D > 0]
+    return settled(share / float(np.median(positive))) if len(positive) else share
+
+
+def with_unit_rows(spec: DistanceSpec, D: F32) -> DistanceSpec:
+    """Features of mean 0, and rows whose squared length is 1 in the mean, over objects of these distances.
+
+    A feature that does not vary has its mean subtracted, and keeps its scale.
+    """
+    _, mean, spread = column_moments(drawn(spec).features(D))
+    deviation = np.sqrt(spread / len(D))
+    varies = deviation > np.maximum(STEADY * np.abs(mean), LEAST)
+    return _scaled(spec, mean, np.where(varies, deviation * np.sqrt(spec.n_features), 1.0))
+
+
+def with_unit_columns(spec: DistanceSpec, sets: Sets, bad: I64, skip: bool) -> DistanceSpec:
+    """Features of mean 0 and standard deviation 1 over all good sets, to seven digits; one pass over them."""
+    good = np.setdiff1d(np.arange(len(sets)), bad)
+    kept = sets if len(bad) == 0 else sets[good]
+    moments = partial(_moments, skip, drawn(spec))
+    n, mean, spread = reduce(merged, itertools.chain.from_iterable(_of_parts(kept, good, spec, moments)))
+    return _scaled(spec, mean, np.sqrt(spread / n))
+
+
+def _scaled(spec: DistanceSpec, centre: F64, scale: F64) -> DistanceSpec:
+    return replace(
+        spec, centre=tuple(map(settled, centre.tolist())), scale=tuple(map(settled, scale.tolist()))
+    )
+
+
+def _of_parts(kept: Sets, good: I64, spec: DistanceSpec, moments: Any) -> list[Any]:
+    """Moments of every block, in the order of the blocks."""
+    if isinstance(kept, SetStore):
+        blocks = unread_blocks(kept, 4 * spec.n_features)
+        places = [good[a:b] for a, b in itertools.pairwise(blocks.bounds.tolist())]
+        return list(collect(blocks, moments, places, label="feature_moments"))
+    parts = dict[int, Any]()
+
+    def fill(rows: slice) -> None:
+        parts[rows.start] = moments(kept[rows], good[rows])
+
+    fill_in_memory(fill, cut(kept.sizes, 4 * kept.n_dims, 4 * spec.n_features))
+    return [parts[start] for start in sorted(parts)]
+
+
+def _moments(
+    skip: bool, parameters: DistanceParameters, sets: Sets, places: I64
+) -> list[tuple[int, Any, Any]]:
+    def work(some: SampleSets, first: int) -> tuple[int, Any, Any] | None:
+        with naming_random(range(first, first + len(some))):
+            return column_moments(parameters.embed(some))
+
+    return [part for part in attempt(work, sets, places, None, skip=skip).results if part is not None]
