@@ -1,7 +1,7 @@
 """What a user would take instead today: networks of sets and gradient boosting, beside ours with no argument.
 
-    python benchmarks/networks.py [task ...] [--quick] [--minutes 1 4] [--sets 16000] [--only METHOD ...] [--threads 2]
-            [--seed 0] [--output results.json] [--read earlier.json ...] [--figure docs/networks.png]
+    python benchmarks/networks.py [task ...] [--quick] [--minutes 1 4] [--sets 16000] [--only METHOD ...]
+            [--threads 2 | --cpu] [--seed 0] [--output results.json] [--read earlier.json ...] [--figure docs/networks.png]
 
 Tasks, all by default: mixtures (P1's section 4.2: 16,000 sets of 200 points, how many components?), images (10,000 cats
 and dogs of CIFAR-10, 1,024 triples each), mnist_sift (descriptors of digits), pentip (pen trajectories as sets). The
@@ -13,7 +13,7 @@ minutes, half of them to choose by a validation part among four settings and the
 the best anew; gradient boosting on moments, quantiles and histograms, the best of four settings; `SetClassifier` or
 `SetRegressor` with no argument; the five lines with their defaults. All see the same training sets and nothing else,
 and two threads (`--threads`). Loading and compiling are not timed. Networks learn as far as they come within the
-minutes, so that their scores, unlike ours, depend on the machine and on what else it does.
+minutes, so that their scores, unlike ours, depend on the machine and, without `--cpu`, on what else it does.
 
 "behind" is how much worse than ours with no argument, with its standard error over test sets, paired. Networks need
 `pip install 'dkdist[networks]'`, three of the tasks the files of DKDIST_DATA.
@@ -25,7 +25,6 @@ import importlib
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -46,6 +45,7 @@ import dkdist as dk
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 import boosting
+from stopwatch import count_processor_time, seconds
 
 WARM = 60  # sets of the fit before the clock runs
 OURS = "no argument"
@@ -65,10 +65,10 @@ class NoArgument:
     choosing_ = None
 
     def fit(self, sets: Any, y: np.ndarray) -> NoArgument:
-        start = time.perf_counter()
+        start = seconds()
         made = dk.SetClassifier if is_classes(y) else dk.SetRegressor
         self.model_ = made(random_state=0).fit(sets, y)
-        self.fitting_ = time.perf_counter() - start
+        self.fitting_ = seconds() - start
         self.chosen_ = f"{len(self.model_.machine_.parts)} of {len(self.model_.leaderboard_) - 1} candidates"
         return self
 
@@ -82,14 +82,14 @@ class FiveLines:
     choosing_, chosen_ = 0.0, "defaults"
 
     def fit(self, sets: Any, y: np.ndarray) -> FiveLines:
-        start = time.perf_counter()
+        start = seconds()
         learner = dk.IncrementalSGDClassifier if is_classes(y) else dk.IncrementalSGDRegressor
         self.model_ = make_pipeline(
             dk.DivergenceEmbedding(random_state=0),
             dk.RandomFourierFeatures(5000, random_state=0),
             learner(random_state=0),
         ).fit(sets, y)
-        self.fitting_ = time.perf_counter() - start
+        self.fitting_ = seconds() - start
         return self
 
     def predict(self, sets: Any) -> np.ndarray:
@@ -161,9 +161,9 @@ def measured(method: Method, task: Task) -> tuple[dict[str, Any], Score]:
     warm(method, task)
     name, minutes, make = method
     model = make().fit(task.train, task.y)
-    start = time.perf_counter()
+    start = seconds()
     found = model.predict(task.test)
-    predicting = time.perf_counter() - start
+    predicting = seconds() - start
     score = Score.of(task.y_test, found)
     row = {
         "method": name, "minutes": minutes, "score": score.value, "error": score.error, "choosing": model.choosing_,
@@ -311,6 +311,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--sets", type=int, help="the most sets to train on")
     parser.add_argument("--only", nargs="+", choices=every, default=every, help="these methods alone")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--cpu", action="store_true", help="one thread, and its seconds of work, on a busy machine"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of networks and boosting")
     parser.add_argument("--read", type=Path, nargs="+", default=[], help="earlier results, shown with these")
     parser.add_argument("--figure", type=Path, help="draw score by seconds into this file")
@@ -323,7 +326,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
     earlier = [row for file in args.read for row in json.loads(file.read_text())["rows"]]
     report = report_here() | {"rows": earlier}
-    minutes, threads = ([1 / 60], 1) if args.quick else (args.minutes, args.threads)
+    minutes, threads = ([1 / 60], 1) if args.quick else (args.minutes, 1 if args.cpu else args.threads)
+    if args.cpu:
+        count_processor_time()
     wanted = list(methods(args.only, minutes, threads, args.seed))
     with threadpool_limits(threads):
         for name in args.tasks or ([] if args.read else TASKS):

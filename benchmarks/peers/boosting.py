@@ -9,13 +9,13 @@ validation part of the training sets, the final fit on all of them with as many 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
+from stopwatch import seconds
 
 HIGH_DIMENSION = 16
 JOINT_BINS = {2: 14, 3: 7}  # by the dimension
@@ -95,7 +95,7 @@ class Boosting:
         self.seed = seed
 
     def fit(self, sets: Any, y: np.ndarray) -> Boosting:
-        start = time.perf_counter()
+        start = seconds()
         self.summaries_ = Summaries().fit(sets)
         X, classes = self.summaries_.transform(sets), y.dtype.kind != "f"
         held = min(round(HELD_OUT * len(y)), MOST_HELD_OUT)
@@ -118,9 +118,9 @@ class Boosting:
             if best is None or score > best[0]:
                 best = score, setting | {"max_iter": n_trees}
         assert best is not None
-        self.choosing_ = time.perf_counter() - start
+        self.choosing_ = seconds() - start
         self.model_ = model(**best[1], early_stopping=False).fit(X, y)
-        self.fitting_ = time.perf_counter() - start - self.choosing_
+        self.fitting_ = seconds() - start - self.choosing_
         self.chosen_ = f"{told(best[1])}, {best[1]['max_iter']} trees"
         return self
 

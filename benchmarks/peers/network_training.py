@@ -5,7 +5,8 @@ symmetries of the axes, in two and three dimensions. The other half trains the c
 decoupled weight decay; the learning rate falls along a cosine over the time given (or `MOST_EPOCHS`, if they come
 first); the state that was best on the validation part is kept, and training ends when none was better for a quarter of
 the schedule. Points are standardised. Batches take at most `MOST_POINTS` points of a set, drawn anew each time;
-validation and prediction take all. A network trained with symmetries predicts by its mean over them.
+validation takes the same sample of large sets each time, prediction all points. The last validation is within the time.
+A network trained with symmetries predicts by its mean over them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from set_networks import SetNetwork, Setting
 from sklearn.model_selection import train_test_split
+from stopwatch import seconds as now
 from torch import Tensor, nn
 
 SETTINGS = (
@@ -35,7 +36,8 @@ MOST_POINTS = 256  # of a set in a batch
 MOST_EPOCHS = 300
 PATIENCE = 0.25  # of the schedule
 WEIGHT_DECAY = 1e-2
-ROWS_AT_ONCE = 2**17  # points that are evaluated together
+CHECKED_POINTS = 2**18  # of all sets that validate, or `MOST_POINTS` of each, if that is more
+ROWS_AT_ONCE = 2**14  # points that are evaluated together
 
 
 class SetData:
@@ -58,12 +60,12 @@ class SetData:
         x = self.points[torch.from_numpy(self.starts[chosen, None] + np.where(there, places, 0))]
         return x, None if there.all() else torch.from_numpy(there)
 
-    def in_order(self) -> Iterator[tuple[Tensor, Tensor | None]]:
-        """Batches of all sets with all their points."""
-        step = max(1, ROWS_AT_ONCE // int(self.sizes.max()))
+    def in_order(self, most: int | None = None) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Batches of all sets with all their points, or the same ``most`` of each at every call."""
+        most = int(self.sizes.max()) if most is None else min(most, int(self.sizes.max()))
+        step, rng = max(1, ROWS_AT_ONCE // most), np.random.default_rng(0)
         for a in range(0, len(self.sizes), step):
-            chosen = np.arange(a, min(a + step, len(self.sizes)))
-            yield self.batch(chosen, int(self.sizes.max()), np.random.default_rng(0))
+            yield self.batch(np.arange(a, min(a + step, len(self.sizes))), most, rng)
 
 
 @dataclass(frozen=True)
@@ -122,49 +124,73 @@ def _signed(d: int, orders: Any, axes: Any) -> Tensor:
     )
 
 
-def predicted(network: SetNetwork, data: SetData, group: Tensor | None = None) -> Tensor:
-    """(n, outputs), the mean over the elements of the group."""
+def predicted(
+    network: SetNetwork, data: SetData, group: Tensor | None = None, most: int | None = None
+) -> Tensor:
+    """(n, outputs), the mean over the elements of the group, by ``most`` points of a set."""
     network.eval()
     elements = [None] if group is None else list(group)
     with torch.no_grad():
         return torch.cat(
             [
                 sum(network(x if g is None else x @ g, there) for g in elements) / len(elements)
-                for x, there in data.in_order()
+                for x, there in data.in_order(most)
             ]
         )
+
+
+class Checks:
+    """The validation part: it keeps the best state, and knows what time it takes to look at it."""
+
+    def __init__(self, network: SetNetwork, held: Part, group: Tensor | None) -> None:
+        self.network, self.held, self.group = network, held, group
+        self.most = max(MOST_POINTS, CHECKED_POINTS // len(held.y))
+        start = now()
+        self.score()
+        self.best, self.at = (-math.inf, -math.inf), 0.0
+        self.state = copy.deepcopy(network.state_dict())
+        looks = 1 if group is None else 1 + len(group)
+        self.reserved = looks * (now() - start)  # for the last looks
+
+    def score(self, group: Tensor | None = None) -> tuple[float, float]:
+        return self.held.score(predicted(self.network, self.held.data, group, self.most))
+
+    def look(self, progress: float) -> None:
+        if (score := self.score()) > self.best:
+            self.best, self.at = score, progress
+            self.state = copy.deepcopy(self.network.state_dict())
+
+    def finish(self) -> tuple[float, float]:
+        """The score of the best state, averaged over the group."""
+        self.network.load_state_dict(self.state)
+        return self.best if self.group is None else self.score(self.group)
 
 
 def trained(
     pooling: str, setting: Setting, symmetries: str, part: Part, held: Part, outputs: int, seconds: float, seed: int
 ) -> Trained:  # fmt: skip
     """A network trained for at most that time; its state is the one that was best on the sets held out."""
+    start = now()
     torch.manual_seed(seed)
-    rng, d = np.random.default_rng(seed), part.data.points.shape[1]
+    rng, d, n = np.random.default_rng(seed), part.data.points.shape[1], len(part.y)
     group = symmetries_of(d)[symmetries] if symmetries else None
     network = SetNetwork(d, outputs, pooling, setting)
     adam = torch.optim.AdamW(network.parameters(), setting.rate, weight_decay=WEIGHT_DECAY)
-    start, progress, n = time.perf_counter(), 0.0, len(part.y)
-    size = 64 if n < 4000 else 128
-    best: tuple[Any, float, Any] = ((-math.inf, -math.inf), 0.0, None)
-    epoch = 0
-    while progress < 1 and progress - best[1] < PATIENCE:
+    checks = Checks(network, held, group)
+    allowed = max(seconds - checks.reserved, seconds / 10)
+    size, progress, epoch = 64 if n < 4000 else 128, 0.0, 0
+    while progress < 1 and progress - checks.at < PATIENCE:
         network.train()
         order = rng.permutation(n)
         for a in range(0, n, size):
-            elapsed = (time.perf_counter() - start) / seconds
-            progress = max(elapsed, (epoch + a / n) / MOST_EPOCHS)
+            progress = max((now() - start) / allowed, (epoch + a / n) / MOST_EPOCHS)
             if progress >= 1:
                 break
             adam.param_groups[0]["lr"] = setting.rate * (1 + math.cos(math.pi * progress)) / 2
             step(network, adam, part, order[a : a + size], group, rng)
         epoch += 1
-        score = held.score(predicted(network, held.data))
-        if best[2] is None or score > best[0]:
-            best = score, progress, copy.deepcopy(network.state_dict())
-    network.load_state_dict(best[2])
-    score = best[0] if group is None else held.score(predicted(network, held.data, group))
-    return Trained(network, setting, symmetries, score, epoch)
+        checks.look(progress)
+    return Trained(network, setting, symmetries, checks.finish(), epoch)
 
 
 def step(network: SetNetwork, adam: Any, part: Part, chosen: Any, group: Tensor | None, rng: Any) -> None:
@@ -187,7 +213,7 @@ class NetworkLearner:
         self.pooling, self.seconds, self.seed = pooling, seconds, seed
 
     def fit(self, sets: Any, y: np.ndarray) -> NetworkLearner:
-        start = time.perf_counter()
+        start = now()
         part, held = self._parts(sets, y)
         outputs = len(self.classes_) if part.classes else 1
         more = symmetries_of(sets.n_dims)
@@ -200,10 +226,10 @@ class NetworkLearner:
         best = max(tried, key=lambda t: t.score)
         tried += [run(best.setting, symmetries, share) for symmetries in more]
         best = max(tried, key=lambda t: t.score)
-        self.choosing_ = time.perf_counter() - start
+        self.choosing_ = now() - start
         self.tried_ = {t.told: t.score[0] for t in tried}
         self.model_ = run(best.setting, best.symmetries, self.seconds / 2)
-        self.fitting_ = time.perf_counter() - start - self.choosing_
+        self.fitting_ = now() - start - self.choosing_
         self.chosen_ = self.model_.told
         return self
 
