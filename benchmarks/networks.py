@@ -1,7 +1,8 @@
 """What a user would take instead today: networks of sets and gradient boosting, beside ours with no argument.
 
     python benchmarks/networks.py [task ...] [--quick] [--minutes 1 4] [--sets 16000] [--only METHOD ...]
-            [--threads 2 | --cpu] [--seed 0] [--output results.json] [--read earlier.json ...] [--figure docs/networks.png]
+            [--threads 2 | --cpu] [--seed 0] [--output results.json] [--read earlier.json ...]
+            [--figure docs/networks.png]
 
 Tasks, all by default: mixtures (P1's section 4.2: 16,000 sets of 200 points, how many components?), images (10,000 cats
 and dogs of CIFAR-10, 1,024 triples each), mnist_sift (descriptors of digits), pentip (pen trajectories as sets). The

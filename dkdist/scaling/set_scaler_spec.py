@@ -33,6 +33,7 @@ from dkdist.scaling.set_scaler_loops import (
 from dkdist.sets import SampleSets
 
 MOST_KNOTS, LEAST_KNOTS, ALL_KNOTS = 129, 17, 1024  # of a column, of one of many columns, of all together
+MOST_SHARE = 1 + 1e-6  # of all weight, in sums that were rounded
 
 Numbers = tuple[float, ...]
 STATISTICS: dict[str, Callable[..., Any]] = {"robust": middles, "standard": means}
@@ -50,6 +51,10 @@ class Knots:
     def __post_init__(self) -> None:
         if not 0 < len(self.values) == len(self.below) == len(self.upto):
             raise ValueError("knots must be as many values as shares of weight, and at least one")
+        values, below, upto = map(np.asarray, (self.values, self.below, self.upto))
+        rising = (np.abs(values) <= np.finfo(np.float32).max).all() and (np.diff(values) > 0).all()
+        if not rising or not ((below >= 0) & (below <= upto) & (upto <= MOST_SHARE)).all():
+            raise ValueError("knots must be rising float32 values with shares of weight from 0 to 1")
 
 
 @kept

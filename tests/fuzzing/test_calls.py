@@ -18,6 +18,7 @@ import dkdist as dk
 from . import calls
 
 WALL_SECONDS = 60.0  # of one call, on a machine that others use too
+COMPILING = -1  # in the place of a seed: the valid call, which compiles what it needs and takes longer
 CPU_SECONDS = 5.0
 MORE_BYTES = 4 * 2**30  # threads of libraries reserve addresses that they never use
 
@@ -31,10 +32,11 @@ def work(names: list[str], seeds: range, told: Any) -> None:
     calls.prepare()
     resource.setrlimit(resource.RLIMIT_AS, (_addresses() + MORE_BYTES,) * 2)
     for name in names:
+        told.put(("begun", name, COMPILING, ""))
         try:
             calls.CALLS[name].function(**calls.CALLS[name].valid)  # compiles what it needs
         except Exception as error:
-            told.put(("done", name, -1, f"the valid call fails: {error}"))
+            told.put(("done", name, COMPILING, f"the valid call fails: {error}"))
         for seed in seeds:
             told.put(("begun", name, seed, ""))
             said, spent = _timed(name, seed)
@@ -61,10 +63,10 @@ def run(seeds: range) -> tuple[Counter[str], list[str]]:
     process = context.Process(target=work, args=(list(calls.CALLS), seeds, told))
     process.start()
     counts: Counter[str] = Counter()
-    odd, last = [], ("", 0)
+    odd, last = [], ("", COMPILING)
     while True:
         try:
-            kind, name, seed, said = told.get(timeout=WALL_SECONDS + 60 * (last == ("", 0)))
+            kind, name, seed, said = told.get(timeout=WALL_SECONDS * (5 if last[1] == COMPILING else 1))
         except queue.Empty:
             odd.append(f"{last[0]}, seed {last[1]}: HANG or crash (exit code {process.exitcode})")
             break
