@@ -264,14 +264,20 @@ def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
     columns = min(2, len(tasks))
     lines = -(-len(tasks) // columns)
     figure, panels = plt.subplots(
-        lines, columns, figsize=(5.2 * columns, 3.6 * lines + 0.7), layout="constrained", squeeze=False
+        lines,
+        columns,
+        figsize=(max(7.5, 5.2 * columns), 3.6 * lines + 0.7),
+        layout="constrained",
+        squeeze=False,
     )
     for axes, task in zip(panels.flat, tasks, strict=False):
         panel(axes, [row for row in rows if row["task"] == task])
     for axes in panels.flat[len(tasks) :]:
         axes.set_axis_off()
     handles = {h.get_label(): h for axes in panels.flat for h in axes.get_legend_handles_labels()[0]}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside upper center", ncols=1 + columns, frameon=False
+    )
     figure.savefig(file, dpi=90)
     plt.close(figure)
 
