@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info
 
-from dkdist.execution.cluster import spans
+from dkdist.execution.dashboard import stages
 
 from . import problem
 
@@ -39,8 +39,8 @@ def soak(
     runs: int, every: int, monkeypatch: pytest.MonkeyPatch, path: Any
 ) -> list[tuple[dict[str, int], int]]:
     """What is there after each ``every`` runs, and the bytes that this process holds."""
-    monkeypatch.setattr(spans, "KEPT", 4)
-    monkeypatch.setattr(spans, "LATE", 1.5)  # workers here report every half second
+    monkeypatch.setattr(stages, "KEPT", 4)
+    monkeypatch.setattr(stages, "LATE", 1.5)  # workers here report every half second
     monkeypatch.setenv("DKDIST_TEST_STORE", str(path))
     problem.write(path)
     found = []
