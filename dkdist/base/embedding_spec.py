@@ -86,6 +86,22 @@ class Specification(Generic[T]):
         raise NotImplementedError
 
 
+class AroundEmbedding(Specification[T]):
+    """A specification around that of an embedding, whose dimensions and columns it has."""
+
+    embedding: Any
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return int(self.embedding.n_dims)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a set's row."""
+        return int(self.embedding.n_features)
+
+
 @cache
 def _cached(kind: Any) -> Any:
     return lru_cache(kind._kept)(kind._tables)

@@ -5,28 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dkdist.base.embedding_spec import Selective, Specification, Tables
+from dkdist.base.embedding_spec import AroundEmbedding, Selective, Tables
 from dkdist.loops.array_types import F32
 from dkdist.sets import SampleSets
 
 
 @dataclass(frozen=True)
-class OwnScaleSpec(Specification["OwnScaleTables"]):
+class OwnScaleSpec(AroundEmbedding["OwnScaleTables"]):
     """An embedding after maps of sets to sets, the first of which scales each set by itself."""
 
     scalers: tuple[Any, ...]
     embedding: Any
     domain: None = None
-
-    @property
-    def n_dims(self) -> int:
-        """The dimension d of the points."""
-        return int(self.embedding.n_dims)
-
-    @property
-    def n_features(self) -> int:
-        """Length of a set's row."""
-        return int(self.embedding.n_features)
 
     @property
     def ordered(self) -> bool:

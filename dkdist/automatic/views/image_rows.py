@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding_spec import Domain, Specification, Tables
+from dkdist.base.embedding_spec import AroundEmbedding, Domain, Tables
 from dkdist.base.influence import influences
 from dkdist.loops.array_types import F32, F64
 from dkdist.moments.symmetry import Element, moved
@@ -17,21 +17,11 @@ from dkdist.sets import SampleSets
 
 @kept
 @dataclass(frozen=True)
-class ImageSpec(Specification["ImageParameters"]):
+class ImageSpec(AroundEmbedding["ImageParameters"]):
     """An embedding with a domain, after a symmetry of that box."""
 
     embedding: Any
     element: Element
-
-    @property
-    def n_dims(self) -> int:
-        """The dimension d of the points."""
-        return int(self.embedding.n_dims)
-
-    @property
-    def n_features(self) -> int:
-        """Length of a set's row."""
-        return int(self.embedding.n_features)
 
     @property
     def domain(self) -> Domain:
@@ -62,7 +52,7 @@ class ImageParameters(Tables[ImageSpec]):
 
 @kept
 @dataclass(frozen=True)
-class StandardisedSpec(Specification["StandardisedParameters"]):
+class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
     """An embedding whose columns have ``centre`` subtracted and are multiplied by ``inverse`` scales."""
 
     embedding: Any
@@ -75,16 +65,6 @@ class StandardisedSpec(Specification["StandardisedParameters"]):
         scale = rows.std(axis=0, dtype=np.float64)
         inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         return cls(embedding, tuple(rows.mean(axis=0, dtype=np.float64).tolist()), tuple(inverse.tolist()))
-
-    @property
-    def n_dims(self) -> int:
-        """The dimension d of the points."""
-        return int(self.embedding.n_dims)
-
-    @property
-    def n_features(self) -> int:
-        """Length of a set's row."""
-        return int(self.embedding.n_features)
 
     @property
     def domain(self) -> Domain | None:
