@@ -112,3 +112,10 @@ def test_commands_that_are_given_other_files(
     np.savez(tmp_path / "o.npz", a=np.zeros(3))
     assert main(argv) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("learner", [dk.IncrementalRidge, dk.IncrementalRidgeClassifier])
+def test_sparse_truths_of_a_score(learner: Any) -> None:
+    rows = np.array([x.mean(axis=0) for x in SETS])
+    with pytest.raises(TypeError, match="Sparse data was passed for y"):
+        learner().fit(rows, LABELS).score(rows, sp.csr_matrix(LABELS[:, None]))

@@ -126,6 +126,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
             The true classes.
         sample_weight : array-like of shape (n,) or None
         """
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
         if not (is_lazy(X) or skips(self)):
             return float(super().score(X, y, sample_weight))
@@ -160,6 +161,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
             The true targets.
         sample_weight : array-like of shape (n,) or None
         """
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
         if not skips(self) and (not is_lazy(X) or len(y) < 2):
             return _finite_score(float(super().score(X, y, sample_weight)), len(y))
