@@ -62,6 +62,11 @@ class Budget:
         return int(np.clip(fitting, LEAST_COMPONENTS, most))
 
     @property
+    def unlimited(self) -> bool:
+        """Whether nothing was said."""
+        return bool(np.isinf(self.seconds) and np.isinf(self.memory))
+
+    @property
     def spent(self) -> float:
         """Seconds since it was made."""
         return time.perf_counter() - self.start

@@ -39,6 +39,7 @@ SAMPLE_SETS, SAMPLE_POINTS = 1024, 2**21  # that representations are fitted on
 CHOICE_SETS = 2000  # by which candidates are compared
 EXACT_SETS = 4000  # up to which kernels are exact
 N_COMPONENTS = 4096  # random features of each member beyond
+FEW_MEMBERS = 4  # up to which kernels of widths between those that were tried are learned too
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
         )
     average = best_average(trials, truth)
     if n > min(EXACT_SETS, most):
+        average = average.widened(FEW_MEMBERS) if allowed.unlimited else average
         most_components = allowed.most_components(len(average.members), N_COMPONENTS)
         average, n_components = last.of_features(average, most_components)
         machine, judged, best = _streamed(question, trials, truth, average, n_components)

@@ -23,6 +23,7 @@ NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on fewer rows
 FEW_ROWS = 400  # on which all are tried
 FINALISTS, OF_A_FAMILY, OF_A_VIEW = 10, 4, 2
 MOST_STEPS, LEAST_GAIN = 10, 2e-3  # of averaging: candidates, and what one must gain, relative to the loss
+BESIDE = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
 
 Repeats = Sequence[Sequence[I64]]
 
@@ -153,6 +154,21 @@ class Average:
         shares /= shares.sum()
         values = sum(share * trial.values for share, trial in zip(shares, members, strict=True))
         return Average(members, tuple(shares.tolist()), np.asarray(values)) if k < len(self.members) else self
+
+    def widened(self, most: int) -> Average:
+        """With kernels of widths between those that were tried, beside its best members, up to so many in all.
+
+        These have no share, and nothing of their own was predicted: they are for who chooses anew on more rows.
+        """
+        between = [
+            replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))
+            for trial in self.members
+            if trial.kernel.sigma is not None
+            for factor in BESIDE
+        ]
+        members = (*self.members, *between[: max(0, most - len(self.members))])
+        shares = (*self.shares, *[0.0] * (len(members) - len(self.members)))
+        return Average(members, shares, self.values)
 
     @property
     def leaves(self) -> list[int]:

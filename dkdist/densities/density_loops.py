@@ -37,7 +37,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
 from dkdist.loops.elementary import cospi, f32, log, sincos
-from dkdist.loops.points import TILE, add_products, fill_shares, total_weight, weight_array
+from dkdist.loops.points import TILE, add_products, fill_shares, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
 
 
@@ -58,7 +58,7 @@ def tensor_coefficients(
     """
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
     d = len(degrees)
-    _tensor(points, spans, *weight_array(weights), low, scale, column, d, (1,) * (3 - d) + degrees, out)
+    _tensor(*set_arrays(points, spans, weights), low, scale, column, d, (1,) * (3 - d) + degrees, out)
     return out
 
 
@@ -68,7 +68,7 @@ def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, sc
     ``terms`` is what `ball_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
     """
     out = np.zeros((len(spans), len(terms)), np.float32)
-    _terms(points, spans, *weight_array(weights), low, scale, terms, max(2, int(terms[:, 2].max()) + 1), out)
+    _terms(*set_arrays(points, spans, weights), low, scale, terms, max(2, int(terms[:, 2].max()) + 1), out)
     return out
 
 
@@ -122,7 +122,8 @@ def _tensor(points, spans, weights, weighted, low, scale, j, d, degrees, out):  
         for first in range(start, stop, TILE):
             m = min(TILE, stop - first)
             fill_shares(weights, weighted, first, m, total, share)
-            T[0] = share
+            for i in range(TILE):
+                T[0, i] = share[i]
             if d == 3:
                 _columns(points, first, m, j, low, scale, share, cosine, T)
             if d >= 2:
@@ -151,7 +152,8 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
             for j in range(d):
                 _columns(points, first, m, j, low, scale, one, cosine, T[j])
             out[s, 0] += np.sum(share)
-            products[0] = share
+            for i in range(TILE):
+                products[0, i] = share[i]
             for t in range(1, len(terms)):
                 parent, column, row = products[terms[t, 0]], T[terms[t, 1], terms[t, 2]], products[t]
                 c = f32(0.0)

@@ -14,7 +14,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import inlined, loop
 from dkdist.loops.elementary import f32, i32
-from dkdist.loops.points import TILE, total_weight, weight_array
+from dkdist.loops.points import TILE, set_arrays, total_weight
 
 
 def histograms(
@@ -34,7 +34,7 @@ def histograms(
     """
     out = np.empty((len(spans), n_bins**dims), np.float32)
     width = np.where(width > 0, width, np.inf)
-    _histograms(points, spans, *weight_array(weights), low, width, n_bins, dims, column, out)
+    _histograms(*set_arrays(points, spans, weights), low, width, n_bins, dims, column, out)
     return out
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist.loops.compile import inlined, loop
+from dkdist.loops.lanes import longest
 
 SHORT = 128  # words at a time, each with one or more strings
 LONG = 32  # chains of words at a time
@@ -126,29 +127,23 @@ def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def
 
 
 @loop()
-def _longest(offsets):  # type: ignore[no-untyped-def]
-    longest = 0
-    for s in range(len(offsets) - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    return longest
-
-
-@loop()
 def fill_short(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `levenshtein.Tiles`, in order."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
-    state, bases = np.empty(3 * SHORT, u64), np.empty(_longest(offsets), u64)
+    state, bases = np.empty(3 * SHORT, u64), np.empty(longest(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         heights = np.empty(tile_rows.shape, np.float32)
         mine = slice(ends[tile], ends[tile + 1])
         for field in range(len(tile_rows)):
-            state[2 * SHORT :] = tile_rows[field] if field == 0 else state[2 * SHORT :] | tile_rows[field]
+            for lane in range(SHORT):
+                before = ZERO if field == 0 else state[2 * SHORT + lane]
+                state[2 * SHORT + lane] = before | tile_rows[field, lane]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
             _bases(codes[start : start + n], symbols[tile], SHORT, bases[:n])
-            state[:SHORT] = state[2 * SHORT :]
-            state[SHORT : 2 * SHORT] = ZERO
+            for lane in range(SHORT):
+                state[lane], state[SHORT + lane] = state[2 * SHORT + lane], ZERO
             _short(table, bases[:n], state)
             heights[:] = np.float32(n)
             for field in range(len(tile_rows)):
@@ -160,7 +155,7 @@ def fill_short(tiles, codes, offsets, normalize, out):  # type: ignore[no-untype
 def fill_long(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
-    heights, bases = np.empty(LONG, np.float32), np.empty(_longest(offsets), u64)
+    heights, bases = np.empty(LONG, np.float32), np.empty(longest(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         words = len(tile_rows)

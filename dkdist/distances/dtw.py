@@ -20,6 +20,7 @@ import numpy as np
 from dkdist.distances import Distance
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, loop
+from dkdist.loops.points import read_only
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
@@ -106,7 +107,7 @@ class DynamicTimeWarping(Distance):
         rows = np.ascontiguousarray(points, np.float32)
         euclidean, band = self.ground == "euclidean", -1.0 if self.band is None else self.band
         omegas = packed.values, packed.starts, packed.lengths, packed.columns
-        _fill(*omegas, rows, offsets, euclidean, self.root, self.normalize, band, out)
+        _fill(*omegas, read_only(rows), read_only(offsets), euclidean, self.root, self.normalize, band, out)
 
 
 @loop(FUSED)
@@ -230,7 +231,8 @@ def _fill(values, starts, lengths, columns, points, offsets, euclidean, root, no
                 begin, end = max(0, i + lowest), min(M, i + ROWS + highest)
                 work[:] = INF
                 if begin > 0:
-                    work[2 * ROWS * LANES :] = above[(begin - 1) * LANES : begin * LANES]
+                    for lane in range(LANES):
+                        work[2 * ROWS * LANES + lane] = above[(begin - 1) * LANES + lane]
                 elif i <= 0:  # D_(-1)(-1) = 0 is a corner or beside the last of the points at infinity
                     zero = (2 * ROWS if pad == 0 else ROWS + pad - 1) * LANES
                     work[zero : zero + LANES] = f32(0.0)

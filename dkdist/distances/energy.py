@@ -19,7 +19,7 @@ from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
 from dkdist.loops.lanes import LANES, TILE, Frozen, Lanes, Runs, load_tile, pack, squared_distances
-from dkdist.loops.points import total_weight, weight_array
+from dkdist.loops.points import set_arrays, total_weight
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
@@ -55,23 +55,23 @@ class Energy(Distance):
         """Pack the omegas, with the mean distance within each; of one dimension, sort them."""
         if points.shape[1] == 1:
             ordered, levels = np.empty(len(points), np.float32), np.empty(len(points))
-            _sort(points, offsets, *weight_array(weights), ordered, levels)
+            _sort(*set_arrays(points, offsets, weights), ordered, levels)
             return Line(ordered, levels, offsets.copy())
         own = np.empty(len(offsets) - 1)
-        _own(points, offsets, *weight_array(weights), own)
+        _own(*set_arrays(points, offsets, weights), own)
         return Spread(**vars(pack(points, offsets, weights)), own=own)
 
     def fill(self, packed: Spread | Line, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
         if isinstance(packed, Line):
             ordered, levels = np.empty(len(points), np.float32), np.empty(len(points))
-            _sort(points, offsets, *weight_array(weights), ordered, levels)
+            _sort(*set_arrays(points, offsets, weights), ordered, levels)
             _line(ordered, levels, offsets, packed.points, packed.levels, packed.offsets, self.squared, out)
             return
         own, L = np.empty(len(out)), packed
-        _own(points, offsets, *weight_array(weights), own)
+        _own(*set_arrays(points, offsets, weights), own)
         omegas = (L.Y, L.weights, L.starts, L.columns, L.totals, packed.own)
-        _energy(points, offsets, *weight_array(weights), own, *omegas, self.squared, out)
+        _energy(*set_arrays(points, offsets, weights), own, *omegas, self.squared, out)
 
 
 @inlined(FUSED)

@@ -19,8 +19,17 @@ from dkdist.distances import Distance
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.lanes import LANES, TILE, Lanes, load_tile, pack, squared_distances, without_zero_weights
-from dkdist.loops.points import total_weight, weight_array
+from dkdist.loops.lanes import (
+    LANES,
+    TILE,
+    Lanes,
+    load_tile,
+    longest,
+    pack,
+    squared_distances,
+    without_zero_weights,
+)
+from dkdist.loops.points import read_only, set_arrays, total_weight
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
@@ -99,7 +108,7 @@ class Hausdorff(Distance):
     def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
         self.refuse_weights(weights)
-        _fill_largest(points, offsets, packed.Y, packed.starts, packed.columns, out)
+        _fill_largest(read_only(points), read_only(offsets), packed.Y, packed.starts, packed.columns, out)
 
 
 def _fill_means(
@@ -108,7 +117,7 @@ def _fill_means(
     """there = h(X, Y), back = h(Y, X), both (n, R)."""
     points, offsets, weights = without_zero_weights(points, offsets, weights)
     omegas = (packed.Y, packed.weights, packed.starts, packed.columns, packed.totals)
-    _means(points, offsets, *weight_array(weights), *omegas, squared, there, back)
+    _means(*set_arrays(points, offsets, weights), *omegas, squared, there, back)
 
 
 @inlined(FUSED)
@@ -157,7 +166,7 @@ def _means(  # type: ignore[no-untyped-def]
     points, offsets, weights, weighted, Y, shares, starts, columns, totals, squared, there, back
 ):
     X, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty((4, LANES), f32)
-    near, nearest = np.empty((TILE, LANES), f32), np.empty((np.max(np.diff(starts)), LANES), f32)
+    near, nearest = np.empty((TILE, LANES), f32), np.empty((longest(starts), LANES), f32)
     ahead, behind = np.empty(LANES), np.empty(LANES)
     for b in range(len(columns)):
         y, v = Y[starts[b] : starts[b + 1]], shares[starts[b] : starts[b + 1]]
@@ -185,7 +194,7 @@ def _means(  # type: ignore[no-untyped-def]
 @loop(FUSED)
 def _fill_largest(points, offsets, Y, starts, columns, out):  # type: ignore[no-untyped-def]
     X, distances = np.zeros((TILE, Y.shape[1]), f32), np.empty((4, LANES), f32)
-    near, nearest = np.empty((TILE, LANES), f32), np.empty((np.max(np.diff(starts)), LANES), f32)
+    near, nearest = np.empty((TILE, LANES), f32), np.empty((longest(starts), LANES), f32)
     largest = np.empty(LANES, f32)
     for b in range(len(columns)):
         y = Y[starts[b] : starts[b + 1]]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dkdist.learners.descent import LOSSES, descend
 from dkdist.learners.rows import F, Known, Rows, checked, no_rows, without
 from dkdist.loops.array_types import F64, I64
+from dkdist.loops.points import read_only
 from dkdist.plain.kept import kept
 
 AVERAGE_ROWS = 256  # rows between two terms of the averaged weights
@@ -216,7 +217,7 @@ def learn(objective: Objective, state: State, batch: Batch, eta0: F64, alpha: F6
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
     truth, K = _truth(objective, batch.known.targets), objective.n_outputs
     n = descend(
-        batch.X, batch.order, np.tile(truth, len(alpha)), batch.weights, LOSSES[objective.loss].number,
+        read_only(batch.X), batch.order, np.tile(truth, len(alpha)), batch.weights, LOSSES[objective.loss].number,
         objective.epsilon, np.repeat(eta0, K), np.repeat(alpha, K), w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
     )  # fmt: skip
     if not objective.average:

@@ -77,4 +77,5 @@ def _split(x, orders, start, middle, stop, right, aside):  # type: ignore[no-unt
             point = orders[a, i]
             orders[a, here] = aside[there] = point
             here, there = here + 1 - right[point], there + right[point]
-        orders[a, middle:stop] = aside[:there]
+        for i in range(there):
+            orders[a, middle + i] = aside[i]

@@ -9,6 +9,10 @@ tells CPUs apart. But it numbers the files of code, so that two processes that c
 Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
 within their caller, and which of the two runs, with other last bits, would depend on what is cached.
 
+Arrays that loops only read are handed over read-only (`points.read_only`), so that one compiled variant serves those
+that can be written too. And loops copy element by element: where an array is assigned to a part of another, what would
+be said of unequal shapes is compiled along, for seconds.
+
 What a compiler may do with floating-point numbers, from nothing to most:
 
     FUSED        a multiplication and an addition become one; infinity and NaN keep their meaning

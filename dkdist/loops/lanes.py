@@ -95,6 +95,15 @@ def without_zero_weights(points: F32, offsets: I64, weights: F32 | None) -> tupl
 
 
 @inlined()
+def longest(offsets):  # type: ignore[no-untyped-def]
+    """The most points from one offset to the next."""
+    most = 0
+    for s in range(len(offsets) - 1):
+        most = max(most, offsets[s + 1] - offsets[s])
+    return most
+
+
+@inlined()
 def load_tile(points, first, m, X):  # type: ignore[no-untyped-def]
     """Copy m points to X, and its last one until their number is a multiple of four, which is returned."""
     n = m + (-m) % 4

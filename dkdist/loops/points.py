@@ -7,7 +7,7 @@ after the other. The hash is the finalizer of SplitMix64 (Steele, Lea, Flood 201
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,11 +15,13 @@ from dkdist.loops.array_types import I64, Array
 from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
 from dkdist.loops.elementary import f32
 
+A = TypeVar("A", bound=Array)
+
 
 def not_finite(X: Array) -> I64:
     """The rows of X (n, D), float32 or float64 in C order, that hold NaN or infinity, sorted."""
     largest = X.dtype.type(np.finfo(X.dtype).max)
-    suspects: I64 = np.flatnonzero(_suspect(X, largest))
+    suspects: I64 = np.flatnonzero(_suspect(read_only(X), largest))
     lost: I64 = suspects[~np.isfinite(X[suspects]).all(axis=1)]
     return lost
 
@@ -55,12 +57,27 @@ def count_outside(points, offsets, low, high):  # type: ignore[no-untyped-def]
 TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
 
 _NO_WEIGHTS = np.empty(0, np.float32)
-_NO_WEIGHTS.flags.writeable = False  # as the weights of a collection are: one compiled variant serves both
+
+
+def read_only(array: A) -> A:
+    """The array, or a view of it, that cannot be written: loops are compiled once, not once more for others."""
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def weight_array(weights: Any) -> tuple[Array, bool]:
     """(weights of one column, whether there are any), as compiled loops take them."""
-    return (_NO_WEIGHTS, False) if weights is None else (weights.reshape(-1), True)
+    return read_only(_NO_WEIGHTS if weights is None else weights.reshape(-1)), weights is not None
+
+
+def set_arrays(points: Array, edges: I64, weights: Any) -> tuple[Array, I64, Array, bool]:
+    """(points, edges, weights of one column, whether there are any) of sets, as compiled loops take them.
+
+    ``edges`` are offsets (n_sets + 1,), or spans (n_sets, 2): the first row of each set and the row after its last.
+    """
+    return read_only(points), read_only(np.ascontiguousarray(edges)), *weight_array(weights)
 
 
 @inlined(ELEMENTWISE)

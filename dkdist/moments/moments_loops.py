@@ -14,7 +14,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import SUM, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.points import TILE, add_products, fill_shares, total_weight, weight_array
+from dkdist.loops.points import TILE, add_products, fill_shares, set_arrays, total_weight
 
 
 def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: F64, degree: int) -> F32:
@@ -25,7 +25,7 @@ def moments(points: F32, offsets: I64, weights: F32 | None, centre: F64, scale: 
     """
     d = points.shape[1]
     out = np.empty((len(offsets) - 1, d if degree == 1 else d + d * (d + 1) // 2), np.float32)
-    _moments(points, offsets, *weight_array(weights), centre, 1 / scale, degree, out)
+    _moments(*set_arrays(points, offsets, weights), centre, 1 / scale, degree, out)
     return out
 
 

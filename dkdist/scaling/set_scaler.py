@@ -14,7 +14,7 @@ from dkdist.base.inputs import Sets, check_sets, survey
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, within_float32
 from dkdist.base.pooled_sample import PooledSample
 from dkdist.loops.array_types import F64
-from dkdist.loops.points import weight_array
+from dkdist.loops.points import set_arrays
 from dkdist.plain.flags import as_flag
 from dkdist.scaling.set_scaler_spec import STATISTICS, ScalerSpec, pooled_knots
 from dkdist.sets import SampleSetError, SampleSets
@@ -131,7 +131,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
         if method == "quantile":
             return {"knots": pooled_knots(sample.points, sample.weights)}
         rows = np.array([0, len(sample.points)])
-        centre, scale = STATISTICS[method](sample.points, rows, *weight_array(sample.weights))
+        centre, scale = STATISTICS[method](*set_arrays(sample.points, rows, sample.weights))
         return {"centre": tuple(centre[0].tolist()), "scale": _usable(scale[0])}
 
     def transform(self, X: Any) -> SampleSets | SetStore:

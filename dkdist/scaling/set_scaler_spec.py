@@ -19,7 +19,7 @@ import numpy as np
 
 from dkdist.base.pooled_sample import SEED, sample_size
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import drawn_points, weight_array
+from dkdist.loops.points import drawn_points, read_only, set_arrays, weight_array
 from dkdist.plain.kept import kept
 from dkdist.scaling.set_scaler_loops import (
     LARGEST,
@@ -108,7 +108,7 @@ class ScalerSpec:
             for j, knots in enumerate(self.knots):
                 ranked_column(points, j, *map(np.array, (knots.values, knots.below, knots.upto)), out)
         else:
-            ends = np.array([0, len(points)])
+            ends = read_only(np.array([0, len(points)]))
             moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
         return SampleSets._trusted(out, sets.offsets, sets.weights)
 
@@ -122,7 +122,7 @@ class ScalerSpec:
 
     def scale_by(self, drawn: SampleSets, sets: SampleSets, out: F32) -> None:
         """Scale each set by statistics of what was drawn of it."""
-        of = drawn.relative, drawn.offsets, *weight_array(drawn.weights)
+        of = set_arrays(drawn.relative, drawn.offsets, drawn.weights)
         points, offsets = sets.relative, sets.offsets
         if self.method == "quantile":
             ranked_sets(points, offsets, *of, out)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import column_bounds
+from dkdist.loops.points import column_bounds, read_only
 from dkdist.sets.indexing import as_position, positions, resolve_key
 from dkdist.sets.origins import moved, origin_text, settled_origin
 from dkdist.sets.point_checks import (
@@ -165,9 +165,9 @@ class SampleSets:
     def _set(
         self, points: Points, offsets: I64, weights: F32 | None, alphabet: str | None, origin: F64 | None
     ) -> None:
-        self._points = _read_only(points)
-        self._offsets = _read_only(offsets)
-        self._weights = None if weights is None else _read_only(weights)
+        self._points = read_only(points)
+        self._offsets = read_only(offsets)
+        self._weights = None if weights is None else read_only(weights)
         self._alphabet = alphabet
         self._origin = None if origin is None else settled_origin(origin)
 
@@ -178,7 +178,7 @@ class SampleSets:
     @property
     def points(self) -> Points:
         """(T, d) all points, set after set, read-only; if the origin is not 0, float64 that is made at every call."""
-        return _read_only(self._true(self._points))
+        return read_only(self._true(self._points))
 
     @property
     def relative(self) -> Points:
@@ -277,7 +277,7 @@ class SampleSets:
     def __iter__(self) -> Iterator[Points]:
         edges = self._offsets.tolist()
         for start, stop in itertools.pairwise(edges):
-            yield _read_only(self._true(self._points[start:stop]))
+            yield read_only(self._true(self._points[start:stop]))
 
     @overload
     def __getitem__(self, key: int | np.integer[Any]) -> Points: ...
@@ -286,7 +286,7 @@ class SampleSets:
     def __getitem__(self, key: Any) -> Points | SampleSets:
         chosen = resolve_key(key, len(self))
         if isinstance(chosen, int):
-            return _read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
+            return read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
         if (
             isinstance(chosen, range) and chosen.step == 1
         ):  # views of the same arrays: only the offsets are new
@@ -309,10 +309,3 @@ class SampleSets:
             codes += f", alphabet={len(self._alphabet)}"
         codes += origin_text(self._origin)
         return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
-
-
-def _read_only(array: A) -> A:
-    if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array

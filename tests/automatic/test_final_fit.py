@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dkdist.automatic import final_fit
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.trials import NEARBY, Average, Trial
+from dkdist.automatic.views.row_kernels import RowKernel
 
 SHARES = (0.5, 0.3, 0.2)
 
@@ -35,6 +37,19 @@ def test_an_average_of_fewer_keeps_the_shares_among_themselves() -> None:
     np.testing.assert_allclose(first.values, 0.375)
     whole = average(1.0)
     assert whole.first(3) is whole
+
+
+def test_few_members_are_joined_by_widths_between_those_that_were_tried() -> None:
+    tried = average(1.0)
+    kernels = RowKernel(4.0), RowKernel(None), RowKernel(1.0)
+    members = tuple(replace(t, kernel=k) for t, k in zip(tried.members, kernels, strict=True))
+    wide = replace(tried, members=members).widened(6)
+    found = [t.kernel.sigma for t in wide.members]
+    assert found[:3] == [4.0, None, 1.0]
+    np.testing.assert_allclose(found[3:], [8**0.5, 32**0.5, 0.5**0.5])
+    assert wide.shares == (*SHARES, 0.0, 0.0, 0.0)
+    np.testing.assert_allclose(wide.first(5).shares, (*SHARES, 0.0, 0.0))
+    assert len(wide.widened(4).members) == 6  # nothing is taken away
 
 
 def test_as_many_members_are_fitted_as_there_is_time_for() -> None:

@@ -203,7 +203,9 @@ def test_distances_to_random_objects(tmp_path: Path) -> None:
 def test_defaults_of_distances(tmp_path: Path) -> None:
     for name in ("splice", "pentip"):
         data_file(f"{name}.npz")
-    report = run("distance_defaults.py", "splice", "pentip", output=tmp_path / "defaults.json")
+    report = run(
+        "distance_defaults.py", "splice", "pentip", "--splits", "2", output=tmp_path / "defaults.json"
+    )
     for name in ("splice", "pentip"):
         rows = report[name]
         assert rows["defaults, SGD"]["given"] > rows["earlier defaults, SGD"]["given"]

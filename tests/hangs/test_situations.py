@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,22 +31,24 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def answers(expected: str) -> dict[str, list[Any]]:
+def answers(expected: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """What came of each; what did not end has no entry."""
     places = [*map(str, (TESTS, TESTS.parent)), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
     found = {}
     for kind in ("here", "client"):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "hangs.situations", kind],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True,
-        )  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            output, _ = process.communicate()
-        lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        told = tmp_path_factory.mktemp(kind) / "told"
+        with told.open("w") as file:  # a pipe would be held open by workers of loky, which stay for minutes
+            process = subprocess.Popen(
+                [sys.executable, "-m", "hangs.situations", kind],
+                stdout=file, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True,
+            )  # fmt: skip
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SECONDS)
+        with contextlib.suppress(ProcessLookupError):  # nobody is left
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        lines = [json.loads(line) for line in told.read_text().splitlines() if line.startswith("{")]
         found |= {line["name"]: line["found"] for line in lines if "name" in line}
     return found
 

@@ -17,7 +17,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.points import total_weight, weight_array
+from dkdist.loops.points import set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
 
 BATCH = 65536  # points binned before their sum is taken up: float32 counts lose < 0.1 % even in one cell
@@ -31,7 +31,7 @@ def binned_coefficients(
     out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
     tables = three_axes([_table(K) for K in degrees])
     first, second, third = tables
-    _binned(points, spans, *weight_array(weights), low, scale, first, second, third, out)
+    _binned(*set_arrays(points, spans, weights), low, scale, first, second, third, out)
     return out
 
 
@@ -85,4 +85,6 @@ def _binned(points, spans, weights, weighted, low, scale, D1, D2, D3, out):  # t
             grid[:] = f32(0.0)
             _bin(points, first, last, weights, weighted, total, low, scale, grid)
             separable(D1, D2, D3t, grid, coefficients)
-            out[s] += coefficients.ravel()
+            row = coefficients.ravel()
+            for c in range(len(row)):
+                out[s, c] += row[c]

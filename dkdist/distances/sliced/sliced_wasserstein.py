@@ -19,7 +19,7 @@ from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.elementary import f32
 from dkdist.loops.lanes import Frozen, Runs
-from dkdist.loops.points import total_weight, weight_array
+from dkdist.loops.points import set_arrays, total_weight
 from dkdist.plain.kept import kept
 
 LENGTH_ERROR = 1e-5  # of unit vectors, which may have been float32
@@ -85,7 +85,7 @@ class SlicedWasserstein(Distance):
             )
         projections = np.empty((len(points), len(U)))
         levels = np.empty((0 if weights is None else len(points), len(U)))
-        _project(points, offsets, *weight_array(weights), U, projections, levels)
+        _project(*set_arrays(points, offsets, weights), U, projections, levels)
         return Sorted(projections, levels, offsets.copy())
 
     def fill(self, packed: Sorted, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.points import total_weight, weight_array
+from dkdist.loops.points import set_arrays, total_weight
 
 REACHED = 1.0 - 1e-12  # of a level: sums of weights are rounded
 
@@ -24,7 +24,7 @@ def projected_quantiles(
 ) -> F32:
     """Rows (n_sets, L Q) float32 of L directions (L, d) and Q quantiles, those of one direction side by side."""
     out = np.empty((len(offsets) - 1, len(directions) * n_quantiles), np.float32)
-    _quantiles(points, offsets, *weight_array(weights), centre, directions, n_quantiles, out)
+    _quantiles(*set_arrays(points, offsets, weights), centre, directions, n_quantiles, out)
     return out
 
 

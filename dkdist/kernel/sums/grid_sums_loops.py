@@ -17,7 +17,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, i32, sincospi
-from dkdist.loops.points import TILE, add_products, weight_array, weight_totals
+from dkdist.loops.points import TILE, add_products, read_only, weight_array, weight_totals
 
 ANCHOR = 8  # harmonics from one computed directly to the next
 
@@ -40,7 +40,7 @@ def grid_sums(points: F32, spans: I64, weights: F32, factors: F64, products: Pro
     out = np.zeros((len(spans), weights.shape[1], int(products.lengths.sum())))
     sizes = spans[:, 1] - spans[:, 0]
     units = factors * sizes  # shares of means are near one, and add up with least rounding
-    _sums(points, spans, weights, units, products, out)
+    _sums(read_only(points), spans, read_only(weights), units, products, out)
     return np.asarray(out / sizes[:, None, None])
 
 
@@ -50,7 +50,7 @@ def add_grid_sums(points: F32, weights: F32 | None, unit: float, products: Produ
     Over pieces of whole tiles of 256 points, in order, the bits are those of all points together.
     """
     spans, w = np.array([[0, len(points)]]), weight_array(weights)[0].reshape(-1, 1)
-    _sums(points, spans, w, np.array([unit]), products, out.reshape(1, 1, -1))
+    _sums(read_only(points), spans, w, np.array([unit]), products, out.reshape(1, 1, -1))
 
 
 def grid_values(points: F32, products: Products, scales: F64) -> F32:

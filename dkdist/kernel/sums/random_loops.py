@@ -21,7 +21,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi
-from dkdist.loops.points import total_weight, weight_array
+from dkdist.loops.points import read_only, set_arrays, total_weight, weight_array
 
 TILE = 256  # points whose sums are taken in float32
 MOST_TURNS = 2.0**30  # half turns; points so far away that no digit of a phase is left count at this distance
@@ -52,7 +52,7 @@ def waves_of(frequencies: F64, centre: F64) -> Waves:
 
 def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, out: F32) -> None:
     """Fill ``out`` (n_sets, 2F) with sines, then cosines."""
-    _mean_features(points, offsets, *weight_array(weights), waves, out)
+    _mean_features(*set_arrays(points, offsets, weights), waves, out)
 
 
 def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Waves, sums: F64) -> None:
@@ -61,7 +61,7 @@ def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Wave
     Over pieces of whole tiles of 256 points, in order, the bits are those of all points together; what `mean_features`
     gives is these sums times 1 / (sqrt(F) n) for n points.
     """
-    _add_piece(points, *weight_array(weights), mean, waves, sums)
+    _add_piece(read_only(points), *weight_array(weights), mean, waves, sums)
 
 
 @inlined(ELEMENTWISE)
@@ -96,8 +96,9 @@ def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):
             C[:] = f32(0.0)
             for i in range(m):
                 add_features(x[i], share[i], V[q], base, S, C)
-            sums[0, q] += S
-            sums[1, q] += C
+            for r in range(LANES):
+                sums[0, q, r] += S[r]
+                sums[1, q, r] += C[r]
 
 
 @inlined()

@@ -125,8 +125,10 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
     for first in range(0, len(x), LANES):
         for j in range(LANES):
             at = min(first + j, len(x) - 1)
-            y[:, j] = x[at]
-            w[:, j] = z[at] if first + j < len(x) else np.zeros(C)
+            for a in range(d):
+                y[a, j] = x[at, a]
+            for c in range(C):
+                w[c, j] = z[at, c] if first + j < len(x) else 0.0
             sums[j] = rests[j] = 0.0
         for i in range(min(first + LANES, len(x))):
             h[:] = 0.0
