@@ -60,6 +60,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         Sets that the scores are of, each left out in turn.
     best_estimator_ : Pipeline
         The best single candidate, fitted, of public parts; `save_model` keeps it, where this whole can be pickled.
+    best_name_ : str
+        What the leaderboard calls it.
     background_ : SampleSets, or None of strings
         Up to 16 of the sets, of up to 512 points each, that `explain` compares dimensions with.
     n_features_in_ : int

@@ -101,6 +101,12 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
         return Pipeline([*before.steps, ("learner", self._learner(rows, part))])
 
+    @property
+    def best_name_(self) -> str:
+        """What the leaderboard calls the best single candidate."""
+        check_is_fitted(self)
+        return self._best.view.entry.name
+
     def _learner(self, rows: Any, part: Any) -> Any:
         """The learner of ``best_estimator_``, fitted on rows, or by what a pass found."""
         raise NotImplementedError

@@ -20,10 +20,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (0, 2 for an expected failure, 130 after Ctrl-C)."""
     args = build_parser().parse_args(argv)
     try:
-        from dkdist.cli.console import calm_warnings
+        from dkdist.cli.console import calm_warnings, told_of_compiling
 
         module, function = args.run.split(":")
-        with calm_warnings():
+        with calm_warnings(), told_of_compiling():
             getattr(importlib.import_module(module), function)(args)
             sys.stdout.flush()
     except KeyboardInterrupt:

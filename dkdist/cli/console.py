@@ -7,7 +7,9 @@ import time
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+
+from dkdist.loops.compiling import WATCH
 
 MOST_WARNINGS = 5
 
@@ -69,11 +71,24 @@ def calm_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
+        # scikit-learn's StandardScaler asks that of lazy rows, and is right
+        warnings.filterwarnings("ignore", "The `numpy.may_share_memory`", FutureWarning)
         try:
             yield
         finally:
             if shown > MOST_WARNINGS:
                 print(f"dkdist: {shown - MOST_WARNINGS} more warnings like these", file=sys.stderr)
+
+
+def told_of_compiling() -> AbstractContextManager[None]:
+    """Within it, a line on standard error tells of loops that are compiled."""
+
+    def tell() -> None:
+        from dkdist.loops.compile import compiling_text  # whose numba is there by now
+
+        print(f"dkdist: {compiling_text()}", file=sys.stderr, flush=True)
+
+    return WATCH.telling(tell)
 
 
 def stopwatch() -> Callable[[], float]:

@@ -9,26 +9,39 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import dkdist
+from dkdist.cli.options import FEATURES
 
 CLASS_KINDS, NUMBER_KINDS = "biuU", "f"
 
 
 def feature_steps(args: Namespace) -> list[Any]:
     """The divergence embedding and, unless ``--features 0``, random features of it."""
-    chosen = {name: getattr(args, name) for name in ("n_basis", "bandwidth", "domain", "structure")}
-    embedding = dkdist.DivergenceEmbedding(args.divergence, **chosen, random_state=args.seed)
-    if args.features == 0:
-        if args.sigma != "median":
+    asked = feature_options(args)
+    D, sigma = asked.pop("features"), asked.pop("sigma")
+    embedding = dkdist.DivergenceEmbedding(**asked, random_state=args.seed)
+    if D == 0:
+        if args.sigma is not None:
             raise ValueError(
                 "--sigma is for random features, and --features 0 makes none: leave one of them out"
             )
         return [embedding]
-    return [embedding, dkdist.RandomFourierFeatures(args.features, sigma=args.sigma, random_state=args.seed)]
+    return [embedding, dkdist.RandomFourierFeatures(D, sigma=sigma, random_state=args.seed)]
+
+
+def feature_options(args: Namespace) -> dict[str, Any]:
+    """What is asked of features, by name: as the user said, else the usual."""
+    given = {name: getattr(args, name) for name in FEATURES}
+    return FEATURES | {name: value for name, value in given.items() if value is not None}
 
 
 def pipeline(args: Namespace, task: str, *, verbose: bool) -> Pipeline:
     """The features and the learner that the options ask for."""
-    return make_pipeline(*feature_steps(args), _LEARNERS[args.learner](args, task, verbose))
+    return make_pipeline(*feature_steps(args), learner(args, task, verbose=verbose))
+
+
+def learner(args: Namespace, task: str, *, verbose: bool) -> Any:
+    """The learner alone."""
+    return _LEARNERS[args.learner or "ridge"](args, task, verbose)
 
 
 def task_of(args: Namespace, targets: NDArray[Any]) -> str:

@@ -6,7 +6,35 @@ import argparse
 from typing import Any
 
 import dkdist
-from dkdist.cli.options import add_embedding, add_learning, add_running
+from dkdist.cli.machine.completion import SHELLS, PrintCompletion
+from dkdist.cli.options import (
+    add_automatic,
+    add_cluster,
+    add_embedding,
+    add_learning,
+    add_overwrite,
+    add_running,
+)
+from dkdist.cli.output.command_texts import (
+    COMPACT_TEXT,
+    EMBED_TEXT,
+    FIT_TEXT,
+    INFO_TEXT,
+    PLAN_TEXT,
+    WARM_TEXT,
+)
+from dkdist.cli.output.json_keys import (
+    FEATURES,
+    FIT,
+    MODEL,
+    PLAN,
+    PREDICT,
+    SCORE,
+    SETS,
+    VERIFY,
+    WARM,
+    add_json,
+)
 
 DESCRIPTION = """\
 Learn from collections of sample sets: every data point is a set of points (a
@@ -34,26 +62,6 @@ store, in the order given or by name: all of them are of one kind, a set lies
 within one file, and they are read in parallel (twice: ids and sizes first).
 """
 
-COMPACT = """\
-Write a store again with full chunks, and shards where they help, after it grew
-by many small appends or was written with small chunks. The sets, weights,
-targets and ids stay the same. Without --to the store itself is replaced (on a
-local disk only); whoever has it open must then open it again.
-"""
-
-FIT = """\
-Train a model that predicts a target of the store, and save it as one file.
-Each set is embedded so that distances are divergences between distributions,
-random features make a linear learner act as a kernel machine, and a ridge or
-SGD learner is trained block by block; memory does not grow with the store.
-"""
-
-EMBED = """\
-Write each set's row of features to a store that dkdist.open_features reads:
-the divergence embedding, and random features of it unless --features 0.
-Stopped halfway, the same command goes on where it ended.
-"""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``dkdist``; ``args.run`` names the function that runs the command."""
@@ -62,8 +70,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     shown = f"dkdist {dkdist.__version__}"
     parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
+    parser.add_argument(
+        "--print-completion", action=PrintCompletion, choices=SHELLS, help="print a completion script for this shell"
+    )  # fmt: skip
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_demo, _import, _info, _verify, _compact, _embed, _fit, _predict, _score):
+    for add in (_demo, _import, _info, _verify, _compact, _embed, _plan, _fit, _predict, _score, _warm):
         add(commands)
     return parser
 
@@ -138,10 +149,11 @@ def _import(commands: Any) -> None:
 
 
 def _info(commands: Any) -> None:
-    _command(
-        commands, "info", "stores:info", "say what is in a store", "dkdist info cells.zarr",
-        store="a store of sets or of features",
+    command = _command(
+        commands, "info", "stores:info", "say what is in a store or a model file", "dkdist info cells.zarr", INFO_TEXT,
+        store="a store of sets or of features, or a model file",
     )  # fmt: skip
+    add_json(command, SETS, FEATURES, MODEL)
 
 
 def _verify(commands: Any) -> None:
@@ -150,12 +162,13 @@ def _verify(commands: Any) -> None:
         "dkdist verify cells.zarr",
     )  # fmt: skip
     add_running(command)
+    add_json(command, VERIFY)
 
 
 def _compact(commands: Any) -> None:
     command = _command(
         commands, "compact", "stores:compact", "write a store again with full chunks", "dkdist compact cells.zarr",
-        COMPACT,
+        COMPACT_TEXT,
     )  # fmt: skip
     command.add_argument("--to", metavar="OTHER", help="write another store and leave this one as it is")
     command.add_argument("--overwrite", action="store_true", help="replace OTHER if it is there")
@@ -169,18 +182,31 @@ def _compact(commands: Any) -> None:
 def _embed(commands: Any) -> None:
     command = _command(
         commands, "embed", "fit:embed", "write the features of every set to a store",
-        "dkdist embed cells.zarr features.zarr --divergence jensen-shannon --features 5000", EMBED,
+        "dkdist embed cells.zarr features.zarr --divergence jensen-shannon --features 5000", EMBED_TEXT,
     )  # fmt: skip
     command.add_argument("output", metavar="OUTPUT", help="the store of features to write")
-    command.add_argument("--overwrite", action="store_true", help="replace features that are there")
+    add_overwrite(command, "a store of features")
     add_embedding(command)
     add_running(command)
+
+
+def _plan(commands: Any) -> None:
+    command = _command(
+        commands, "plan", "machine.plan:plan", "say what a fit would read, hold and make",
+        "dkdist plan cells.zarr --target diagnosis --features 20000", PLAN_TEXT,
+    )  # fmt: skip
+    command.add_argument("--target", metavar="NAME", help="what would be predicted")
+    add_embedding(command)
+    add_learning(command)
+    add_cluster(command.add_argument_group("running"))
+    add_json(command, PLAN)
+    command.set_defaults(checkpoint=None, performance_report=None)
 
 
 def _fit(commands: Any) -> None:
     command = _command(
         commands, "fit", "fit:fit", "train a model on a store and save it",
-        "dkdist fit cells.zarr --target diagnosis --model diagnosis.npz --train-fraction 0.8", FIT,
+        "dkdist fit cells.zarr --target diagnosis --model diagnosis.npz --train-fraction 0.8", FIT_TEXT,
     )  # fmt: skip
     command.add_argument(
         "--target", required=True, metavar="NAME", help="what to predict ('dkdist info' lists it)"
@@ -188,22 +214,35 @@ def _fit(commands: Any) -> None:
     command.add_argument(
         "--model", required=True, metavar="FILE", help="where the model goes, such as model.npz"
     )
+    add_overwrite(command, "a model")
+    add_automatic(command)
     add_embedding(command)
     add_learning(command)
+    checkpoint = "for sgd: keep the run there, so that the same command goes on where it was stopped"
+    command.add_argument("--checkpoint", metavar="DIR", help=checkpoint)
     add_running(command)
+    add_json(command, FIT)
 
 
 def _predict(commands: Any) -> None:
     command = _command(
         commands, "predict", "predict:predict", "predict the target of every set with a saved model",
-        "dkdist predict new.zarr --model diagnosis.npz --output diagnosis.csv",
+        "dkdist predict new.zarr --model diagnosis.npz --output diagnosis.csv --probabilities",
     )  # fmt: skip
     command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
     command.add_argument(
         "--output", required=True, metavar="FILE",
-        help=".csv (set, prediction), .npz (arrays 'ids' and 'prediction') or .npy (predictions alone)",
+        help=".csv or .parquet (columns set, prediction), .npz (arrays ids and prediction), .npy (predictions alone), "
+        "or - for CSV on standard output; a set without an id goes by its position",
     )  # fmt: skip
+    command.add_argument(
+        "--probabilities", action="store_true",
+        help="also the probability of every class (columns probability_CLASS; in .npz arrays probabilities and "
+        "classes); the sets are read twice",
+    )  # fmt: skip
+    add_overwrite(command, "a file")
     add_running(command)
+    add_json(command, PREDICT)
 
 
 def _score(commands: Any) -> None:
@@ -214,3 +253,17 @@ def _score(commands: Any) -> None:
     command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
     command.add_argument("--target", required=True, metavar="NAME", help="the true values")
     add_running(command)
+    add_json(command, SCORE)
+
+
+def _warm(commands: Any) -> None:
+    command = _command(
+        commands, "warm", "machine.warm:warm", "compile the loops before they are needed", "dkdist warm --all",
+        WARM_TEXT, store=None,
+    )  # fmt: skip
+    command.add_argument(
+        "--all",
+        action="store_true",
+        help="those of everything else, too, but for a few that only huge inputs take: some minutes",
+    )
+    add_json(command, WARM)

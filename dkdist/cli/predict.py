@@ -2,70 +2,89 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from argparse import Namespace
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, BinaryIO
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dkdist
 from dkdist.cli.console import scheduler, stopwatch, wants_progress
-from dkdist.cli.fit import require_folder
 from dkdist.cli.model import target_of
-from dkdist.cli.scores import score_line
+from dkdist.cli.output.answer import answer
+from dkdist.cli.output.prediction_table import (
+    STANDARD_OUTPUT,
+    Predictions,
+    require_output,
+    write_predictions,
+)
+from dkdist.cli.scores import line_of, score_document
 from dkdist.execution.progress import Progress
-from dkdist.plain.files import replacing
 
 SETS_AT_ONCE = 2**14
 
 
 def predict(args: Namespace) -> None:
     """Write the predictions of every set."""
-    suffix = Path(args.output).suffix
-    if suffix not in _WRITERS:
-        raise ValueError(f"{args.output} ends in {suffix!r}: expected one of {', '.join(_WRITERS)}")
-    require_folder(args.output)
+    if args.json and args.output == STANDARD_OUTPUT:
+        raise ValueError("--json and --output - would both write to standard output: give --output a file")
+    require_output(args.output, probabilities=args.probabilities, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
-    predicted = _predictions(args, dkdist.load_model(args.model), sets)
+    model = dkdist.load_model(args.model)
+    asked = [model.predict]
+    if args.probabilities:
+        asked.append(_probabilities_of(model, args.model))
+    predicted, *probabilities = _of_all(args, asked, sets)
     ids = np.arange(len(sets)) if sets.ids is None else sets.ids
-    with replacing(args.output) as file:
-        _WRITERS[suffix](file, ids, predicted)
-    print(f"wrote {len(predicted):,} predictions to {args.output} in {watch():.1f} s")
+    classes = model.classes_ if hasattr(model, "classes_") else None
+    found = Predictions(ids, predicted, probabilities[0] if probabilities else None, classes)
+    write_predictions(args.output, found)
+    if args.output == STANDARD_OUTPUT:
+        return
+    document = {
+        "n_sets": len(sets),
+        "output": args.output,
+        "columns": list(found.columns),
+        "classes": classes,
+        "seconds": watch(),
+    }
+    answer(
+        args,
+        document,
+        f"wrote {len(predicted):,} predictions to {args.output} in {document['seconds']:.1f} s",
+    )
 
 
 def score(args: Namespace) -> None:
     """Print how well the predictions agree with a target."""
     sets = dkdist.open_sets(args.store)
     truth, model = target_of(sets, args.target), dkdist.load_model(args.model)
-    print(score_line(model, truth, _predictions(args, model, sets)))
+    (predicted,) = _of_all(args, [model.predict], sets)
+    found = score_document(model, truth, predicted)
+    answer(args, found, line_of(found))
 
 
-def _predictions(args: Namespace, model: Any, sets: Any) -> NDArray[Any]:
-    parts, starts = [], range(0, len(sets), SETS_AT_ONCE)
+def _probabilities_of(model: Any, path: str) -> Callable[[Any], NDArray[Any]]:
+    if not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"the model {path} gives no probabilities: it predicts numbers, or was trained with a loss that has none. "
+            "Leave --probabilities out, or train a classifier"
+        )
+    asked: Callable[[Any], NDArray[Any]] = model.predict_proba
+    return asked
+
+
+def _of_all(args: Namespace, asked: Sequence[Callable[[Any], NDArray[Any]]], sets: Any) -> list[NDArray[Any]]:
+    """What each of the functions says of all sets, some thousand of them at a time."""
+    parts: list[list[NDArray[Any]]] = [[] for _ in asked]
+    starts = range(0, len(sets), SETS_AT_ONCE)
     progress = Progress(len(starts), "predict", show=wants_progress(args))
     with scheduler(args):
         for start in starts:
-            parts.append(model.predict(sets[start : start + SETS_AT_ONCE]))
+            some = sets[start : start + SETS_AT_ONCE]
+            for found, function in zip(parts, asked, strict=True):
+                found.append(function(some))
             progress.advance(1)
     progress.close()
-    return np.concatenate(parts)
-
-
-def _write_csv(file: BinaryIO, ids: NDArray[Any], predicted: NDArray[Any]) -> None:
-    columns = predicted[:, None] if predicted.ndim == 1 else predicted
-    names = ["prediction"] if predicted.ndim == 1 else [f"prediction_{j}" for j in range(columns.shape[1])]
-    with io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
-        writer = csv.writer(text)
-        writer.writerow(["set", *names])
-        writer.writerows([one, *row] for one, row in zip(ids.tolist(), columns.tolist(), strict=True))
-
-
-_WRITERS: dict[str, Callable[[BinaryIO, NDArray[Any], NDArray[Any]], None]] = {
-    ".csv": _write_csv,
-    ".npz": lambda file, ids, found: np.savez(file, allow_pickle=False, ids=ids, prediction=found),
-    ".npy": lambda file, ids, found: np.save(file, found, allow_pickle=False),
-}
+    return [np.concatenate(found) for found in parts]

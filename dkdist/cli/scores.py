@@ -1,4 +1,4 @@
-"""How good predictions are, in one line, beside the best that can be said without looking at a set."""
+"""How good predictions are, beside the best that can be said without looking at a set."""
 
 from __future__ import annotations
 
@@ -8,19 +8,44 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from dkdist.cli.output.json_keys import SCORE
+
 
 def score_line(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> str:
     """Accuracy of a classifier; R^2 and root mean squared error of a regressor."""
-    if is_classifier(model):
-        if truth.dtype.kind == "f" or (truth.dtype.kind == "U") != (predicted.dtype.kind in "UO"):
-            raise ValueError(
-                f"the model predicts classes ({predicted.dtype}) but the target holds {truth.dtype}: "
-                "name the target that the model was trained on"
-            )
-        share = np.unique(truth, return_counts=True)[1].max() / len(truth)
+    return line_of(score_document(model, truth, predicted))
+
+
+def score_document(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
+    """The same as numbers; None for those of the other kind of model."""
+    found = _of_classes(truth, predicted) if is_classifier(model) else _of_numbers(truth, predicted)
+    return dict.fromkeys(SCORE) | {"n_sets": len(truth)} | found
+
+
+def line_of(found: dict[str, Any]) -> str:
+    """A score in one line."""
+    if found["task"] == "classify":
         return (
-            f"accuracy {np.mean(truth == predicted):.4f} of {len(truth):,} sets (largest class: {share:.4f})"
+            f"accuracy {found['accuracy']:.4f} of {found['n_sets']:,} sets "
+            f"(largest class: {found['largest_class']:.4f})"
         )
+    return (
+        f"R2 {found['r2']:.4f}, root mean squared error {found['rmse']:.6g} over {found['n_sets']:,} sets "
+        f"(standard deviation: {found['standard_deviation']:.6g})"
+    )
+
+
+def _of_classes(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
+    if truth.dtype.kind == "f" or (truth.dtype.kind == "U") != (predicted.dtype.kind in "UO"):
+        raise ValueError(
+            f"the model predicts classes ({predicted.dtype}) but the target holds {truth.dtype}: "
+            "name the target that the model was trained on"
+        )
+    share = np.unique(truth, return_counts=True)[1].max() / len(truth)
+    return {"task": "classify", "accuracy": np.mean(truth == predicted), "largest_class": share}
+
+
+def _of_numbers(truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
     if truth.dtype.kind not in "fiub" or truth.shape != predicted.shape:
         raise ValueError(
             f"the model predicts numbers of shape {predicted.shape} but the target holds {truth.dtype} of "
@@ -29,8 +54,5 @@ def score_line(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> str:
     squared = np.mean((truth - predicted) ** 2)
     spread = np.mean((truth - truth.mean(axis=0)) ** 2)
     r2 = 1 - squared / spread if spread > 0 else float("nan")
-    error, deviation = np.sqrt(squared), np.sqrt(spread)
-    return (
-        f"R2 {r2:.4f}, root mean squared error {error:.6g} over {len(truth):,} sets "
-        f"(standard deviation: {deviation:.6g})"
-    )
+    numbers = {"r2": r2, "rmse": np.sqrt(squared), "standard_deviation": np.sqrt(spread)}
+    return {"task": "regress", **numbers}

@@ -1,42 +1,32 @@
-"""``dkdist info``, ``verify`` and ``compact``: what is in a store, whether all of it can be read, and full chunks."""
+"""``dkdist info``, ``verify`` and ``compact``: what is in a store or model, whether all can be read, full chunks."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 import dkdist
-from dkdist.cli.console import bytes_text, print_pairs, scheduler, stopwatch, wants_progress
-
-MOST_CLASSES = 20
+from dkdist.cli.console import bytes_text, scheduler, stopwatch, wants_progress
+from dkdist.cli.output.answer import answer
+from dkdist.cli.output.descriptions import features_document, features_pairs, sets_document, sets_pairs
+from dkdist.cli.output.model_description import model_document, model_pairs
 
 
 def info(args: Namespace) -> None:
-    """Print what a store holds; its points are not read."""
-    try:
-        sets = dkdist.open_sets(args.store)
-    except dkdist.StoreFormatError as error:
-        _info_features(args.store, error)
+    """Print what a store or a model file holds; points are not read, and nothing of a model runs."""
+    if Path(args.store).is_file() and not args.store.lower().endswith(".zip"):
+        model = model_document(args.store)
+        answer(args, model, model_pairs(model))
         return
-    sizes = sets.sizes
-    spread = f"{sizes.min():,} to {sizes.max():,} (median {np.median(sizes):,.0f})" if len(sizes) else "none"
-    weights = sets.weights_shape
-    pairs: list[tuple[str, object]] = [
-        ("store of", "sample sets"),
-        ("sets", f"{len(sets):,}"),
-        ("points", f"{sets.n_points:,}"),
-        ("dimensions", sets.n_dims),
-        ("points a set", spread),
-        ("dtype", sets.points_dtype),
-        *([("origin", ", ".join(f"{v:.12g}" for v in sets.origin))] if sets.origin.any() else []),
-        ("weights", "none" if weights is None else "one a point" if weights == () else f"{weights} a point"),
-        ("ids", "none" if sets.ids is None else _summary(sets.ids)),
-    ]
-    pairs += [(f"target {name!r}", _summary(values)) for name, values in sets.targets.items()]
-    print_pairs(pairs)
+    try:
+        sets = sets_document(dkdist.open_sets(args.store))
+    except dkdist.StoreFormatError as error:
+        features = _features(args.store, error)
+        answer(args, features, features_pairs(features))
+    else:
+        answer(args, sets, sets_pairs(sets))
 
 
 def verify(args: Namespace) -> None:
@@ -45,9 +35,12 @@ def verify(args: Namespace) -> None:
     with scheduler(args):
         report = dkdist.verify_sets(args.store, verbose=wants_progress(args))
     seconds = watch()
-    print(
+    document = {"good": True, **asdict(report), "seconds": seconds}
+    answer(
+        args,
+        document,
         f"good: {report.n_sets:,} sets, {report.n_points:,} points, {report.n_chunks:,} chunks, "
-        f"{bytes_text(report.n_bytes)} read and checked in {seconds:.1f} s"
+        f"{bytes_text(report.n_bytes)} read and checked in {seconds:.1f} s",
     )
 
 
@@ -65,25 +58,8 @@ def compact(args: Namespace) -> None:
     )
 
 
-def _info_features(store: str, no_sets: Exception) -> None:
+def _features(store: str, no_sets: Exception) -> dict[str, Any]:
     try:
-        features = dkdist.open_features(store)
+        return features_document(dkdist.open_features(store))
     except (ValueError, OSError):
         raise no_sets from None
-    n, m = features.shape
-    sizes = [("rows", f"{n:,}"), ("features", f"{m:,}"), ("blocks", f"{features.numblocks[0]:,}")]
-    print_pairs([("store of", "features"), *sizes, ("dtype", features.dtype)])
-
-
-def _summary(values: NDArray[Any]) -> str:
-    """A column in a few words: its dtype, and its range or its classes."""
-    kind = "text" if values.dtype.kind == "U" else str(values.dtype)
-    if values.ndim > 1:
-        return f"{kind}, {values.shape[1]} columns"
-    if values.dtype.kind == "f":
-        return f"{kind}, {values.min():.6g} to {values.max():.6g}"
-    classes, counts = np.unique(values, return_counts=True)
-    if len(classes) > MOST_CLASSES:
-        return f"{kind}, {len(classes):,} different values, {classes[0]} to {classes[-1]}"
-    named = ", ".join(f"{c} ({n:,})" for c, n in zip(classes, counts, strict=True))
-    return f"{kind}, {len(classes)} classes: {named}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -29,6 +29,7 @@ from dask.system import CPU_COUNT
 from dask.typing import Key
 from dask.utils import format_bytes, parse_bytes
 
+from dkdist.execution.planning import stop_if_only_planned
 from dkdist.execution.processes.process import (
     keep_freed_memory,
     one_blas_thread,
@@ -36,6 +37,7 @@ from dkdist.execution.processes.process import (
     require_whole_process,
 )
 from dkdist.execution.progress import Progress
+from dkdist.loops.compiling import WATCH
 
 if TYPE_CHECKING:
     from dkdist.execution.blocks import Blocks
@@ -165,12 +167,20 @@ class Cost:
 
     @contextmanager
     def announced(self, verbose: bool | int) -> Iterator[Progress]:
-        """Check the plan, print it if asked to, and give the progress of its blocks."""
+        """Check the plan, print it if asked to, and give the progress of its blocks; say when loops are compiled."""
+        stop_if_only_planned(self)
         self.check()
         if verbose:
             print(self, file=sys.stderr)
-        with closing(Progress(self.n_blocks * self.passes, self.what, show=bool(verbose))) as progress:
+        told = WATCH.telling(_tell_of_compiling) if verbose else nullcontext()
+        with told, closing(Progress(self.n_blocks * self.passes, self.what, show=bool(verbose))) as progress:
             yield progress
+
+
+def _tell_of_compiling() -> None:
+    from dkdist.loops.compile import compiling_text  # whose numba is there by now
+
+    print(compiling_text(), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

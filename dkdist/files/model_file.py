@@ -1,7 +1,9 @@
 """Model files: a fitted estimator or pipeline as one .npz file of arrays and a JSON text, never a pickle.
 
-    model.json   {"format": "dkdist.model", "version": 1, "sha256": ..., "model": ...}
+    model.json   {"format": "dkdist.model", "version": 1, "saved_by": ..., "sha256": ..., "model": ...}
     array_0 ...  the arrays the text refers to
+
+"saved_by" holds versions of libraries for people to look at, and is not relied on.
 
 Parameters and fitted attributes are numbers, strings, arrays and records of plain numbers; classes are named,
 and only those on a list are ever made again. Reading a file from a stranger runs no code of theirs.
@@ -15,9 +17,11 @@ import os
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+import dkdist
 from dkdist.files.model_text import Arrays, describe, make, require_fitted
 from dkdist.plain.archives import ArchiveError, opened_archive
 from dkdist.plain.files import replacing
@@ -65,7 +69,14 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     require_fitted(model)
     arrays: Arrays = {}
     described = describe(model, "the model", arrays)
-    header = {"format": FORMAT, "version": VERSION, "sha256": _sha256(described, arrays), "model": described}
+    total = _sha256(described, arrays)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "saved_by": _versions(),
+        "sha256": total,
+        "model": described,
+    }
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with replacing(path) as file:
         np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
@@ -96,12 +107,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     before it is given memory: a file from a stranger can predict nonsense but run nothing. Its parts must be of their
     kind, finite, and of sizes that fit each other.
     """
-    header, arrays = _read(path)
-    if header["sha256"] != _sha256(header["model"], arrays):
-        raise ValueError(
-            f"the model file {path} is damaged (its checksum does not match its content): restore it from a copy, or "
-            "fit and save again"
-        )
+    header, arrays = read_model_file(path)
     try:
         model = make(header["model"], arrays)
         require_fitted(model)
@@ -113,6 +119,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     if not isinstance(model, BaseEstimator):
         raise ValueError(f"{path} holds a {type(model).__name__}, expected a model: save it again")
     return model
+
+
+def read_model_file(path: Any) -> tuple[dict[str, Any], Arrays]:
+    """The text and the arrays of a model file that is whole; ValueError for any other. Nothing is made of them yet."""
+    header, arrays = _read(path)
+    if header["sha256"] != _sha256(header["model"], arrays):
+        raise ValueError(
+            f"the model file {path} is damaged (its checksum does not match its content): restore it from a copy, or "
+            "fit and save again"
+        )
+    return header, arrays
 
 
 def _read(path: Any) -> tuple[dict[str, Any], Arrays]:
@@ -152,6 +169,10 @@ def _header(text: NDArray[Any], path: Any) -> dict[str, Any]:
             "update dkdist, or save the model again"
         )
     return read_json(text.tobytes(), {"sha256": str, "model": dict})
+
+
+def _versions() -> dict[str, str]:
+    return {"dkdist": dkdist.__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
 
 
 def _sha256(described: Any, arrays: Arrays) -> str:

@@ -33,7 +33,10 @@ from pathlib import Path
 from typing import Any
 
 from numba import config, njit
+from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserWideCacheLocator
+
+from dkdist.loops.compiling import WATCH
 
 FUSED = frozenset({"contract"})
 LANES = FUSED | {"reassoc", "nsz", "arcp"}
@@ -57,21 +60,38 @@ def inlined(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
     return njit(nogil=True, forceinline=True, fastmath=set(freedoms))
 
 
+def kept_code() -> tuple[str, bool]:
+    """The folder where compiled loops are kept, and whether it outlives this process."""
+    return (config.CACHE_DIR, True) if config.CACHE_DIR else _users_folder()  # type: ignore[attr-defined]
+
+
+def compiling_text() -> str:
+    """What people are told while loops are compiled."""
+    if kept_code()[1]:
+        return "compiling loops for this machine, once: 10 to 20 s as a rule"
+    return (
+        "compiling loops, 10 to 20 s as a rule, for this process alone: no cache folder can be written. Set "
+        "NUMBA_CACHE_DIR to one that can, and they are compiled once"
+    )
+
+
 @cache
-def _users_folder() -> str:
+def _users_folder() -> tuple[str, bool]:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(home) / "dkdist" / "numba"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
     except OSError:
-        return tempfile.mkdtemp(prefix="dkdist-numba-")  # private, so never somebody else's code
-    return str(folder) if os.access(folder, os.W_OK) else tempfile.mkdtemp(prefix="dkdist-numba-")
+        writable = False
+    # a temporary one is private, so never somebody else's code
+    return (str(folder), True) if writable else (tempfile.mkdtemp(prefix="dkdist-numba-"), False)
 
 
 class _Folder(UserWideCacheLocator):
     def get_cache_path(self) -> str:
         within: str = self.get_suitable_cache_subpath(self._py_file)  # type: ignore[no-untyped-call]
-        return os.path.join(config.CACHE_DIR or _users_folder(), within)  # type: ignore[attr-defined]
+        return os.path.join(kept_code()[0], within)
 
 
 class _Contents(CompileResultCacheImpl):
@@ -95,3 +115,22 @@ class LoopCache(FunctionCache):
         stamp = self._impl.locator.get_source_stamp()
         files: Any = CodeFiles  # numba has no types
         self._cache_file = files(self.cache_path, self._impl.filename_base, stamp)
+
+
+class _Reports(event.Listener):
+    """Reports each loop of ours that no cache had; numba tells of no others."""
+
+    def on_start(self, told: Any) -> None:
+        if _is_ours(told):
+            WATCH.begins()
+
+    def on_end(self, told: Any) -> None:
+        if _is_ours(told):
+            WATCH.ends()
+
+
+def _is_ours(told: Any) -> bool:
+    return isinstance(getattr(told.data["dispatcher"], "_cache", None), LoopCache)
+
+
+event.register("numba:compile", _Reports())  # type: ignore[no-untyped-call]

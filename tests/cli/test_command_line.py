@@ -15,7 +15,7 @@ import dkdist as dk
 from dkdist.cli import main, options, parser
 from dkdist.densities.measures.divergences import divergence
 
-COMMANDS = ("demo", "import", "info", "verify", "compact", "embed", "fit", "predict", "score")
+COMMANDS = ("demo", "import", "info", "verify", "compact", "embed", "plan", "fit", "predict", "score", "warm")
 HEAVY = (
     "numpy",
     "dask",
@@ -27,6 +27,7 @@ HEAVY = (
     "pyarrow",
     "matplotlib",
     "pandas",
+    "shtab",
 )
 
 

@@ -83,7 +83,7 @@ def test_embed_writes_what_the_estimators_make(store, tmp_path, capsys):
     assert main(["info", output]) == 0
     assert "store of  features" in capsys.readouterr().out
     assert main(command) == 2
-    assert "already holds these features" in capsys.readouterr().err
+    assert "already holds features: give --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
     assert main(["embed", store, output, "--features", "0"]) == 2
     assert main(["embed", store, output, "--features", "0", "--overwrite"]) == 0
@@ -164,7 +164,7 @@ def test_fit_keeps_a_checkpoint_and_shows_progress(store, tmp_path, capsys):
     assert "IncrementalSGDClassifier" in capsys.readouterr().err
     assert (tmp_path / "c").is_dir()
     assert main([*command, "--model", str(tmp_path / "b.npz")]) == 0
-    assert main([*command, "--model", str(tmp_path / "b.npz"), "--epochs", "2"]) == 2
+    assert main([*command, "--model", str(tmp_path / "b.npz"), "--overwrite", "--epochs", "2"]) == 2
     assert "different run" in capsys.readouterr().err
 
 

@@ -138,6 +138,7 @@ def test_every_page_with_examples_is_tried():
         "adding_an_embedding",
         "choosing",
         "clusters",
+        "command_line",
         "dashboard",
         "distances",
         "explaining",

@@ -1,0 +1,110 @@
+"""``dkdist plan``: what a fit would read, hold and make, from the store's own numbers; no point is read.
+
+The plan is the one that the learner itself makes of its blocks, and prints when it begins. What the embedding would
+choose by looking at the points is taken at its largest: as many nodes as it ever takes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dkdist
+from dkdist.cli.console import bytes_text, scheduler
+from dkdist.cli.fit import split
+from dkdist.cli.model import feature_options, feature_steps, learner, target_of, task_of
+from dkdist.cli.output.answer import answer
+from dkdist.execution.planning import plan_of
+
+FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
+MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
+
+
+def plan(args: Namespace) -> None:
+    """Print the plan; MemoryError after it if it does not fit."""
+    sets = dkdist.open_sets(args.store)
+    targets, task = _targets(args, sets)
+    train, _ = split(targets, task, args.train_fraction, args.seed)
+    sets, targets = sets[train], targets[train]
+    with scheduler(args):
+        columns, rows = _features_of(sets, feature_steps(args))
+        model = learner(args, task, verbose=False)
+        if args.learner == "sgd":
+            model.set_params(eta0=1.0)  # by default it is found by making a block
+        found = plan_of(lambda: model.fit(rows, targets))
+    document = _document(sets, columns, rows.shape[1], found, feature_options(args))
+    answer(args, document, _pairs(args, document, found))
+    found.check()
+
+
+def _targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
+    """The targets of a fit and its task; without a target, those of a fit of one number, or of two classes."""
+    if args.target is None:
+        n = np.arange(len(sets))
+        return (n % 2, "classify") if args.task == "classify" else (n / len(sets), "regress")
+    targets = target_of(sets, args.target)
+    return targets, task_of(args, targets)
+
+
+def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
+    """The embedding's columns and the lazy features; no point was looked at, but for two made-up sets."""
+    embedding, *features = steps
+    if embedding.bandwidth == "auto":
+        embedding.set_params(bandwidth=FINEST)
+    stand_ins = np.random.default_rng(0).random((2, 8, sets.n_dims), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the bandwidth, which is nobody's choice
+        embedding.set_params(domain="unit").fit(stand_ins)
+    embedding.origin_ = sets.origin
+    rows = embedding.transform(sets)
+    columns = rows.shape[1]
+    for step in features:
+        if step.sigma == "median":
+            step.set_params(sigma=1.0)
+        rows = step.fit(rows).transform(rows)
+    return columns, rows
+
+
+def _document(sets: Any, columns: int, n_features: int, found: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "n_sets": len(sets),
+        "n_points": sets.n_points,
+        "n_dims": sets.n_dims,
+        "columns": columns,
+        "columns_exact": asked["n_basis"] != "auto" or asked["bandwidth"] != "auto",
+        "n_features": n_features,
+        "n_blocks": found.n_blocks,
+        "block_bytes": found.block_bytes,
+        "looks": 1,
+        "passes": found.passes,
+        "bytes_a_pass": found.read_bytes,
+        "peak_bytes": found.peak_bytes,
+        "limit_bytes": found.limit_bytes,
+        "fits": found.peak_bytes <= found.limit_bytes,
+    }
+
+
+def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str, object]]:
+    asked, up_to = feature_options(args), "" if found["columns_exact"] else "up to "
+    looks = ["all points once, for the domain and every check"]
+    looks += ["some sets again, for the bandwidth"] if asked["bandwidth"] == "auto" else []
+    if asked["features"] and asked["sigma"] == "median":
+        looks.append(f"up to {MEDIAN_BLOCKS} blocks, for the median distance")
+    most = "up to " if args.learner == "sgd" and args.epochs is None else ""
+    passes = f"{most}{found['passes']} pass{'es' if found['passes'] > 1 else ''}"
+    made = f"{up_to}{found['columns']:,} columns a set"
+    if asked["features"]:
+        made += f", {found['n_features']:,} features of them, never kept"
+    held = f"{bytes_text(found['peak_bytes'])} a process at its peak, of {bytes_text(found['limit_bytes'])}"
+    return [
+        ("store", f"{found['n_sets']:,} sets, {found['n_points']:,} points in {found['n_dims']} dimensions"),
+        ("looks at", "; ".join(looks)),
+        ("makes", made),
+        ("reads", f"{bytes_text(found['bytes_a_pass'])} a pass: one to look, and {passes} to fit"),
+        ("holds", held),
+        ("plan", plan),
+    ]

@@ -1,0 +1,103 @@
+"""What stores of sets and of features hold: a document, and the same for people; points are not read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist.cli.output.answer import plain
+
+Pairs = list[tuple[str, object]]
+
+MOST_CLASSES = 20
+
+
+def sets_document(sets: Any) -> dict[str, Any]:
+    """The facts of a store of sets."""
+    sizes, weights = sets.sizes, sets.weights_shape
+    spread = {"min": sizes.min(), "median": np.median(sizes), "max": sizes.max()} if len(sizes) else None
+    return {
+        "kind": "sets",
+        "n_sets": len(sets),
+        "n_points": sets.n_points,
+        "n_dims": sets.n_dims,
+        "set_sizes": spread,
+        "dtype": str(sets.points_dtype),
+        "origin": sets.origin,
+        "weights": None if weights is None else list(weights),
+        "ids": None if sets.ids is None else _column(sets.ids),
+        "targets": {name: _column(values) for name, values in sets.targets.items()},
+    }
+
+
+def sets_pairs(found: dict[str, Any]) -> Pairs:
+    """The same as names and values."""
+    spread, weights, ids = found["set_sizes"], found["weights"], found["ids"]
+    pairs: Pairs = [
+        ("store of", "sample sets"),
+        ("sets", f"{found['n_sets']:,}"),
+        ("points", f"{found['n_points']:,}"),
+        ("dimensions", found["n_dims"]),
+        ("points a set", "{min:,} to {max:,} (median {median:,.0f})".format(**spread) if spread else "none"),
+        ("dtype", found["dtype"]),
+        *([("origin", ", ".join(f"{v:.12g}" for v in found["origin"]))] if found["origin"].any() else []),
+        (
+            "weights",
+            "none" if weights is None else f"{tuple(weights)} a point" if weights else "one a point",
+        ),
+        ("ids", "none" if ids is None else _text(ids)),
+    ]
+    return pairs + [(f"target {name!r}", _text(column)) for name, column in found["targets"].items()]
+
+
+def features_document(features: Any) -> dict[str, Any]:
+    """The facts of a store of features."""
+    n, m = features.shape
+    n_blocks = features.numblocks[0]
+    return {
+        "kind": "features",
+        "n_rows": n,
+        "n_features": m,
+        "n_blocks": n_blocks,
+        "dtype": str(features.dtype),
+    }
+
+
+def features_pairs(found: dict[str, Any]) -> Pairs:
+    """The same as names and values."""
+    named = (("rows", "n_rows"), ("features", "n_features"), ("blocks", "n_blocks"))
+    sizes: Pairs = [(name, f"{found[key]:,}") for name, key in named]
+    return [("store of", "features"), *sizes, ("dtype", found["dtype"])]
+
+
+def _column(values: NDArray[Any]) -> dict[str, Any]:
+    """A column in a few facts: its dtype, and its range or its classes."""
+    kind = "text" if values.dtype.kind == "U" else str(values.dtype)
+    facts: dict[str, Any] = dict.fromkeys(("dtype", "columns", "distinct", "min", "max", "counts"))
+    facts |= {"dtype": kind, "columns": 1 if values.ndim == 1 else values.shape[1]}
+    if values.ndim > 1 or not len(values):
+        return facts
+    if values.dtype.kind == "f":
+        return facts | {"min": values.min(), "max": values.max()}
+    classes, counts = np.unique(values, return_counts=True)
+    facts |= {"distinct": len(classes), "min": classes[0], "max": classes[-1]}
+    if len(classes) <= MOST_CLASSES:
+        pairs = zip(classes, counts, strict=True)
+        facts["counts"] = [{"value": value, "count": count} for value, count in pairs]
+    return facts
+
+
+def _text(column: dict[str, Any]) -> str:
+    kind, low, high = column["dtype"], column["min"], column["max"]
+    if column["columns"] > 1:
+        return f"{kind}, {column['columns']} columns"
+    if low is None:
+        return str(kind)
+    if column["distinct"] is None:
+        return f"{kind}, {low:.6g} to {high:.6g}"
+    if column["counts"] is None:
+        return f"{kind}, {column['distinct']:,} different values, {low} to {high}"
+    named = ", ".join(f"{plain(one['value'])} ({one['count']:,})" for one in column["counts"])
+    return f"{kind}, {column['distinct']} classes: {named}"

@@ -1,0 +1,79 @@
+"""``dkdist fit --automatic``: the model without choices, told as its summary, kept as its best candidate."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.cli import main
+from dkdist.cli.fit import split
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Few candidates, so that it is quick; the rest is as it is."""
+
+    kind = dk.SetClassifier
+
+    def classifier(**given):
+        return kind(["moments"], **given)
+
+    monkeypatch.setattr(dk, "SetClassifier", classifier)
+    return classifier
+
+
+def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys):
+    path = str(tmp_path / "m.npz")
+    command = ["fit", bags, "--target", "wide", "--model", path, "--automatic", "--train-fraction", "0.75"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("SetClassifier: ")
+    assert "(baseline)" in out
+    assert "task        classify 'wide' with automatic" in out
+    assert main([*command, "--overwrite", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    sets = dk.open_sets(bags)
+    train, test = split(sets.targets["wide"], "classify", 0.75, 0)
+    model = few(random_state=0).fit(sets[train], sets.targets["wide"][train])
+    loaded = dk.load_model(path)
+    points = sets.load()
+    assert np.array_equal(loaded.predict(points), model.best_estimator_.predict(points))
+    assert found["saved"] == model.best_name_
+    assert [one["name"] for one in found["leaderboard"]] == [one["name"] for one in model.leaderboard_]
+    held = np.mean(loaded.predict(points[test]) == sets.targets["wide"][test])
+    assert found["held_out"]["accuracy"] == pytest.approx(held)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--automatic", "--divergence", "hellinger"], "leave out --divergence, or --automatic"),
+        (["--automatic", "--features", "2000", "--n-basis", "5"], "leave out --n-basis, --features"),
+        (["--automatic", "--learner", "ridge"], "leave out --learner"),
+        (["--automatic", "--progress"], "shows no progress"),
+        (["--budget", "3"], "--budget is for --automatic"),
+        (["--automatic", "--budget", "-1"], "budget seconds"),
+    ],
+)
+def test_what_does_not_go_together(options, message, bags, tmp_path, capsys):
+    command = ["fit", bags, "--target", "wide", "--model", str(tmp_path / "m.npz")]
+    assert main([*command, *options]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_sizes_alone_cannot_be_saved(tmp_path, capsys, monkeypatch):
+    y = np.arange(40) % 2
+    dk.write_sets(tmp_path / "s.zarr", [np.ones((2 + 3 * label, 1)) for label in y], targets=y)
+    few = dk.SetClassifier
+    monkeypatch.setattr(dk, "SetClassifier", lambda **given: few(["moments"], **given))
+    command = ["fit", str(tmp_path / "s.zarr"), "--target", "y", "--model", str(tmp_path / "m.npz")]
+    assert main([*command, "--automatic"]) == 2
+    captured = capsys.readouterr()
+    assert "the best candidate is the size of sets" in captured.err
+    assert captured.out.startswith("SetClassifier: ")
+    assert not (tmp_path / "m.npz").exists()

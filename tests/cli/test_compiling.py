@@ -1,0 +1,229 @@
+"""Compiling is said when it takes its time, once, and only when it really happens; `dkdist warm` does it before."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+
+import numba
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.cli import main
+from dkdist.cli.machine import warm, warm_examples
+from dkdist.cli.output import json_keys
+from dkdist.loops import compile as compiling_loops
+from dkdist.loops.compile import loop
+from dkdist.loops.compiling import PATIENCE, WATCH, CompileWatch
+
+HUGE = {
+    "_fights",
+    "_squares",
+    "_sum",
+    "_add_piece",
+}  # coresets, kernels and sets that are taken piece by piece
+OTHER_BLAS = {"_scale"}
+LOOP = """
+from dkdist.loops.compile import loop
+
+@loop()
+def doubled(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += 2 * x[i]
+    return total
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """What imports a loop that nobody has compiled, or that was compiled by the last one."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "fresh_loop.py").write_text(LOOP)
+
+    def load():
+        names = {}
+        exec(compile(LOOP, str(tmp_path / "fresh_loop.py"), "exec"), names)
+        return names["doubled"]
+
+    return load
+
+
+def test_what_is_compiled_is_counted_and_what_a_cache_had_is_not(fresh):
+    before = WATCH.n_loops, WATCH.seconds
+    assert fresh()(np.ones(3)) == 6
+    assert WATCH.n_loops == before[0] + 1
+    assert WATCH.seconds > before[1]
+    assert fresh()(np.ones(3)) == 6
+    assert WATCH.n_loops == before[0] + 1
+
+
+def test_loops_of_others_are_not_counted():
+    before = WATCH.n_loops
+    assert numba.njit(lambda x: x + 1)(2) == 3
+    assert WATCH.n_loops == before
+
+
+def test_it_is_said_while_it_goes_on_and_once():
+    watch, told = CompileWatch(), []
+    with watch.telling(lambda: told.append(time.perf_counter())):
+        for _ in range(2):
+            start = time.perf_counter()
+            watch.begins()
+            watch.begins()  # inlined into it
+            watch.ends()
+            while len(told) == 0 and time.perf_counter() < start + 60:
+                time.sleep(0.01)
+            watch.ends()
+    assert len(told) == 1
+    assert watch.n_loops == 2
+
+
+def test_short_ones_are_said_when_they_add_up():
+    watch, told = CompileWatch(), []
+    with watch.telling(lambda: told.append(watch.seconds)):
+        while not told and watch.seconds < 60:
+            watch.begins()
+            time.sleep(0.05)
+            watch.ends()
+    assert told[0] > PATIENCE - 0.1
+    with watch.telling(lambda: told.append(0)):  # counts from the beginning
+        watch.begins()
+        watch.ends()
+    assert len(told) == 1
+
+
+def test_only_the_outermost_is_told():
+    watch, told = CompileWatch(), []
+    with watch.telling(lambda: told.append("command")), watch.telling(lambda: told.append("fit")):
+        watch.begins()
+        while not told:
+            time.sleep(0.01)
+        watch.ends()
+    assert told == ["command"]
+
+
+def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
+    def compiled(path):
+        WATCH.begins()
+        time.sleep(PATIENCE + 0.3)
+        WATCH.ends()
+        raise ValueError("the end")
+
+    monkeypatch.setattr(dk, "open_sets", compiled)
+    assert main(["score", bags, "--model", "m.npz", "--target", "wide"]) == 2
+    said, _ = capsys.readouterr().err.splitlines()
+    assert said == "dkdist: compiling loops for this machine, once: 10 to 20 s as a rule"
+
+
+def test_verbose_fits_say_it_too(capsys, monkeypatch):
+    from dkdist.linear.ridge import ridge_pass
+
+    solved = ridge_pass.tree_sum
+
+    def compiled(*given, **named):
+        WATCH.begins()
+        time.sleep(PATIENCE + 0.3)
+        WATCH.ends()
+        return solved(*given, **named)
+
+    monkeypatch.setattr(ridge_pass, "tree_sum", compiled)
+    X, y = np.eye(4), np.arange(4.0)
+    dk.IncrementalRidge(alphas=1.0).fit(X, y)
+    assert capsys.readouterr().err == ""
+    dk.IncrementalRidge(alphas=1.0, verbose=True).fit(X, y)
+    assert "compiling loops for this machine, once" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    compiling_loops._users_folder.cache_clear()
+    try:
+        folder, lasts = compiling_loops.kept_code()
+        assert (lasts, "dkdist-numba-" in folder) == (False, True)
+        assert "for this process alone" in compiling_loops.compiling_text()
+    finally:
+        compiling_loops._users_folder.cache_clear()
+
+
+def test_warm_says_where_and_how_long(capsys, monkeypatch):
+    def compiled():
+        WATCH.begins()
+        WATCH.ends()
+
+    monkeypatch.setattr(warm, "main_road", compiled)
+    assert main(["warm", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == list(json_keys.WARM)
+    assert (found["n_compiled"], found["lasts"]) == (1, True)
+    assert found["folder"] == compiling_loops.kept_code()[0]
+    monkeypatch.setattr(warm, "main_road", lambda: None)
+    assert main(["warm"]) == 0
+    assert capsys.readouterr().out.startswith(f"all loops were there, kept in {found['folder']}; ")
+
+
+def test_after_warm_a_usual_fit_needs_no_other_loops(tmp_path):
+    """In a process of its own, in which neither a compiler nor a cache gives anything more after `warm`."""
+    code = (
+        "import gc, numpy as np, dkdist as dk\n"
+        "from numba.core.registry import CPUDispatcher\n"
+        "from dkdist.cli import main\n"
+        "from dkdist.loops.compile import LoopCache\n"
+        "def n_ready():\n"
+        "    compiled = [one for one in gc.get_objects() if type(one) is CPUDispatcher]\n"
+        "    return sum(len(one.signatures) for one in compiled if isinstance(one._cache, LoopCache))\n"
+        "assert main(['warm']) == 0\n"
+        "before = n_ready()\n"
+        "for d in (2,):\n"
+        "    sets = [np.random.default_rng(i).normal(size=(30, d)) for i in range(40)]\n"
+        "    dk.write_sets(f's{d}.zarr', sets, targets=np.arange(40) % 2)\n"
+        "    common = ['--target', 'y', '--model', f'm{d}.npz']\n"
+        "    assert main(['fit', f's{d}.zarr', *common]) == 0\n"
+        "    assert main(['score', f's{d}.zarr', *common]) == 0\n"
+        "assert before > 5, before\n"
+        "assert n_ready() == before, n_ready() - before\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_examples_run_and_leave_nothing(tmp_path, monkeypatch, capsys):
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(dk, "__dir__", lambda: ["write_features", "SetScaler"])
+    monkeypatch.setattr(warm_examples, "methods", lambda: iter([print("said")]))
+    warm_examples.run_all()
+    assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr().out == ""
+
+
+def test_loop_keeps_its_meaning(fresh):
+    assert loop()(fresh().py_func)(np.arange(4.0)) == 12
+
+
+@pytest.mark.slow
+def test_warm_all_compiles_every_loop(tmp_path):
+    """Minutes, in a process of its own."""
+    code = (
+        "import importlib, pkgutil, dkdist\n"
+        "from dkdist.cli import main\n"
+        "from dkdist.loops.compile import LoopCache\n"
+        "assert main(['warm', '--all']) == 0\n"
+        "names = [m.name for m in pkgutil.walk_packages(dkdist.__path__, 'dkdist.') if '__main__' not in m.name]\n"
+        "rooms = [importlib.import_module(name) for name in names]\n"
+        "found = [one for room in rooms for one in vars(room).values()]\n"
+        "loops = [one for one in found if isinstance(getattr(one, '_cache', None), LoopCache)]\n"
+        "print(*sorted({str(loop.py_func) for loop in loops if not loop.signatures}), sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, *missing = done.stdout.splitlines()
+    found = {re.search(r"<function (\w+)", line)[1] for line in missing if line}
+    assert found <= HUGE | OTHER_BLAS

@@ -1,0 +1,129 @@
+"""``dkdist info MODEL``: what the estimators themselves say, without one of them being made."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.preprocessing import StandardScaler
+
+import dkdist as dk
+from dkdist.cli import main
+from dkdist.cli.output import json_keys
+
+
+def test_what_a_model_holds(bag_models, capsys, monkeypatch):
+    path = str(bag_models / "wide.npz")
+    model = dk.load_model(path)
+    for kind in (dk.DivergenceEmbedding, dk.RandomFourierFeatures, dk.IncrementalRidgeClassifier):
+        monkeypatch.setattr(kind, "__init__", lambda *_, **__: 1 / 0)
+    assert main(["info", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == list(json_keys.MODEL)
+    assert found["format_version"] == 1
+    assert found["saved_by"] == {
+        "dkdist": dk.__version__,
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+    assert (found["n_dims"], found["n_features"], found["classes"]) == (2, 60, ["narrow", "wide"])
+    assert found["origin"] == model[0].origin_.tolist()
+    assert [(one["step"], one["estimator"]) for one in found["steps"]] == [
+        (name, type(step).__name__) for name, step in model.steps
+    ]
+    first, second, last = found["steps"]
+    assert first["parameters"]["domain"] == [-5, 5]
+    assert first["fitted"]["bandwidth_"] == model[0].bandwidth_.tolist()
+    assert second["fitted"]["sigma_"] == model[1].sigma_
+    assert last["fitted"]["coef_"] == f"{model[2].coef_.dtype} array of shape {model[2].coef_.shape}"
+
+
+def test_the_same_for_people(bag_models, capsys):
+    assert main(["info", str(bag_models / "wide.npz")]) == 0
+    said = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    said = {name.strip(): value.strip() for name, value in said.items()}
+    assert said["model of"] == "3 steps"
+    assert said["step 1"].startswith(
+        "DivergenceEmbedding(bandwidth=0.1, domain=[-5, 5], random_state=0): bandwidth_"
+    )
+    assert said["step 3"].startswith("IncrementalRidgeClassifier(random_state=0): alpha_ ")
+    assert said["classes"] == "['narrow', 'wide']"
+    assert said["saved by"].startswith(f"dkdist {dk.__version__}, numpy ")
+
+
+def test_one_estimator_without_a_pipeline(tmp_path, capsys):
+    dk.save_model(StandardScaler().fit(np.arange(90.0).reshape(3, 30)), tmp_path / "m.npz")
+    assert main(["info", str(tmp_path / "m.npz"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n_dims"], found["classes"], found["origin"]) == (30, None, None)
+    (step,) = found["steps"]
+    assert (step["step"], step["estimator"]) == ("", "StandardScaler")
+    assert step["fitted"]["mean_"] == "float64 array of shape (30,)"
+
+
+def test_files_that_are_none(tmp_path, bag_models, capsys):
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    (tmp_path / "text.npz").write_text("no archive")
+    for name in ("other.npz", "text.npz"):
+        assert main(["info", str(tmp_path / name)]) == 2
+        assert "is no model file, or a damaged one" in capsys.readouterr().err
+
+
+def forged(model, path, change):
+    """A model file whose text a stranger has changed, and whose checksum they have made fit."""
+    from dkdist.files.model_file import _sha256
+
+    with np.load(model) as content:
+        arrays = {name: content[name] for name in content.files}
+    header = json.loads(arrays.pop("model.json").tobytes())
+    change(header)
+    header["sha256"] = _sha256(header["model"], arrays)
+    np.savez(path, **{"model.json": np.frombuffer(json.dumps(header).encode(), np.uint8)}, **arrays)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {},
+        {"estimator": "Pipeline"},
+        {"estimator": "Pipeline", "params": {"steps": {"list": [1]}}},
+        {"estimator": "Pipeline", "params": {"steps": {"list": [{"tuple": [1]}]}}},
+        {"estimator": "Pipeline", "params": {"steps": {"list": [{"tuple": ["a", {"estimator": "b"}]}]}}},
+        {"estimator": "a", "params": [], "fitted": {}},
+        {"estimator": "a", "params": {"b": {}}, "fitted": {}},
+        {"estimator": "a", "params": {"b": {"array": "absent"}}, "fitted": {}},
+        {"estimator": "a", "params": {"b": {"array": []}}, "fitted": {}},
+        {"estimator": "a", "params": {"b": {"record": "c"}}, "fitted": {}},
+    ],
+)
+def test_texts_that_make_no_sense_are_refused(model, bag_models, tmp_path, capsys):
+    path = forged(bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(model=model))
+    assert main(["info", path]) == 2
+    assert f"{path} describes a model that this version of dkdist cannot read" in capsys.readouterr().err
+
+
+def test_a_terminal_obeys_nothing_of_a_file(bag_models, tmp_path, capsys):
+    evil = "\x1b[2J\x07evil"
+
+    def change(header):
+        steps = header["model"]["params"]["steps"]["list"]
+        steps[0]["tuple"][1]["estimator"] = steps[0]["tuple"][0] = evil
+        steps[1]["tuple"][1]["params"][evil] = evil
+        steps[2]["tuple"][1]["fitted"]["classes_"] = {"strings": [evil]}
+        header["saved_by"] = {evil: evil}
+
+    path = forged(bag_models / "wide.npz", tmp_path / "m.npz", change)
+    for options in ([], ["--json"]):
+        assert main(["info", path, *options]) == 0
+        out = capsys.readouterr().out
+        assert "evil" in out
+        assert not {"\x1b", "\x07"} & set(out)
+
+
+def test_versions_that_are_none_are_not_said(bag_models, tmp_path, capsys):
+    path = forged(bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(saved_by=[1]))
+    assert main(["info", path]) == 0
+    assert "saved by    not said" in capsys.readouterr().out

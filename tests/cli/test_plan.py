@@ -1,0 +1,122 @@
+"""``dkdist plan``: what a fit then prints of itself, without a look at the points."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import dask
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.cli import main
+from dkdist.cli.output import json_keys
+from dkdist.densities.density_choices import most_nodes
+from dkdist.execution.planning import plan_of
+
+
+@pytest.fixture
+def blind(bags, tmp_path):
+    """The store without its points."""
+    shutil.copytree(bags, tmp_path / "blind.zarr")
+    shutil.rmtree(tmp_path / "blind.zarr" / "points" / "c")
+    return str(tmp_path / "blind.zarr")
+
+
+@pytest.fixture(autouse=True)
+def same_memory():
+    """A limit that does not change from one run to the next."""
+    with dask.config.set({"dkdist.memory-limit": "2GiB"}):
+        yield
+
+
+def planned(command, capsys):
+    assert main(["plan", *command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == list(json_keys.PLAN)
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--target", "wide"],
+        ["--target", "wide", "--features", "0", "--train-fraction", "0.5"],
+        ["--target", "spread", "--learner", "sgd", "--epochs", "2"],
+        ["--target", "wide", "--learner", "sgd", "--divergence", "jensen-shannon", "--structure", "marginal"],
+    ],
+)
+def test_the_plan_is_the_one_that_a_fit_prints(options, bags, blind, small, tmp_path, capsys):
+    asked = [*small, *options]
+    assert main(["plan", blind, *asked]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    line = next(line for line in captured.out.splitlines() if line.startswith("plan"))
+    assert main(["fit", bags, *asked, "--model", str(tmp_path / "m.npz"), "--progress"]) == 0
+    assert line.removeprefix("plan").strip() in capsys.readouterr().err.splitlines()
+
+
+def test_columns_are_exact_or_at_most(bags, blind, tmp_path, capsys):
+    sets = dk.open_sets(bags)
+    chosen = dk.DivergenceEmbedding().fit(sets).spec_.n_features
+    found = planned([blind], capsys)
+    assert not found["columns_exact"]
+    assert chosen <= found["columns"]
+    for asked, embedding in (
+        (["--bandwidth", "0.1"], dk.DivergenceEmbedding(bandwidth=0.1)),
+        (["--n-basis", "7", "--divergence", "chi2"], dk.DivergenceEmbedding("chi2", n_basis=7)),
+    ):
+        found = planned([blind, *asked], capsys)
+        assert (found["columns_exact"], found["columns"]) == (True, embedding.fit(sets).spec_.n_features)
+    line = str(tmp_path / "line.zarr")
+    dk.write_sets(line, np.zeros((3, 4, 1)))
+    assert planned([line, "--task", "classify"], capsys)["columns"] == most_nodes("tensor", 1)
+    found = planned([blind], capsys)
+    assert (found["n_sets"], found["bytes_a_pass"], found["n_features"]) == (60, 2400 * 2 * 4, 2000)
+
+
+def test_what_does_not_fit_is_said_and_fails(blind, small, capsys):
+    command = ["plan", blind, "--target", "wide", *small]
+    with dask.config.set({"dkdist.memory-limit": "10kB"}):
+        assert main([*command, "--json"]) == 2
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["fits"] is False
+        assert "This does not fit" in captured.err
+        assert main(command) == 2
+        assert "looks at" in capsys.readouterr().out
+
+
+def test_it_is_said_how_often_points_are_read(blind, capsys):
+    assert main(["plan", blind, "--learner", "sgd", "--target", "wide"]) == 0
+    out = capsys.readouterr().out
+    for part in (
+        "all points once",
+        "for the bandwidth",
+        "for the median distance",
+        "up to 100 passes to fit",
+    ):
+        assert part in out
+    assert main(["plan", blind, "--features", "0", "--bandwidth", "0.1", "--alpha", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "for the bandwidth" not in out
+    assert "for the median distance" not in out
+    assert "1 pass to fit" in out
+
+
+def test_options_that_a_fit_refuses_are_refused(blind, capsys):
+    for options, message in (
+        (["--target", "height"], "no target 'height'"),
+        (["--epochs", "3"], "--epochs is for --learner sgd"),
+        (["--features", "7"], "must be even"),
+    ):
+        assert main(["plan", blind, *options]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_what_makes_no_plan_is_an_error_and_leaves_nothing_behind():
+    with pytest.raises(RuntimeError, match="without a plan"):
+        plan_of(lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        plan_of(lambda: 1 / 0)
+    dk.IncrementalRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])  # runs again

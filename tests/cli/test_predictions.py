@@ -1,0 +1,76 @@
+"""What `dkdist predict` writes: the model's predictions and probabilities, in every form the same."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import dkdist as dk
+from dkdist.cli import main
+
+IDS = [f"bag {i}" for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def expected(bags, bag_models):
+    """(predictions, probabilities) of the sets by the estimator itself."""
+    model, sets = dk.load_model(bag_models / "wide.npz"), dk.open_sets(bags)
+    return model.predict(sets), model.predict_proba(sets)
+
+
+def predicted(bags, bag_models, output, *options, model="wide"):
+    return main(
+        ["predict", bags, "--model", str(bag_models / f"{model}.npz"), "--output", str(output), *options]
+    )
+
+
+def test_probabilities_in_every_form(bags, bag_models, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("dkdist.cli.predict.SETS_AT_ONCE", 25)
+    for name in ("p.csv", "p.parquet", "p.npz"):
+        assert predicted(bags, bag_models, tmp_path / name, "--probabilities") == 0
+    with open(tmp_path / "p.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    table = pq.read_table(tmp_path / "p.parquet")
+    names = ["set", "prediction", "probability_narrow", "probability_wide"]
+    assert header == names == table.column_names
+    assert [row[0] for row in rows] == table["set"].to_pylist() == IDS
+    assert [row[1] for row in rows] == table["prediction"].to_pylist() == expected[0].tolist()
+    np.testing.assert_array_equal([[float(v) for v in row[2:]] for row in rows], expected[1])
+    np.testing.assert_array_equal(np.column_stack([table[name] for name in names[2:]]), expected[1])
+    with np.load(tmp_path / "p.npz") as found:
+        np.testing.assert_array_equal(found["probabilities"], expected[1])
+        assert found["classes"].tolist() == ["narrow", "wide"]
+        assert found["ids"].tolist() == IDS
+
+
+def test_standard_output_is_csv_and_nothing_else(bags, bag_models, expected, capsys):
+    assert predicted(bags, bag_models, "-", "--progress") == 0
+    captured = capsys.readouterr()
+    header, *rows = csv.reader(io.StringIO(captured.out))
+    assert header == ["set", "prediction"]
+    assert rows == [list(row) for row in zip(IDS, expected[0].tolist(), strict=True)]
+    assert "predict" in captured.err
+
+
+def test_sets_without_ids_go_by_their_positions(bags, bag_models, tmp_path, capsys):
+    dk.write_sets(tmp_path / "s.zarr", [np.ones((3, 2)), np.zeros((4, 2))])
+    assert predicted(str(tmp_path / "s.zarr"), bag_models, "-", model="spread") == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["set", "0", "1"]
+
+
+def test_what_cannot_be_predicted_is_refused_before_any_work(bags, bag_models, tmp_path, capsys, monkeypatch):
+    assert predicted(bags, bag_models, tmp_path / "p.csv", "--probabilities", model="spread") == 2
+    assert "gives no probabilities" in capsys.readouterr().err
+    monkeypatch.setattr(dk, "open_sets", None)
+    assert predicted(bags, bag_models, tmp_path / "p.npy", "--probabilities") == 2
+    assert "holds one array" in capsys.readouterr().err
+    assert predicted(bags, bag_models, "-", "--json") == 2
+    assert "would both write to standard output" in capsys.readouterr().err
+    monkeypatch.setattr("dkdist.cli.output.prediction_table.find_spec", lambda name: None)
+    assert predicted(bags, bag_models, tmp_path / "p.parquet") == 2
+    assert "pip install 'dkdist[frames]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
