@@ -30,6 +30,7 @@ from .distances.wasserstein import Wasserstein as Wasserstein
 from .explaining.explain import explain as explain
 from .files.feature_store import open_features as open_features
 from .files.feature_store import write_features as write_features
+from .files.import_frame import import_frame as import_frame
 from .files.import_sets import import_sets as import_sets
 from .files.model_file import load_model as load_model
 from .files.model_file import save_model as save_model
@@ -80,11 +81,18 @@ from .pairs.groups.group_test import group_test as group_test
 from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
+from .scaling.set_columns import SetColumns as SetColumns
 from .scaling.set_scaler import SetScaler as SetScaler
 from .sets import SampleSetError as SampleSetError
 from .sets import SampleSets as SampleSets
 from .store import (
     ArrayReader as ArrayReader,
+)
+from .store import (
+    CytometryReader as CytometryReader,
+)
+from .store import (
+    LidarReader as LidarReader,
 )
 from .store import (
     SetStore as SetStore,

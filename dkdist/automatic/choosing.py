@@ -153,4 +153,4 @@ def _sample_size(sets: Sets) -> int:
 
 
 def _loaded(sets: Sets) -> SampleSets:
-    return sets.load() if isinstance(sets, SetStore) else sets
+    return sets.points_alone() if isinstance(sets, SetStore) else sets

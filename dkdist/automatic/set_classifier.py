@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dkdist.automatic.set_learner import SetLearner, as_weights
 from dkdist.base.inputs import check_sets
+from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, probabilities_of
 from dkdist.learners.sgd_steps import signs
 from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
@@ -128,6 +129,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         SetClassifier
             Itself.
         """
+        X, y, sample_weight, groups = in_row_order(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, labels = check_sets(X, text=True), column_or_1d(y, warn=True)
         if len(labels) != len(sets):
             raise ValueError(
@@ -210,6 +212,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the sets whose class is predicted right, or what ``scoring`` says."""
         check_is_fitted(self)
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
         return float(check_scoring(self, self.scoring)(self, X, y))

@@ -18,7 +18,9 @@ from dkdist.automatic.learned.machine_terms import set_function
 from dkdist.automatic.learned.machines import LinearMachine
 from dkdist.automatic.question import Question
 from dkdist.automatic.verdicts import in_words
-from dkdist.base.inputs import Sets, check_sets
+from dkdist.base.embedding import known_sets
+from dkdist.base.inputs import Sets
+from dkdist.base.names import learn_names
 from dkdist.base.parameter_checks import draw_seed, real_matrix
 from dkdist.explaining.answers import answer
 from dkdist.explaining.subject import Subject
@@ -66,6 +68,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             None if self.scoring is None else score_of_used,
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
+        learn_names(self, sets)
         learned = choose(question, self.candidates, self.budget)
         self.machine_, self.scaler_, self.background_ = learned.machine, learned.scaler, learned.background
         self.leaderboard_, self.leads_ = entries_of(learned.judged, score_of_used)
@@ -173,8 +176,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         return sets if self.scaler_ is None else self.scaler_.transform(sets)
 
     def _sets(self, X: Any) -> Sets:
-        check_is_fitted(self)
-        return check_sets(X, self.n_features_in_, text=True, origin=self.origin_)
+        return known_sets(self, X, text=True)
 
 
 def as_weights(given: ArrayLike | None, n: int) -> F64:

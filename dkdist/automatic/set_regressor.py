@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist.automatic.set_learner import SetLearner, as_weights
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import real_matrix
+from dkdist.base.row_ids import in_row_order
 from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
 from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.loops.array_types import F64
@@ -61,6 +62,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
     ) -> SetRegressor:
         """Choose and fit; ``y`` is (n,) or (n, n_targets), all else as in `SetClassifier.fit`."""
+        X, y, sample_weight, groups = in_row_order(X, y=y, sample_weight=sample_weight, groups=groups)
         sets, targets = check_sets(X, text=True), real_matrix("y", y)
         if len(targets) != len(sets) or targets.ndim not in (1, 2):
             raise ValueError(
@@ -130,6 +132,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R^2 of the predictions, or what ``scoring`` says."""
         check_is_fitted(self)
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
         return float(check_scoring(self, self.scoring)(self, X, y))

@@ -98,7 +98,7 @@ def _read_and_work(
         return work(sets, first)
     if pieces is not None and len(sets) == 1 and in_pieces(sets):
         return pieces(sets, first)
-    return work(sets.load(), first)
+    return work(sets.points_alone(), first)
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +25,8 @@ from dkdist.base.bad_sets import (
 from dkdist.base.embedding_spec import Additive, Domain, EmbeddingParameters, EmbeddingSpec, Selective
 from dkdist.base.huge_sets import embed_in_pieces
 from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, survey
+from dkdist.base.names import learn_names, require_names
+from dkdist.base.row_ids import beside_targets, remember, with_index
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_views
 from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.warn import warn
@@ -49,9 +52,27 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
+        sets = known_sets(self, X, text=self._takes_text)
+        rows = transform_sets(self.spec_, sets, self._label, skip=skips(self))
+        owners = X if isinstance(X, (SampleSets, SetStore)) else sets
+        return with_index(self, remember(rows, owners))
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Rows of the sets X that it is fitted on.
+
+        If ``y`` is a Series or frame whose index has the ids of the sets in another order, the rows can be used by
+        learners of this package alone, which join them by id; others are refused.
+        """
+        return beside_targets(super().fit_transform(X, y, **params), X, y)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """(m,) names of the columns: of dimensions that have names, where each column is of one, else numbered."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, text=self._takes_text, origin=origin_of(self))
-        return transform_sets(self.spec_, sets, self._label, skip=skips(self))
+        known = getattr(self, "feature_names_in_", None)
+        named = None if known is None else self.spec_.column_names(known.tolist())
+        if named is None:
+            return np.asarray(super().get_feature_names_out(input_features))
+        return np.array(named, dtype=object)
 
     def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> Survey:
         """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
@@ -62,11 +83,20 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_features_in_ = sets.n_dims
         self.origin_ = sets.origin
         self.skipped_ = found.bad
+        learn_names(self, sets)
         return found
 
     @property
     def _n_features_out(self) -> int:
         return self.spec_.n_features
+
+
+def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
+    """The sets X for a fitted estimator: of its dimensions, by number and name, and counted from where it counts."""
+    check_is_fitted(estimator)
+    sets = check_sets(X, estimator.n_features_in_, text=text, origin=origin_of(estimator))
+    require_names(estimator, sets)
+    return sets
 
 
 def origin_of(estimator: Any) -> F64:

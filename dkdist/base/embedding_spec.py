@@ -7,7 +7,7 @@ is the box that densities live on, scaled to the unit cube.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -82,8 +82,17 @@ class Specification(Generic[T]):
         made: T = _cached(kind)(self)
         return made
 
+    def column_names(self, names: Sequence[str]) -> list[str] | None:
+        """Names of the columns of a row, from those of the dimensions; None where a column is of several."""
+        return None
+
     def _tables(self) -> T:
         raise NotImplementedError
+
+
+def numbered(names: Sequence[str], n_columns: int) -> list[str]:
+    """NAME_0, NAME_1, ... of each dimension after the other, as many of each."""
+    return [f"{name}_{k}" for name in names for k in range(n_columns // len(names))]
 
 
 class AroundEmbedding(Specification[T]):
@@ -158,6 +167,9 @@ class EmbeddingSpec(Protocol):
     @property
     def domain(self) -> Domain | None:
         """The box that the points must lie in; None if they may lie anywhere."""
+
+    def column_names(self, names: Sequence[str]) -> list[str] | None:
+        """Names of the columns of a row, from those of the dimensions; None where a column is of several."""
 
     def draw(self) -> EmbeddingParameters:
         """The tables of this embedding; drawn once in a process."""

@@ -81,6 +81,11 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
             f"the sets of other (set 0 and all others) have {columns.n_dims} dimension(s), but those of sets have "
             f"{rows.n_dims}: compare sets of the same kind"
         )
+    if rows.names and columns.names and rows.names != columns.names:
+        raise SampleSetError(
+            f"the sets of other have the dimensions {', '.join(columns.names)}, but those of sets have "
+            f"{', '.join(rows.names)}: give the same columns in the same order"
+        )
     origin = common_origin(rows.origin, columns.origin)
     return rows.rebased(origin), columns.rebased(origin)
 

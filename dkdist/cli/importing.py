@@ -1,43 +1,67 @@
-"""``dkdist import``: one file goes into a store piece after piece, many files in parallel."""
+"""``dkdist import``: sources of one kind become a store; appended to one, they go in one after another."""
 
 from __future__ import annotations
 
 import glob
-import itertools
+import logging
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import dkdist
 from dkdist.cli.console import scheduler, wants_progress
-from dkdist.store.importing.array_files import SUFFIXES as ARRAYS
-from dkdist.store.importing.table_files import COMPRESSED
-from dkdist.store.importing.table_files import SUFFIXES as TABLES
+from dkdist.store.importing.files_of_table import files_of
+from dkdist.store.importing.kinds import READERS, SUFFIXES, kind_of, sources_in
+from dkdist.store.importing.telling import LOG
 
-TABLE_OPTIONS = {"set_id": "--set-id", "points": "--points", "sort": "--sort", "text": "--text"}
-ARRAY_OPTIONS = {"values": "--values", "offsets": "--offsets"}
+OPTIONS = {
+    "set_id": ("--set-id", ("table",)),
+    "points": ("--points", ("table", "cytometry", "lidar")),
+    "sort": ("--sort", ("table",)),
+    "text": ("--text", ("table",)),
+    "missing_targets": ("--missing-targets", ("table",)),
+    "values": ("--values", ("array",)),
+    "offsets": ("--offsets", ("array",)),
+    "weight": ("--weight", ("table", "array")),
+    "targets": ("--target", ("table", "array")),
+}
+CALLED = {"table": "a table", "array": "a file of arrays", "cytometry": "an FCS file", "lidar": "a LAS file"}
 
 
 def run(args: Namespace) -> None:
     """Write the store; nothing of it is visible before all sources were read."""
-    sources = [path for source in args.source for path in _files(source)]
+    sources = [path for source in args.source for path in _sources(source)]
     if not args.append and not args.overwrite and Path(args.store).exists():
         raise FileExistsError(
             f"{args.store} is there already: give --overwrite or --append, or another place"
         )
     reader = _reader(args, sources)
-    if (len(sources) > 1 and not args.append) or args.scheduler or args.progress:
-        _in_parallel(args, sources, reader)
-    else:
-        _one_after_another(args, sources, reader)
+    with _told():
+        (_append if args.append else _write)(args, sources, reader)
 
 
-def _in_parallel(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
-    if args.append:
-        raise ValueError(
-            "--append goes file after file in this process: leave out --scheduler and --progress"
-        )
+@contextmanager
+def _told() -> Iterator[None]:
+    """Print what an import tells of columns and dropped sets."""
+    level, printer = LOG.level, _Printer()
+    LOG.addHandler(printer)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(printer)
+        LOG.setLevel(level)
+
+
+class _Printer(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage())
+
+
+def _write(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
     with scheduler(args):
         sets = dkdist.import_sets(
             args.store, sources, reader, overwrite=args.overwrite, verbose=wants_progress(args)
@@ -45,20 +69,31 @@ def _in_parallel(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
     _report(args, len(sets), sets.n_points, sets.n_dims, sets.targets)
 
 
-def _one_after_another(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
-    known = _known_ids(args)
-    batches = ((path, *batch) for path in sources for batch in reader.read(path))
-    first = next(batches)
-    n_dims, targets = first[1].n_dims, first[2]
-    mode: Literal["w", "a"] = "a" if args.append else "w"
-    with dkdist.SetWriter(args.store, n_dims, mode, overwrite=args.overwrite) as writer:
-        n_sets = n_points = 0
-        for path, sets, named, ids in itertools.chain([first], batches):
-            if known:
-                _refuse_known(path, ids, known)
-            writer.append(sets, named, ids)
-            n_sets, n_points = n_sets + len(sets), n_points + sets.n_points
-    _report(args, n_sets, n_points, n_dims, targets)
+def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
+    if args.scheduler or args.progress:
+        raise ValueError(
+            "--append goes file after file in this process: leave out --scheduler and --progress"
+        )
+    store = dkdist.open_sets(args.store)
+    ids = None if args.set_id is None else store.ids
+    known = set() if ids is None else set(ids.tolist())
+    n_sets = n_points = 0
+    with dkdist.SetWriter(args.store, store.n_dims, "a") as writer:
+        for path in sources:
+            for sets, targets, new in _as_known(reader, path, ids).read(path):
+                again = next((one for one in new.tolist() if one in known), None) if known else None
+                if again is not None:
+                    raise ValueError(f"set {again!r} of {path} is in the store already")
+                writer.append(sets, targets, new)
+                n_sets, n_points = n_sets + len(sets), n_points + sets.n_points
+    _report(args, n_sets, n_points, store.n_dims, store.targets)
+
+
+def _as_known(reader: Any, path: Path, ids: Any) -> Any:
+    """The reader, which takes ids of CSV files as text if the store has such ids."""
+    if ids is None or ids.dtype.kind != "U" or not files_of(path).is_csv:
+        return reader
+    return replace(reader, text=(*reader.text, reader.set_id))
 
 
 def _report(args: Namespace, n_sets: int, n_points: int, n_dims: int, targets: Any) -> None:
@@ -68,67 +103,52 @@ def _report(args: Namespace, n_sets: int, n_points: int, n_dims: int, targets: A
     )
 
 
-def _files(source: str) -> Iterator[Path]:
-    """The files that a path, a directory or a pattern stands for, sorted by name."""
+def _sources(source: str) -> Iterator[Path]:
+    """What a path or a pattern stands for: a file, a folder of tables (which is one table), files sorted by name."""
     path = Path(source)
     if path.is_file():
         yield path
         return
-    if path.is_dir():
-        found = sorted(p for p in path.iterdir() if p.is_file() and _suffix(p))
-    else:
-        found = sorted(map(Path, glob.glob(source, recursive=True)))
+    found = sources_in(path) if path.is_dir() else sorted(map(Path, glob.glob(source, recursive=True)))
     if not found:
-        kinds = f" that ends in one of {', '.join(TABLES + ARRAYS)}" if path.is_dir() else ""
+        kinds = f" that ends in one of {', '.join(SUFFIXES)}" if path.is_dir() else ""
         raise FileNotFoundError(f"there is no file {source}{kinds}")
     yield from found
 
 
-def _suffix(path: Path) -> str:
-    """The suffix that says what a file is, before that of a compression; '' if it is nothing that can be read."""
-    suffixes = [s for s in path.suffixes if s not in COMPRESSED]
-    return suffixes[-1] if suffixes and suffixes[-1] in TABLES + ARRAYS else ""
-
-
 def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
     """One reader for all files, with the names the user gave."""
-    for path in sources:
-        if not _suffix(path):
+    kinds = [kind_of(path) for path in sources]
+    for path, kind in zip(sources, kinds, strict=True):
+        if not kind:
             raise ValueError(
-                f"{path} ends in {path.suffix or 'nothing'!r}: expected one of {', '.join(TABLES + ARRAYS)}. "
+                f"{path} ends in {path.suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. "
                 "Convert it, or rename it if it is one of these"
             )
-    tables = [path for path in sources if _suffix(path) in TABLES]
-    if not tables:
-        _refuse(args, TABLE_OPTIONS, "tables", sources[0])
-        return dkdist.ArrayReader(args.values, args.offsets, args.weight, args.targets)
-    if len(tables) < len(sources):
-        other = next(path for path in sources if path not in tables)
-        raise ValueError(f"{tables[0]} is a table and {other} holds arrays: import one kind at a time")
-    _refuse(args, ARRAY_OPTIONS, "arrays", tables[0])
+        if kind != kinds[0]:
+            raise ValueError(
+                f"{sources[0]} is {CALLED[kinds[0]]} and {path} is {CALLED[kind]}: import one kind at a time"
+            )
+    _refuse_others(args, kinds[0], sources[0])
+    points = None if args.points is None else tuple(args.points.split(","))
+    targets = None if args.targets is None else [name for names in args.targets for name in names.split(",")]
+    if kinds[0] == "array":
+        return dkdist.ArrayReader(args.values, args.offsets, args.weight, targets)
+    if kinds[0] != "table":
+        return READERS[kinds[0]](points)
     if args.set_id is None:
         raise ValueError(
             "a table needs --set-id COLUMN, the column that says which set each point belongs to"
         )
-    points = None if args.points is None else tuple(args.points.split(","))
     return dkdist.TableReader(
-        args.set_id, points, args.weight, tuple(args.targets or ()), tuple(args.text), args.sort
-    )
+        args.set_id, points, args.weight, tuple(targets or ()), tuple(args.text), args.sort,
+        args.missing_targets or "raise",
+    )  # fmt: skip
 
 
-def _refuse(args: Namespace, options: dict[str, str], kind: str, path: Path) -> None:
-    given = [option for name, option in options.items() if getattr(args, name)]
-    if given:
-        raise ValueError(f"{', '.join(given)} is for {kind}, and {path} is none: leave it out")
-
-
-def _known_ids(args: Namespace) -> set[Any]:
-    """The ids of the sets that a table is appended to."""
-    ids = dkdist.open_sets(args.store).ids if args.append and args.set_id is not None else None
-    return set() if ids is None else set(ids.tolist())
-
-
-def _refuse_known(path: Path, ids: Any, known: set[Any]) -> None:
-    again = next((one for one in ids.tolist() if one in known), None)
-    if again is not None:
-        raise ValueError(f"set {again!r} of {path} is in the store already")
+def _refuse_others(args: Namespace, kind: str, path: Path) -> None:
+    """Refuse options that files of this kind do not know."""
+    for name, (option, kinds) in OPTIONS.items():
+        if getattr(args, name) and kind not in kinds:
+            called = " and ".join(f"{one}s" if one in ("table", "array") else f"{one} files" for one in kinds)
+            raise ValueError(f"{option} is for {called}, and {path} is {CALLED[kind]}: leave it out")

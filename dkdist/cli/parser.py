@@ -49,17 +49,22 @@ IMPORT = """\
 Turn files into a store that all other commands read. SOURCE may be
 
   .csv .tsv .parquet  one point a row, with a column that says which set it
-                      belongs to (--set-id); the rows of a set stand together.
-                      Read in pieces, so the table may be of any size.
+                      belongs to (--set-id). Rows may stand in any order, and
+                      the table may be of any size: it is read in pieces,
+                      ids and targets first.
   .npz                'values' (all points, set after set) and 'offsets' (set i
                       is values[offsets[i]:offsets[i + 1]]), or one array (sets,
                       points, dimensions); arrays with one entry a set become
                       targets, and 'ids' names the sets.
   .npy                one array (sets, points, dimensions).
+  .fcs                a file of a cytometer is a set; its channels are the
+                      coordinates (all but Time, or --points).
+  .las .laz           a LiDAR file is a set of points x, y, z (or --points).
 
-Several files, a directory of them or a pattern ('cells/*.parquet') become one
-store, in the order given or by name: all of them are of one kind, a set lies
-within one file, and they are read in parallel (twice: ids and sizes first).
+A directory of tables is one table: its files, at any depth, may share sets,
+and names of directories such as 'region=eu' are columns. Several files or a
+pattern ('cells/*.npz') become one store, in the order given or by name: all of
+them are of one kind, a set lies within one file, and they are read in parallel.
 """
 
 
@@ -129,18 +134,24 @@ def _import(commands: Any) -> None:
     command.add_argument("--weight", metavar="NAME", help="column or array with a weight for every point")
     command.add_argument(
         "--target", "--targets", nargs="+", metavar="NAME", dest="targets",
-        help="columns that are constant within a set, or arrays with one entry a set (default for "
-        "arrays: all)",
+        help="columns that are constant within a set, or arrays with one entry a set, also separated by commas "
+        "(default for arrays: all)",
+    )  # fmt: skip
+    command.add_argument(
+        "--points", metavar="COL,COL",
+        help="the coordinates of a point: columns, channels or dimensions (default: all other columns of numbers, "
+        "all channels, or x,y,z)",
     )  # fmt: skip
     table = command.add_argument_group("tables")
     table.add_argument("--set-id", metavar="COLUMN", help="the column that says which set a point belongs to")
     table.add_argument(
-        "--points", metavar="COL,COL", help="the coordinates of a point (default: all other numeric columns)"
-    )
-    table.add_argument("--sort", action="store_true", help="sort the rows by set first, in memory")
+        "--missing-targets", choices=("raise", "drop"),
+        help="what to do with sets that have no target: refuse them, or leave them out (default: raise)",
+    )  # fmt: skip
+    table.add_argument("--sort", action="store_true", help="order the sets by their ids")
     table.add_argument(
         "--text", nargs="+", default=[], metavar="COLUMN",
-        help="columns of a CSV file to take as text, such as ids with leading zeros",
+        help="columns of a CSV file to take as text, even if they look like numbers",
     )  # fmt: skip
     arrays = command.add_argument_group("arrays")
     arrays.add_argument("--values", metavar="NAME", help="the array with the points (default: values)")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.domains import DomainEmbedding
-from dkdist.base.embedding import origin_of
+from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import check_sets, of_blocks
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.densities.density_choices import (
@@ -253,7 +253,7 @@ class DivergenceEmbedding(DomainEmbedding):
                 "noise is that of midpoint nodes, found nodes='uniform', which add noise of their own: fit with "
                 "nodes='midpoint'"
             )
-        sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
+        sets = known_sets(self, X)
         return np.concatenate(of_blocks(partial(_noise_of, spec), sets, "noise"))
 
     def _n_uniform(self) -> int:

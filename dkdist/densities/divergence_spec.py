@@ -9,14 +9,14 @@ With k bandwidths, the rows of each stand side by side over sqrt(k): squared dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gamma
 
 import numpy as np
 
-from dkdist.base.embedding_spec import Domain, Specification
+from dkdist.base.embedding_spec import Domain, Specification, numbered
 from dkdist.base.influence import each_alone
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, OfCoefficients, tiles, widest
 from dkdist.densities.cosine.index_set import projection
@@ -103,6 +103,11 @@ class DivergenceSpec(Specification["DivergenceParameters"]):
         """The bandwidths of each scale: k times d numbers."""
         d = self.n_dims
         return tuple(self.bandwidth[i : i + d] for i in range(0, len(self.bandwidth), d))
+
+    def column_names(self, names: Sequence[str]) -> list[str] | None:
+        """NAME_0, NAME_1, ... of each dimension, if each is taken alone and there is one bandwidth."""
+        alone = self.structure == "marginal" and len(self.scales) == 1
+        return numbered(names, self.n_features) if alone else None
 
     @property
     def coefficients(self) -> CoefficientSpec:

@@ -5,11 +5,12 @@ points --counting--> shares p_c of equal cells --p^(1/2 + i l_j)--> row,    |row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables
+from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables, numbered
 from dkdist.base.influence import each_alone
 from dkdist.densities.density_loops import amplitude_slopes, homogeneous_features, n_parts
 from dkdist.densities.histogram_loops import histograms
@@ -49,6 +50,10 @@ class HistogramSpec(Specification["HistogramParameters"]):
         """Length m of a set's row."""
         cells = [int(self.n_bins**dims) for _, dims in self.groups]
         return n_parts(np.array(self.frequencies)) * sum(cells)
+
+    def column_names(self, names: Sequence[str]) -> list[str] | None:
+        """NAME_0, NAME_1, ... of each dimension, if each is taken alone."""
+        return None if self.structure == "joint" else numbered(names, self.n_features)
 
     def _tables(self) -> HistogramParameters:
         return HistogramParameters(self)

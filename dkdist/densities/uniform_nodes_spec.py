@@ -9,7 +9,7 @@ the values at the nodes, whose squared distances are unbiased.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,9 @@ class UniformNodesSpec(DivergenceSpec):
 
     n_uniform: int = 4000
     seed: int = 0
+
+    def column_names(self, names: Sequence[str]) -> None:
+        """None: columns are numbered."""
 
     def __post_init__(self) -> None:
         most = max(self._n_terms(bandwidth) for bandwidth in self.scales) * self.n_uniform

@@ -261,7 +261,7 @@ class DistanceEmbedding(SetEmbedding):
             raise SampleSetError(
                 f"the sets (set 0 and all others) are {are}, but this embedding was fitted on {was}: give the same kind"
             )
-        return super().transform(sets)
+        return super().transform(X)
 
 
 def _gammas(given: Any, distance: Any) -> tuple[float, ...] | float:

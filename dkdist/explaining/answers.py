@@ -120,7 +120,7 @@ def _few(subject: Subject, given: Any, seed: int) -> SampleSets:
 
 
 def _loaded(sets: Sets) -> SampleSets:
-    return sets if isinstance(sets, SampleSets) else sets.load()
+    return sets if isinstance(sets, SampleSets) else sets.points_alone()
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding import origin_of
-from dkdist.base.inputs import Sets, check_sets
+from dkdist.base.embedding import known_sets
+from dkdist.base.inputs import Sets
 from dkdist.explaining.own_scale_spec import OwnScaleSpec
 from dkdist.explaining.set_function import SetFunction
 from dkdist.loops.array_types import F64
@@ -40,7 +40,7 @@ class Subject:
     def taken(self, X: Any) -> Sets:
         """The sets as the function takes them; refused by name if the model would refuse them."""
         text = getattr(self.first, "_takes_text", False)
-        sets = check_sets(X, self.first.n_features_in_, text=text, origin=origin_of(self.first))
+        sets = known_sets(self.first, X, text=text)
         for scaler in self.scalers:
             sets = scaler.transform(sets)
         return sets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
@@ -19,7 +20,8 @@ from dkdist.store import SetStore, open_sets
 from dkdist.store.format.batches import Outline
 from dkdist.store.format.new_arrays import Shards
 from dkdist.store.importing.catalogue import Catalogue, part_batches
-from dkdist.store.importing.sources import as_reader, first_origin, outline_of
+from dkdist.store.importing.sources import agreed, as_reader, first_origin, outline_of
+from dkdist.store.importing.telling import tell
 from dkdist.store.writing.planned_store import PlannedStore
 
 SOURCES_AT_ONCE = 64  # outlined by one task, at most
@@ -41,21 +43,23 @@ def import_sets(
     ----------
     store : path, URL or Zarr store object
         Workers of a cluster must see it under the same name.
-    sources : iterable
-        Paths, or anything else that ``read`` understands; their sets come into the store in this order.
+    sources : path or iterable
+        Paths, or anything else that ``read`` understands; their sets come into the store in this order. A folder of
+        tables is one source, and so is a list of their files; a path alone is the only source.
     read : callable or object, optional
         ``read(source)`` gives what the source holds: sets (`SampleSets`, a list of (n_i, d) arrays, an (N, n, d)
         array), or a tuple (sets, targets) or (sets, targets, ids); or, for sources larger than memory, an iterator
         of these (a generator). It must give the same each time. An object with a method ``sizes(source)`` beside
         ``read(source)``, giving the number of points of each set, spares the first reading. By default sources are
-        ``.npz`` and ``.npy`` files and `ArrayReader` reads them; for tables give a `TableReader`.
+        files that need no choice: ``.npz`` and ``.npy`` (`ArrayReader`), ``.fcs`` (`CytometryReader`), ``.las`` and
+        ``.laz`` (`LidarReader`); for tables give a `TableReader`.
     overwrite : bool, default=False
         Replace a store that is there. On a local path it stays readable until the new one is committed; elsewhere it
         is cleared after the first pass.
     chunk_rows, shards : optional
         As for `write_sets`.
     verbose : bool, default=False
-        Show progress on standard error.
+        Show progress on standard error, and which columns of tables were taken (logged by ``dkdist.importing``, too).
 
     Returns
     -------
@@ -65,21 +69,22 @@ def import_sets(
     Raises
     ------
     SourceError
-        If a source cannot be read, has no sets, gives other sets in the second pass, has other dimensions, dtypes,
-        weights, targets or ids than the first, or an id that another source has. It is named; nothing is committed.
+        If a source cannot be read, has no sets, gives other sets in the second pass, has other dimensions (or names
+        of them), dtypes, weights, targets or ids than the first, or an id that another source has. It is named; nothing
+        is committed.
     FileExistsError
         If the place is taken, see `SetWriter`.
 
     Notes
     -----
-    First pass: the sizes of all sets (offsets and ids of an ``.npz`` file, the id column of a table,
-    ``read.sizes(source)``, or else all of ``read(source)``). Second pass: each task writes a run of whole chunks (or
-    shards) of 32 to 512 MiB, reading the sources that overlap it one after another, so that a source is read once,
-    and twice at most where a run begins inside it. The store's origin (see `SetWriter`) is that of the first batch of
-    the first source, which is read for it between the passes unless the first pass read it. Memory of a thread: one
-    source (or what its iterator gives at a time) and eight chunks (or a shard). This process holds the sizes, targets
-    and ids of all sets. Runs on the active Dask client's cluster, or on this machine's threads. A run that fails or is
-    killed leaves nothing visible.
+    First pass: the sizes of all sets (offsets and ids of an ``.npz`` file, ids and targets of a table,
+    ``read.sizes(source)``, or else all of ``read(source)``). Second pass: each task writes a run of whole chunks
+    (or shards) of 32 to 512 MiB, reading the sources that overlap it one after another, so that a source is read
+    once, and twice at most where a run begins inside it (a folder of tables, which is one source, by one task). The
+    store's origin (see `SetWriter`) is that of the first batch of the first source, which is read for it between
+    the passes unless the first pass read it. Memory of a thread: one source (or what its iterator gives at a time)
+    and eight chunks (or a shard). This process holds the sizes, targets and ids of all sets. Runs on the active
+    Dask client's cluster, or on this machine's threads. A run that fails or is killed leaves nothing visible.
 
     Examples
     --------
@@ -93,18 +98,26 @@ def import_sets(
     """
     as_flag("overwrite", overwrite)
     as_verbose(verbose)
-    if isinstance(sources, (str, os.PathLike)):
-        raise TypeError(f"sources is one path, {os.fspath(sources)!r}: give a list of them")
-    listed = list(sources)
+    listed = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     if not listed:
         raise ValueError("there are no sources: give at least one")
     reader = as_reader(read, listed)
     planned = PlannedStore(store, overwrite=overwrite)
-    outlines = _outlines(reader, listed, verbose)
+    outlines = agreed(reader, _outlines(reader, listed, verbose))
+    told = tell((outline.told for outline in outlines), sum(outline.dropped for outline in outlines))
+    for line in told if verbose else ():
+        print(f"import: {line}", file=sys.stderr)
     catalogue, origin = Catalogue.of(listed, outlines), outlines[0].origin
     if origin is None and catalogue.form["points"][0] == "float32":
-        origin = first_origin(reader, listed[0])
-    with planned.begun(catalogue.form, catalogue.edges, chunk_rows=chunk_rows, shards=shards, origin=origin):
+        origin = first_origin(reader, catalogue.sources[0])
+    with planned.begun(
+        catalogue.form,
+        catalogue.edges,
+        chunk_rows=chunk_rows,
+        shards=shards,
+        origin=origin,
+        names=catalogue.names,
+    ):
         bounds = planned.bounds(part_bytes(planned), catalogue.row_bounds[:-1])
         batches = partial(part_batches, reader, origin)
         ids = write_parts(planned, bounds, catalogue.part, batches, "import", verbose)

@@ -157,7 +157,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "sigma_": lambda value: (
         _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
     ),
-    **dict.fromkeys(("resolved_", "multilabel_"), lambda value: type(value) is bool),
+    **dict.fromkeys(("resolved_", "multilabel_", "numeric_"), lambda value: type(value) is bool),
     "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
     "skipped_": _line("iu"),
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
@@ -170,6 +170,7 @@ NEEDED = {
     "CoresetThinning": ("sigma_", "_seed"),
     "NearestSets": ("n_features_in_", "_fit_X", "_index", "n_samples_fit_"),
     "PseudoEuclideanEmbedding": ("n_features_in_", "means_", "eigenvalues_", "components_"),
+    "SetColumns": ("n_features_in_", "feature_names_in_", "numeric_"),
     "StandardScaler": ("n_features_in_", "mean_", "scale_"),
     **dict.fromkeys(("IncrementalRidge", "IncrementalSGDRegressor"), ("coef_", "intercept_")),
     **dict.fromkeys(("IncrementalRidgeClassifier", "IncrementalSGDClassifier"), ("classes_", "coef_", "intercept_")),
@@ -192,7 +193,7 @@ def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
     domain = getattr(fitted.get("spec_"), "domain", None)
     if domain is not None and len(domain.low) != n:
         raise KindError(f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}")
-    for key, shape in _shapes(fitted, n).items():
+    for key, shape in {"feature_names_in_": [(n,)], **_shapes(fitted, n)}.items():
         if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
             raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
 

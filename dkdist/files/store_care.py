@@ -83,7 +83,8 @@ def compact(
     """Write a store, or a selection of its sets, again with full chunks, on all cores or on the active Dask cluster.
 
     For a store that grew by many small appends, has small chunks, or lies without shards on object storage; and for
-    dropping sets: ``compact(sets[good], to=...)``. Points, weights, targets, ids and their order and dtypes stay.
+    dropping sets: ``compact(sets[good], to=...)``. Points, weights, names, targets, ids, their order and dtypes
+    stay.
 
     Parameters
     ----------
@@ -137,6 +138,7 @@ def compact(
     )
     copy = Copy.of(view)
     same: dict[str, Any] = {"sealed": view._commit.sealed, "alphabet": copy.alphabet, "origin": view.origin}
+    same["names"] = view.names
     with planned.begun(copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, **same):
         grains = np.arange(0, int(copy.edges[-1]), planned.grain)
         bounds = planned.bounds(part_bytes(planned), grains)

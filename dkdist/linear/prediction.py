@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from dkdist.base.bad_sets import listed, require_rows, skips, tell_skipped_rows
+from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.learners.rows import without
@@ -126,6 +127,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
             The true classes.
         sample_weight : array-like of shape (n,) or None
         """
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
         if not (is_lazy(X) or skips(self)):
@@ -161,6 +163,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
             The true targets.
         sample_weight : array-like of shape (n,) or None
         """
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         sample_weight = as_weights(sample_weight, len(y))
         if not skips(self) and (not is_lazy(X) or len(y) < 2):

@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 
 from dkdist.base.bad_sets import skips
 from dkdist.base.inputs import require_rows_of_features, within_floats
+from dkdist.base.row_ids import own_rows
 from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.learners.rows import Known, Rows, checked, no_rows
@@ -34,6 +35,7 @@ def as_features(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
     An ndarray is finite, unless the estimator skips the rows that are not.
     """
+    X = own_rows(X)
     require_rows_of_features(estimator, X)
     if not is_lazy(X):
         finite = not skips(estimator)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
@@ -37,6 +39,12 @@ class MomentSpec(Specification["MomentParameters"]):
         """Length m of a set's row."""
         d = self.n_dims
         return d if self.degree == 1 else d + d * (d + 1) // 2
+
+    def column_names(self, names: Sequence[str]) -> list[str]:
+        """mean_NAME, then cov_NAME_NAME."""
+        means = [f"mean_{name}" for name in names]
+        pairs = combinations_with_replacement(names, 2)
+        return means if self.degree == 1 else means + [f"cov_{a}_{b}" for a, b in pairs]
 
     def _tables(self) -> MomentParameters:
         return MomentParameters(self)

@@ -19,6 +19,7 @@ from dkdist.distances.distance_embedding_spec import Comparing, points_for
 from dkdist.execution.arrays import cut
 from dkdist.execution.pairs import Pairs, Tile
 from dkdist.loops.array_types import F64, I64
+from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.tiles import Block, all_pairs
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSetError, SampleSets
@@ -33,7 +34,8 @@ def distance_matrix(
     *,
     random_state: Any = None,
     verbose: bool | int = False,
-) -> F64:
+    as_frame: bool = False,
+) -> Any:
     """Distances between all pairs of objects, D[i, j] = d(x_i, y_j): for small N, at the price of N^2.
 
     For ``KNeighborsClassifier(metric="precomputed")``, and through `project_psd` for ``SVC(kernel="precomputed")``.
@@ -52,10 +54,12 @@ def distance_matrix(
         Seed of the directions of "sliced-wasserstein"; other distances draw nothing.
     verbose : bool or int, default=False
         Print what the matrix will cost before it starts, and progress.
+    as_frame : bool, default=False
+        Give a pandas DataFrame with the ids of the sets as index and columns.
 
     Returns
     -------
-    (N, M) float64 array
+    (N, M) float64 array, or DataFrame
         Of values of float32 precision, but for those of `pairwise`, which are kept as the function gives them.
 
     Raises
@@ -75,6 +79,7 @@ def distance_matrix(
            [2.]])
     """
     as_verbose(verbose)
+    require_frames(as_frame)
     rows, columns = check_both(sets, other, "distance_matrix(sets, distance='hausdorff')", text=True)
     measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
     if measure.n_parts != 1:
@@ -98,9 +103,10 @@ def distance_matrix(
     pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
     work = DistanceTile(measure)
     sample = (0.0, _seconds(work, rows, columns)) if verbose else None
-    return all_pairs(
+    matrix = all_pairs(
         work, pairs, rows, columns, what="distance matrix", label="distances", sample=sample, verbose=verbose
     )
+    return as_asked(matrix, rows, columns, as_frame)
 
 
 def _bounds(sets: Sets) -> I64:

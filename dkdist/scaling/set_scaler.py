@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import require_nonnegative_weights, skips, tell_skipped
-from dkdist.base.embedding import origin_of
+from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets, check_sets, survey
+from dkdist.base.names import learn_names
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, within_float32
 from dkdist.base.pooled_sample import PooledSample
 from dkdist.loops.array_types import F64
@@ -117,6 +117,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
         skip = skips(self)
         sets = check_sets(X)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
+        learn_names(self, sets)
         self.skipped_ = np.empty(0, np.int64)
         found = {} if alone or method == "none" else self._pooled(method, sets, skip)
         self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), alone, clip, **found)
@@ -136,8 +137,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> SampleSets | SetStore:
         """The sets X, scaled: in memory, or a lazy view of a store."""
-        check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
+        sets = known_sets(self, X)
         if self.spec_.method == "none":
             return sets
         if isinstance(sets, SetStore):

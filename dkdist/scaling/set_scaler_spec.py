@@ -110,7 +110,7 @@ class ScalerSpec:
         else:
             ends = read_only(np.array([0, len(points)]))
             moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
-        return SampleSets._trusted(out, sets.offsets, sets.weights)
+        return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
 
     def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
         """What scales the one set of these pieces, each by itself."""
@@ -153,7 +153,7 @@ class OneSet:
         given = sets.rebased(np.array(self.spec.origin))
         out = np.empty(given.relative.shape, np.float32)
         self.spec.scale_by(self.drawn, given, out)
-        return SampleSets._trusted(out, sets.offsets, sets.weights)
+        return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
 
     def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> OneSet:
         """Itself."""

@@ -178,6 +178,12 @@ def as_parts(arrays: Iterable[ArrayLike]) -> list[NDArray[Any]]:
     return parts
 
 
+def column_names(arrays: Iterable[Any]) -> list[str] | None:
+    """The columns of data frames in a list, if these are all str."""
+    first = next((list(a.columns) for a in arrays if hasattr(a, "columns")), None)
+    return None if first is None or not all(isinstance(name, str) for name in first) else first
+
+
 def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
     """Offsets of sets in a list; refuses empty ones and other dimensions."""
     d = parts[0].shape[1]

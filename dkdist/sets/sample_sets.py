@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import column_bounds, read_only
 from dkdist.sets.indexing import as_position, positions, resolve_key
+from dkdist.sets.labels import NO_LABELS, Labelled, Labels
 from dkdist.sets.origins import moved, origin_text, settled_origin
 from dkdist.sets.point_checks import (
     Points,
@@ -30,6 +31,7 @@ from dkdist.sets.point_checks import (
     as_parts,
     as_points,
     as_weights,
+    column_names,
     edges_of,
     joined_weights,
     kept_points,
@@ -41,7 +43,7 @@ from dkdist.sets.strings import as_alphabet, decode, encode
 A = TypeVar("A", bound=NDArray[Any])
 
 
-class SampleSets:
+class SampleSets(Labelled):
     """An immutable collection of N sample sets, with optional point weights, in memory.
 
     Parameters
@@ -88,7 +90,7 @@ class SampleSets:
     (array([1.e+09]), array([0.25, 1.75]), dtype('float64'))
     """
 
-    __slots__ = ("_alphabet", "_offsets", "_origin", "_points", "_weights")
+    __slots__ = ("__weakref__", "_alphabet", "_labels", "_offsets", "_origin", "_points", "_weights")
 
     def __init__(
         self,
@@ -111,12 +113,16 @@ class SampleSets:
         arrays: Sequence[ArrayLike],
         weights: Sequence[ArrayLike] | None = None,
         origin: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        targets: Any = None,
     ) -> SampleSets:
         """Make a collection from a list of (n_i, d) arrays and, optionally, a list of (n_i,) or (n_i, k)
-        weights. ``origin`` as for the constructor.
+        weights. ``origin`` as for the constructor; ``ids``, ``names`` and ``targets`` as for `labelled`.
 
-        Raises `SampleSetError` as the constructor does, and if two sets have different numbers of dimensions, or are
-        data frames with other columns.
+        The columns of data frames are the names of the dimensions. Raises `SampleSetError` as the constructor does, and
+        if two sets have different numbers of dimensions, or are data frames with other columns.
 
         Examples
         --------
@@ -128,7 +134,9 @@ class SampleSets:
         rows, start = kept_points(parts, origin)
         require_finite(rows, edges)
         masses = None if weights is None else joined_weights(weights, parts, edges)
-        return cls._trusted(rows, edges, masses, None, start)
+        named = column_names(arrays) if names is None else names
+        labels = Labels.of(ids, named, targets, (len(parts), rows.shape[1]))
+        return cls._trusted(rows, edges, masses, None, start, labels)
 
     @classmethod
     def from_strings(cls, strings: Sequence[Any], alphabet: str | None = None) -> SampleSets:
@@ -149,6 +157,92 @@ class SampleSets:
         return cls._trusted(codes, edges, None, found)
 
     @classmethod
+    def from_frame(
+        cls, frame: Any, set_id: str, points: Any = None, targets: Any = None, weights: str | None = None
+    ) -> SampleSets:
+        """Make a collection of a data frame (pandas, polars or pyarrow) with one row a point, in any order of rows.
+
+        Sets come in the order in which their ids first appear, and the rows of a set keep theirs. Needs narwhals and
+        pandas (``pip install 'dkdist[frames]'``).
+
+        Parameters
+        ----------
+        frame : data frame
+            Whole, in memory; `import_frame` writes a store of a Dask DataFrame.
+        set_id : str
+            The column of ids, integers or text (which stays text: "007").
+        points : names of columns, optional
+            The coordinates, in this order; by default all numeric or boolean columns that are nothing else. What is
+            left out, and what only counts rows ("Unnamed: 0"), is told by a warning.
+        targets : data frame, Series or names of columns, optional
+            Entries for each id, joined by the index (pandas) or by a column named as ``set_id``, in any order; or
+            columns of ``frame`` that are constant within each set.
+        weights : str, optional
+            A column of weights of the points.
+
+        Raises `SampleSetError`, naming column, row and set, for missing ids or values, text or categories as
+        coordinates, targets that change within a set, have no entry for an id, or have two. Cost: a sort of the rows,
+        and a second copy of the points.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> cells = pd.DataFrame({"donor": ["b", "a", "b"], "cd3": [1.0, 2.0, 3.0], "cd4": [4.0, 5.0, 6.0]})
+        >>> outcome = pd.Series([0, 1], index=["a", "b"], name="outcome")
+        >>> sets = SampleSets.from_frame(cells, "donor", targets=outcome)
+        >>> sets.ids, sets.names, sets.targets["outcome"], sets[0][:, 0]
+        (array(['b', 'a'], dtype='<U1'), ('cd3', 'cd4'), array([1, 0]), array([1., 3.], dtype=float32))
+        """
+        from dkdist.sets.frames import parts_of_frame
+
+        return cls._of_parts(parts_of_frame(frame, set_id, points, targets, weights))
+
+    @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        set_key: str,
+        obsm: str | None = None,
+        layer: str | None = None,
+        columns: Any = None,
+        targets: Any = None,
+    ) -> SampleSets:
+        """Make a collection of annotated observations (AnnData, or what is like it), one a point.
+
+        Parameters
+        ----------
+        adata : AnnData
+        set_key : str
+            The column of ``adata.obs`` with ids, such as the donor of each cell.
+        obsm, layer : str, optional
+            Which matrix has the points: ``adata.obsm[obsm]`` ("X_pca"), ``adata.layers[layer]``, or ``adata.X``.
+        columns : names, optional
+            Its columns to take; a sparse matrix is made dense for these alone, and must be narrow without.
+        targets : data frame, Series or names of columns of ``adata.obs``, optional
+            As for `from_frame`.
+
+        Raises as `from_frame`. Cost: a sort of the observations and a dense copy of the chosen columns.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from types import SimpleNamespace
+        >>> obs = pd.DataFrame({"donor": ["b", "a", "b"], "age": [50, 60, 50]})
+        >>> adata = SimpleNamespace(obs=obs, obsm={"X_pca": np.eye(3)}, layers={}, X=None, var_names=[])
+        >>> sets = SampleSets.from_anndata(adata, "donor", obsm="X_pca", targets="age")
+        >>> sets.sizes, sets.names[:2], sets.targets["age"]
+        (array([2, 1]), ('X_pca_0', 'X_pca_1'), array([50, 60]))
+        """
+        from dkdist.sets.annotated import parts_of_annotated
+
+        return cls._of_parts(parts_of_annotated(adata, set_key, obsm, layer, columns, targets))
+
+    @classmethod
+    def _of_parts(cls, parts: Any) -> SampleSets:
+        made = cls(parts.points, parts.offsets, parts.weights)
+        return made.labelled(parts.ids, parts.names, parts.targets)
+
+    @classmethod
     def _trusted(
         cls,
         points: Points,
@@ -156,24 +250,40 @@ class SampleSets:
         weights: F32 | None = None,
         alphabet: str | None = None,
         origin: F64 | None = None,
+        labels: Labels = NO_LABELS,
     ) -> SampleSets:
         """Wrap arrays that are known to be valid, without looking at them; points are counted from the origin."""
         self = object.__new__(cls)
-        self._set(points, offsets, weights, alphabet, origin)
+        self._set(points, offsets, weights, alphabet, origin, labels)
         return self
 
     def _set(
-        self, points: Points, offsets: I64, weights: F32 | None, alphabet: str | None, origin: F64 | None
+        self,
+        points: Points,
+        offsets: I64,
+        weights: F32 | None,
+        alphabet: str | None,
+        origin: F64 | None,
+        labels: Labels = NO_LABELS,
     ) -> None:
         self._points = read_only(points)
         self._offsets = read_only(offsets)
         self._weights = None if weights is None else read_only(weights)
         self._alphabet = alphabet
         self._origin = None if origin is None else settled_origin(origin)
+        self._labels = labels
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._points, self._offsets, self._weights, self._alphabet
+        if self._labels:
+            return SampleSets._trusted, (*state, self._origin, self._labels)
         return SampleSets._trusted, state if self._origin is None else (*state, self._origin)
+
+    def _with(self, labels: Labels) -> SampleSets:
+        """The same sets with other labels."""
+        return SampleSets._trusted(
+            self._points, self._offsets, self._weights, self._alphabet, self._origin, labels
+        )
 
     @property
     def points(self) -> Points:
@@ -196,11 +306,12 @@ class SampleSets:
         Raises `SampleSetError` naming a set that float32 cannot reach from there.
         """
         other = settled_origin(origin)
-        if self._points.dtype != np.float32 or np.array_equal(self.origin, 0 if other is None else other):
+        same = self._origin is None if other is None else np.array_equal(self.origin, other)
+        if self._points.dtype != np.float32 or same:
             return self
         points = moved(self._points, self.origin - (0 if other is None else other))
         require_finite(points, self._offsets)
-        return SampleSets._trusted(points, self._offsets, self._weights, self._alphabet, other)
+        return SampleSets._trusted(points, self._offsets, self._weights, self._alphabet, other, self._labels)
 
     def _true(self, points: Points) -> Points:
         return points if self._origin is None else points + self._origin
@@ -291,16 +402,17 @@ class SampleSets:
             isinstance(chosen, range) and chosen.step == 1
         ):  # views of the same arrays: only the offsets are new
             edges = self._offsets[chosen.start : chosen.stop + 1]
-            return self._of_rows(slice(edges[0], edges[-1]), edges - edges[0])
+            labels = self._labels.take(slice(chosen.start, chosen.stop))
+            return self._of_rows(slice(edges[0], edges[-1]), edges - edges[0], labels)
         index = positions(chosen)
         sizes = self.sizes[index]
         edges = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])
-        return self._of_rows(rows, edges)
+        return self._of_rows(rows, edges, self._labels.take(index))
 
-    def _of_rows(self, rows: slice | I64, offsets: I64) -> SampleSets:
+    def _of_rows(self, rows: slice | I64, offsets: I64, labels: Labels) -> SampleSets:
         weights = None if self._weights is None else self._weights[rows]
-        return SampleSets._trusted(self._points[rows], offsets, weights, self._alphabet, self._origin)
+        return SampleSets._trusted(self._points[rows], offsets, weights, self._alphabet, self._origin, labels)
 
     def __repr__(self) -> str:
         extra = "" if self._weights is None else f", weights={self._weights.shape}"

@@ -5,6 +5,8 @@ wrong with a store.
 """
 
 from dkdist.store.importing.array_files import ArrayReader as ArrayReader
+from dkdist.store.importing.cytometry_files import CytometryReader as CytometryReader
+from dkdist.store.importing.lidar_files import LidarReader as LidarReader
 from dkdist.store.importing.sources import SourceError as SourceError
 from dkdist.store.importing.table_files import TableReader as TableReader
 from dkdist.store.reading.verify import VerifyReport as VerifyReport

@@ -15,6 +15,7 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.indexing import positions, resolve_key
+from dkdist.sets.labels import Labels, Names
 from dkdist.sets.origins import origin_text, settled_origin
 from dkdist.store.format.layout import Commit
 from dkdist.store.places.address import Address, as_address
@@ -46,7 +47,9 @@ class SetStore:
     a read costs one stat on a local disk and one request for the small root document elsewhere.
     """
 
-    __slots__ = ("_address", "_base", "_chosen", "_commit", "_maps", "_n_points", "block_sets")
+    __slots__ = (
+        "__weakref__", "_address", "_base", "_chosen", "_commit", "_maps", "_n_points", "block_sets"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -160,7 +163,17 @@ class SetStore:
     @property
     def ids(self) -> Array | None:
         """The ids of the chosen sets, or None if the store has none."""
-        return self._column("ids") if "ids" in self._committed.arrays else None
+        return self._column("ids") if self.has_ids else None
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the store has ids; reads nothing."""
+        return "ids" in self._committed.arrays
+
+    @property
+    def names(self) -> Names | None:
+        """The names of the d dimensions, or None if the store has none."""
+        return self._commit.names
 
     def read(self, start: int, stop: int) -> SampleSets:
         """Read the sets at positions start .. stop - 1 of this selection, ``0 <= start <= stop <= len``."""
@@ -171,7 +184,11 @@ class SetStore:
         return self[start:stop].load()
 
     def load(self) -> SampleSets:
-        """Read all chosen sets into memory."""
+        """Read all chosen sets into memory, with their ids, names and targets."""
+        return self.points_alone()._with(Labels(self.ids, self.names, dict(self.targets)))
+
+    def points_alone(self) -> SampleSets:
+        """Read all chosen sets into memory, with names of dimensions but without ids and targets: a block of work."""
         run = self._run()
         if run is not None:
             return self._counted(self._committed.sets(run.start, run.stop))
@@ -198,7 +215,8 @@ class SetStore:
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> SetStore:
         """Add sets at the end of the store, and return the store as it then is; this view stays as it was.
 
-        Targets and ids must be given exactly if the store has them, with the same names and dtypes.
+        Targets and ids must be there exactly if the store has them, with the same names and dtypes: those given, or
+        those of the sets. Sets whose dimensions have other names, or another order of them, are refused.
         """
         from dkdist.store.writing.set_writer import SetWriter
 
@@ -269,13 +287,13 @@ class SetStore:
         return sets if self._base is None else sets.rebased(self.origin)
 
     def blocks(self) -> Iterator[SampleSets]:
-        """The chosen sets in order, about 32 MiB of points at a time."""
+        """The chosen sets in order, about 32 MiB of points at a time, without ids and targets."""
         row_bytes = self.n_dims * self.points_dtype.itemsize
         edges = np.concatenate([[0], np.cumsum(self.sizes)]) * row_bytes
         start = 0
         while start < len(self):
             stop = max(start + 1, int(np.searchsorted(edges, edges[start] + STREAM_BYTES, side="right")) - 1)
-            yield self.read(start, stop)
+            yield self[start:stop].points_alone()
             start = stop
 
     def _column(self, name: str) -> Array:

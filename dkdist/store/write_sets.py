@@ -6,7 +6,7 @@ from typing import Any
 
 from dkdist.plain.flags import as_flag
 from dkdist.sets import as_sample_sets
-from dkdist.store.format.batches import Form, as_columns
+from dkdist.store.format.batches import Form, columns_of
 from dkdist.store.format.new_arrays import Shards, shard_rows
 from dkdist.store.places.address import as_address
 from dkdist.store.set_store import SetStore, open_sets
@@ -32,8 +32,10 @@ def write_sets(
         A `SetStore` is copied block by block. Time series are arrays whose rows are moments in order; strings are str,
         bytes or flat sequences of whole numbers (`SampleSets.from_strings`), and the alphabet of str is kept.
     targets : (N,) or (N, k) array, or mapping of names to such arrays, optional
-        Numbers, booleans or str; a single array is stored as "y".
+        Numbers, booleans or str; a single array is stored as "y". A pandas Series or frame is joined to the ids by its
+        index. By default those that the sets have.
     ids : (N,) array of int or str, optional
+        By default those that the sets have. The names of their dimensions are kept, too.
     overwrite : bool
         Whether a store that is there may be replaced.
     chunk_rows, shards : optional
@@ -62,14 +64,13 @@ def write_sets(
     """
     as_flag("overwrite", overwrite)
     source = sets if isinstance(sets, SetStore) else as_sample_sets(sets)
-    columns = as_columns(targets, ids, len(source))
+    columns = columns_of(source, targets, ids)
     labels = columns.pop("ids", None)
     named = {name.removeprefix("targets/"): values for name, values in columns.items()}
     form: Form = {"points": (str(source.points_dtype), (source.n_dims,))}
     rows_a_shard = shard_rows(shards, as_address(store), form, source.n_points, chunk_rows)
-    with SetWriter(
-        store, source.n_dims, overwrite=overwrite, chunk_rows=chunk_rows, shards=rows_a_shard
-    ) as writer:
+    sizes: Any = {"chunk_rows": chunk_rows, "shards": rows_a_shard}
+    with SetWriter(store, source.n_dims, overwrite=overwrite, names=source.names, **sizes) as writer:
         start = 0
         for block in source.blocks() if isinstance(source, SetStore) else [source]:
             rows = slice(start, start + len(block))

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.embedding import SetEmbedding, origin_of
-from dkdist.base.inputs import check_sets
+from dkdist.base.embedding import SetEmbedding, known_sets
 from dkdist.base.parameter_checks import draw_seed, whole
 from dkdist.densities.divergence import DivergenceEmbedding
 from dkdist.densities.divergence_spec import DivergenceSpec
@@ -97,7 +96,7 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     for step in (embedding, features):
         if step is not None:
             check_is_fitted(step)
-    sets = check_sets(sets, embedding.n_features_in_, origin=origin_of(embedding))
+    sets = known_sets(embedding, sets)
     n_pairs = whole("n_pairs", n_pairs, least=2)
     if n_pairs > MOST_PAIRS:
         raise ValueError(f"n_pairs must be at most {MOST_PAIRS:,}; found {n_pairs}")
@@ -107,7 +106,7 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     i = rng.integers(0, len(sets), n_pairs)
     j = (i + rng.integers(1, len(sets), n_pairs)) % len(sets)
     chosen, places = np.unique(np.concatenate([i, j]), return_inverse=True)
-    few: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].load()
+    few: SampleSets = sets[chosen] if isinstance(sets, SampleSets) else sets[chosen].points_alone()
     i, j = places[:n_pairs], places[n_pairs:]
     A = embedding.transform(few)
     lost = not_finite(A)

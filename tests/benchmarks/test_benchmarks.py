@@ -40,6 +40,14 @@ def test_defaults_are_near_the_truth(tmp_path: Path) -> None:
     assert figures["points"]["AUC"] > 0.95
 
 
+def test_imported_tables_are_what_was_written(tmp_path: Path) -> None:
+    figures = run("tables.py", output=tmp_path / "tables.json")
+    for name in ("grouped", "shuffled"):
+        assert (figures[name]["rows"], figures[name]["sets"]) == (20_000, 500)
+        assert figures[name]["spread"] == pytest.approx(1, abs=0.15)  # of 500 standard normals: .03
+        assert figures[name]["speed"] > 0
+
+
 def test_a_search_costs_less_than_its_candidates(tmp_path: Path) -> None:
     figures = run("search.py", output=tmp_path / "search.json")
     assert figures["cost"]["search"] > 0

@@ -11,7 +11,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.store.importing import table_pieces
+from dkdist.store.importing.tables import table_source
 
 pytestmark = pytest.mark.filterwarnings("default:left out")
 RNG = np.random.default_rng(0)
@@ -70,8 +70,8 @@ def check(sets, order=range(N_SETS)):
 @pytest.fixture(params=[7, 2**17])
 def small_pieces(request, monkeypatch):
     """Pieces that end inside sets, and one that holds everything."""
-    monkeypatch.setattr(table_pieces, "PIECE_BYTES", 40 * request.param)
-    monkeypatch.setattr(table_pieces, "PIECE_ROWS", request.param)
+    monkeypatch.setattr(table_source, "PIECE_BYTES", 40 * request.param)
+    monkeypatch.setattr(table_source, "PIECE_ROWS", request.param)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])
@@ -105,10 +105,18 @@ def test_integers_then_fractions_are_coordinates_all_the_same(tmp_path, small_pi
     assert sets.ids.tolist() == list(range(40))
 
 
-def test_ids_with_leading_zeros_stay_text_if_asked(tmp_path):
-    rows = [[f"{i:03d}", 0.5] for i in range(5)]
+def test_ids_with_leading_zeros_stay_text(tmp_path):
+    rows = [[f"{i:03d}", 0.5] for i in range(98, 102)]
+    sets = imported(write_table(tmp_path / "t.csv", rows, ["bag", "x"]), "--set-id", "bag")
+    assert sets.ids.tolist() == ["098", "099", "100", "101"]
+    more = write_table(tmp_path / "more.csv", [[102, 0.5]], ["bag", "x"])
+    assert imported(more, "--set-id", "bag", "--append").ids.tolist()[3:] == ["101", "102"]
+
+
+def test_whole_numbers_are_text_if_asked(tmp_path):
+    rows = [[i, 0.5] for i in range(3)]
     sets = imported(write_table(tmp_path / "t.csv", rows, ["bag", "x"]), "--set-id", "bag", "--text", "bag")
-    assert sets.ids.tolist() == ["000", "001", "002", "003", "004"]
+    assert sets.ids.tolist() == ["0", "1", "2"]
 
 
 def test_dictionaries_and_codes_of_a_parquet_file(tmp_path):
@@ -134,10 +142,11 @@ def test_appending_and_overwriting(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_set_that_comes_back_is_named(tmp_path, capsys):
-    error = refused(capsys, write_table(tmp_path / "t.csv", [*ROWS, ROWS[0]]), *USUAL)
-    assert f"set {NAMES[0]!r} comes back in row {len(ROWS) + 1} " in error
-    assert "--sort" in error
+def test_a_set_that_comes_back_has_the_rows_of_both_places(tmp_path):
+    sets = imported(write_table(tmp_path / "t.csv", [*ROWS, ROWS[0]]), *USUAL)
+    assert list(sets.ids) == NAMES
+    assert np.array_equal(sets[0], np.concatenate([POINTS[0], POINTS[0][:1]]))
+    assert np.array_equal(sets[1], POINTS[1])
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -167,8 +176,8 @@ def test_a_coordinate_that_is_no_number_is_named(value, what, tmp_path, capsys):
     [
         ([], "a table needs --set-id"),
         (["--set-id", "sack"], "has no column 'sack'; it has bag, label, x, y, w, height"),
-        (["--set-id", "bag", "--points", "x,label"], "column 'label' .* has type string: expected numbers"),
-        (["--set-id", "height", "--points", "x"], "ids have dtype float64"),
+        (["--set-id", "bag", "--points", "x,label"], "column 'label' .* holds text: expected numbers"),
+        (["--set-id", "label", "--target", "w"], "target 'w' is .* and then .* within set"),
         (["--set-id", "bag", "--values", "x"], "--values is for arrays"),
     ],
 )
@@ -178,12 +187,19 @@ def test_wrong_columns_are_named(options, message, tmp_path, capsys):
     assert re.search(message, refused(capsys, write_table(tmp_path / "t.csv"), *options))
 
 
-def test_a_value_of_another_type_later_in_the_file_is_an_error(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(table_pieces, "PIECE_BYTES", 100)
-    rows = [[i, 0.5] for i in range(100)] + [["a", 0.5]]
+def test_a_coordinate_that_is_text_later_in_the_file_is_an_error(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(table_source, "PIECE_BYTES", 100)
+    rows = [[i, 0.5] for i in range(100)] + [[7, "a"]]
     error = refused(capsys, write_table(tmp_path / "t.csv", rows, ["bag", "x"]), "--set-id", "bag")
     assert "invalid value 'a'" in error
-    assert "--text" in error
+    assert "name the coordinates as points" in error
+
+
+def test_ids_that_are_text_later_in_the_file_are_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_source, "PIECE_BYTES", 100)
+    rows = [[i, 0.5] for i in range(100)] + [["a", 0.5]]
+    sets = imported(write_table(tmp_path / "t.csv", rows, ["bag", "x"]), "--set-id", "bag")
+    assert sets.ids.tolist() == [*map(str, range(100)), "a"]
 
 
 def test_a_missing_pyarrow_is_said(tmp_path, capsys, monkeypatch):

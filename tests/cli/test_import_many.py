@@ -31,6 +31,46 @@ def test_many_files_a_directory_and_a_pattern_are_one_store(suffix, tmp_path, ca
         )
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_folder_is_one_table_whose_files_share_sets(suffix, tmp_path, capsys):
+    folder = tmp_path / "cells"
+    for k in range(3):
+        (folder / f"part={k}").mkdir(parents=True)
+        write_table(folder / f"part={k}" / f"a{suffix}", ROWS[k::3])
+    store = str(tmp_path / "bags.zarr")
+    arguments = [
+        "import",
+        str(folder),
+        store,
+        "--set-id",
+        "bag",
+        "--weight",
+        "w",
+        "--target",
+        "label,height",
+        "--sort",
+    ]
+    assert main(arguments) == 0
+    told = "points: x, y; left out: part (a partition)"
+    assert told in capsys.readouterr().out.splitlines()
+    sets = dk.open_sets(store)
+    assert sets.ids.tolist() == sorted(NAMES)
+    assert sets.sizes.tolist() == [sum(row[0] == name for row in ROWS) for name in sorted(NAMES)]
+    assert list(sets.targets) == ["height", "label"]
+
+
+def test_sets_without_a_target_are_refused_or_dropped(tmp_path, capsys):
+    rows = [[*row[:5], "" if row[0] == NAMES[3] else row[5]] for row in ROWS]
+    source, store = str(write_table(tmp_path / "t.csv", rows)), str(tmp_path / "bags.zarr")
+    assert main(["import", source, store, *USUAL]) == 2
+    assert f"'height' is missing for 1 of the 40 sets of {source}: '{NAMES[3]}'." in capsys.readouterr().err
+    assert main(["import", source, store, *USUAL, "--missing-targets", "drop"]) == 0
+    assert "1 set was dropped" in capsys.readouterr().out
+    assert NAMES[3] not in dk.open_sets(store).ids
+    assert main(["import", source, store, "--set-id", "bag", "--points", "x,y", "--overwrite"]) == 0
+    assert len(dk.open_sets(store)) == N_SETS
+
+
 def test_many_arrays_and_appending_many(tmp_path):
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -57,7 +97,7 @@ def test_many_files_that_do_not_go_together(tmp_path, capsys):
         ([str(tmp_path / "absent*.csv"), store], "there is no file"),
         ([str(tmp_path / "absent*.csv"), store, "--append", "--progress"], "there is no file"),
         ([str(tmp_path), store, "--set-id", "bag"], "--set-id is for tables"),
-        ([*files, files[0], store, *USUAL], f"set {NAMES[0]!r} is in "),
+        ([*files, files[0], store, *USUAL], "1.csv is given twice"),
         ([files[0], store, *USUAL, "--append", "--progress"], "--append goes file after file"),
     ):
         assert main(["import", *arguments]) == 2

@@ -128,6 +128,10 @@ DISTANCES: dict[Any, dict[str, Any]] = {
 }
 WEIGHTED = dk.SampleSets.from_arrays(SETS, [np.ones(8)] * 12)
 COLLECTION = dk.SampleSets.from_arrays(SETS)
+LABELLED = COLLECTION.labelled(ids=np.arange(12) + 50, names=["a", "b"], targets={"age": np.arange(12.0)})
+FRAME = pd.DataFrame(np.concatenate(SETS), columns=["a", "b"]).assign(
+    donor=np.repeat(np.arange(12), 8), one=1.0
+)
 RIDGE = {"alphas": (0.1, 1.0), "random_state": 0}
 SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
 CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
@@ -147,6 +151,23 @@ CALLS: dict[str, Call] = {
     ),
     "from_arrays": Call(
         lambda **a: dk.SampleSets.from_arrays(**a).points, {"arrays": SETS, "weights": [np.ones(8)] * 12}
+    ),
+    "from_frame": Call(
+        lambda **a: dk.SampleSets.from_frame(**a).points,
+        {
+            "frame": FRAME,
+            "set_id": "donor",
+            "points": ["a", "b"],
+            "targets": pd.Series(LABELS),
+            "weights": "one",
+        },
+    ),
+    "labelled": Call(
+        COLLECTION.labelled, {"ids": np.arange(12), "names": ["a", "b"], "targets": pd.Series(LABELS)}
+    ),
+    "import_frame": Call(
+        lambda **a: dk.import_frame(PLACE / "d.zarr", overwrite=True, **a).load().points,
+        {"frame": FRAME, "set_id": "donor", "points": ["a", "b"], "targets": None, "weights": None},
     ),
     "from_strings": Call(
         lambda **a: dk.SampleSets.from_strings(**a).points, {"strings": ["ab", "ba"], "alphabet": "ab"}
@@ -334,6 +355,7 @@ CALLS: dict[str, Call] = {
     "PseudoEuclidean": _of_estimator(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
     "RandomFourierFeatures": _of_estimator(dk.RandomFourierFeatures, ROWS, n_components=8),
     "SetScaler": _of_estimator(dk.SetScaler, SETS),
+    "SetColumns": _of_estimator(dk.SetColumns, LABELLED, columns=["age"]),
     "CoresetThinning": _of_estimator(dk.CoresetThinning, SETS, size=3),
     "IncrementalRidge": _of_estimator(dk.IncrementalRidge, ROWS, **RIDGE),
     "RidgeClassifier": _of_estimator(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),
@@ -372,8 +394,11 @@ CALLS: dict[str, Call] = {
             "targets": ("y",),
             "text": (),
             "sort": False,
+            "missing_targets": "raise",
         },
     ),
+    "CytometryReader": Call(lambda **a: dk.CytometryReader(**a).points, {"points": ("CD3", "CD4")}),
+    "LidarReader": Call(lambda **a: dk.LidarReader(**a).points, {"points": ("x", "y", "z")}),
     "pairwise": Call(
         lambda sets, **a: dk.distance_matrix(sets, distance=dk.pairwise(**a)),
         {"sets": SETS[:4], "function": lambda a, b: abs(a.mean() - b.mean()), "symmetric": True},

@@ -9,8 +9,9 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.plain.archives import Archive
-from dkdist.store.importing import array_files, table_pieces
+from dkdist.store.importing import array_files
 from dkdist.store.importing.sources import batches_of, outline_of
+from dkdist.store.importing.tables import table_source
 
 from .samples import assert_same_sets, random_sets
 
@@ -54,7 +55,7 @@ def written(folder, suffix):
 
 @pytest.mark.parametrize("suffix", READERS)
 def test_an_outline_is_what_reading_gives(suffix, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_pieces, "PIECE_ROWS", 3)
+    monkeypatch.setattr(table_source, "PIECE_ROWS", 3)
     monkeypatch.setattr(array_files, "BATCH_POINTS", 3)
     for path in written(tmp_path, suffix):
         outline, batches = READERS[suffix].outline(path), list(batches_of(READERS[suffix], path))
@@ -93,23 +94,13 @@ def test_an_outline_of_arrays_reads_no_values(tmp_path, monkeypatch):
     assert loaded == ["offsets", "ids"]
 
 
-def test_an_outline_of_a_table_reads_the_column_of_ids(tmp_path, monkeypatch):
-    asked, pieces = [], table_pieces.Parquet.pieces
+def test_an_outline_of_a_table_reads_ids_and_targets(tmp_path, monkeypatch):
+    asked, pieces = [], table_source.TableSource.pieces
     monkeypatch.setattr(
-        table_pieces.Parquet, "pieces", lambda self, names, _: asked.append(names) or pieces(self, names, _)
+        table_source.TableSource, "pieces", lambda self, names: asked.append(names) or pieces(self, names)
     )
     READERS[".parquet"].outline(next(write_tables(tmp_path, ".parquet")))
-    assert asked == [["id"]]
-
-
-def test_sorted_tables(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("id,x\nb,1\na,2\nb,3\na,4\n")
-    with pytest.raises(dk.SourceError, match=r"t\.csv cannot .*set 'b' comes back in row 3"):
-        dk.import_sets(MemoryStore(), [path], dk.TableReader("id"))
-    sets = dk.import_sets(MemoryStore(), [path], dk.TableReader("id", sort=True))
-    assert sets.ids.tolist() == ["a", "b"]
-    assert [one.ravel().tolist() for one in sets] == [[2, 4], [1, 3]]
+    assert asked == [["id", "y", "name"]]
 
 
 def test_files_that_do_not_fit_are_named_before_any_is_read(tmp_path, monkeypatch):

@@ -120,7 +120,7 @@ def test_a_source_that_cannot_be_read_is_named(tmp_path):
 
 
 def test_what_cannot_be_imported_at_all(tmp_path):
-    refused(tmp_path, "a.npz", None, "sources is one path, 'a.npz': give a list", TypeError)
+    refused(tmp_path, "a.npz", None, "'a.npz' cannot be imported .*there is no file")
     refused(tmp_path, [], None, "there are no sources", ValueError)
     refused(tmp_path, ["a.h5"], None, "nothing says how to read source 'a.h5'", ValueError)
     refused(tmp_path, [7], None, "nothing says how to read source 7", ValueError)

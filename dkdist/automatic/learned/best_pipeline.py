@@ -53,6 +53,8 @@ def _invariant(embedding: Any, features: RandomFourierFeatures, images: Any) -> 
     made.spec_ = InvariantSpec(embedding.spec_, features.spec_, images, embedding.spec_.domain)
     made.n_symmetries_, made.n_features_in_ = len(images), embedding.n_features_in_
     made.origin_, made.skipped_ = embedding.origin_, embedding.skipped_
+    if hasattr(embedding, "feature_names_in_"):
+        made.feature_names_in_ = embedding.feature_names_in_
     return made
 
 

@@ -25,6 +25,7 @@ SETS = {
     "n_sets": "",
     "n_points": "",
     "n_dims": "",
+    "names": "null or those of the dimensions",
     "set_sizes": "{min, median, max}",
     "dtype": "of points",
     "origin": "what points are counted from",

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import require_nonnegative_weights
 from dkdist.base.bandwidth import median_seed
-from dkdist.base.embedding import origin_of
+from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import check_sets, sample_points, survey
+from dkdist.base.names import learn_names
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.loops.array_types import F32, F64
@@ -82,6 +83,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         self.sigma_ = given
         choosing.require_floats(bandwidth_sigma=self.sigma_)
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
+        learn_names(self, sets)
         self._seed = draw_seed(self.random_state)
         return self
 
@@ -90,7 +92,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         whole("size", self.size)
         one_of("method", self.method, choosing.METHODS)
-        sets = check_sets(X, self.n_features_in_, origin=origin_of(self))
+        sets = known_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
         weighted = False
@@ -103,7 +105,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
                 points.append(few)
                 weights.append(their)
             position += len(block)
-        return SampleSets.from_arrays(points, weights if weighted else None, origin=sets.origin)
+        made = SampleSets.from_arrays(points, weights if weighted else None, origin=sets.origin)
+        return made.labelled(sets.ids, sets.names, sets.targets)
 
     def _thin(self, x: F32, w: F64) -> tuple[F32, F64]:
         if len(x) <= self.size:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dkdist.base.bandwidth import median_distance, median_seed, some_runs
 from dkdist.base.inputs import require_rows_of_features, within_floats
 from dkdist.base.parameter_checks import draw_seed, is_word, one_of, settled, whole, within_float32
+from dkdist.base.row_ids import beside_targets, own_rows, remember, with_index
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.execution.processes.process import drawn
@@ -116,7 +117,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X: Any) -> Any:
         """Features of the rows X: (n, n_components) float32."""
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        return with_index(self, remember(self._features(self._validated(X, reset=False)), X))
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Features of the rows X that it is fitted on; beside targets in another order as an embedding's rows are."""
+        return beside_targets(super().fit_transform(X, y, **params), X, y)
+
+    def _features(self, X: Any) -> Any:
         if is_lazy(X):
             return lazy_from_rows(_transform, self.spec_, X, "random_fourier_features")
         parameters = drawn(self.spec_)
@@ -129,6 +136,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return out
 
     def _validated(self, X: Any, reset: bool) -> Any:
+        X = own_rows(X)
         require_rows_of_features(self, X)
         if not is_lazy(X):
             with within_floats():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dkdist.base.row_ids import in_row_order
 from dkdist.linear.prediction import LinearRegressor
 from dkdist.linear.problems import as_problem, feature_dtype
 from dkdist.linear.ridge.ridge_fitting import RidgeLearner
@@ -99,6 +100,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, numeric=True, multi_output=True)
         self._predict_by(self._solve(X, _targets(y, sample_weight)), X, y)
         return self
@@ -119,6 +121,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         """
         self._validate_params()
         reset = self._require_stream()
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=True, multi_output=True)
         if not reset and np.shape(self.coef_)[:-1] != y.shape[1:]:
             raise ValueError(

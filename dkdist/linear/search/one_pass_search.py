@@ -20,6 +20,7 @@ from dkdist.base.bad_sets import listed
 from dkdist.base.inputs import remembered_surveys
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
+from dkdist.base.row_ids import in_row_order
 from dkdist.execution.processes.warn import warn
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.many_models import Linear
@@ -153,6 +154,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 f"validation_fraction must lie between 0 and 1; found {self.validation_fraction}"
             )
         self.scorer_ = check_scoring(self.estimator, self.scoring)
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         X, y = source(X), np.asarray(y)
         n = X.shape[0]
         if y.shape[:1] != (n,):
@@ -277,6 +279,7 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """What the scorer says of ``best_estimator_``."""
         check_is_fitted(self, "best_estimator_")
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         more = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.scorer_(self.best_estimator_, X, y, **more))
 

@@ -83,7 +83,7 @@ def _of_sets(
     good = np.flatnonzero(~np.isin(positions, usable.bad))
     n, kept = len(positions), block[good]
     for leaf, X in (
-        drawn(trees).of_sets(kept.load() if isinstance(kept, SetStore) else kept) if len(good) else ()
+        drawn(trees).of_sets(kept.points_alone() if isinstance(kept, SetStore) else kept) if len(good) else ()
     ):
         rows = np.full((n, X.shape[1]), np.nan, np.float32)
         rows[good] = X

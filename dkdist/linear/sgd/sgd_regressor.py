@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from dkdist.base.row_ids import in_row_order
 from dkdist.learners.descent import REGRESSOR_LOSSES
 from dkdist.learners.sgd_steps import Objective, State
 from dkdist.linear.prediction import LinearRegressor
@@ -118,6 +119,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         """
         reset = not hasattr(self, "_stream")
         self._validate_params()
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, reset=reset, numeric=True)
         weights = as_weights(sample_weight, len(y))
         if reset:

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from dkdist.base.bad_sets import no_rows_left, require_rows, skips, tell_skipped_rows
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
+from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.passes import collect
@@ -89,6 +90,7 @@ class IncrementalSGD(LinearLearner):
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         X, y = as_problem(self, X, y, numeric=is_regressor(self))
         end = self._train(X, *self._problem(y, sample_weight))
         self.loss_curve_ = self._loss_unit * np.array(end.losses)

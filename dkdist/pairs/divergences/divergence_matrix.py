@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.inputs import check_both
 from dkdist.execution.pairs import Pairs, plan_pairs
-from dkdist.loops.array_types import F64
 from dkdist.pairs.divergences.divergence_estimators import pair_measure
 from dkdist.pairs.divergences.pair_estimators import PairEstimator
+from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.tiles import CompareTile, all_pairs, tile_bounds_of, timed_sample
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSets
@@ -34,7 +34,8 @@ def divergence_matrix(
     structure: str | None = None,
     random_state: Any = None,
     verbose: bool | int = False,
-) -> F64:
+    as_frame: bool = False,
+) -> Any:
     """Divergences between all pairs of sample sets, estimated pair by pair: D[i, j] = d(p_i, p_j).
 
     A baseline for small N, to be made a kernel and given to ``SVC(kernel="precomputed")`` or ``KernelRidge``. Its
@@ -88,10 +89,12 @@ def divergence_matrix(
         For mixture="halves" and "held-out": seed of the halves; nothing else is random.
     verbose : bool, default=False
         Print the plan on standard error (pairs, bytes, the time expected from a sample of pairs), and progress.
+    as_frame : bool, default=False
+        Give a pandas DataFrame with the ids of the sets as index and columns.
 
     Returns
     -------
-    (N, N) or (N, M) float64 ndarray
+    (N, N) or (N, M) float64 ndarray, or DataFrame
 
     Raises
     ------
@@ -142,6 +145,7 @@ def divergence_matrix(
     1.0
     """
     as_verbose(verbose)
+    require_frames(as_frame)
     given = {
         "k": k, "alpha": alpha, "symmetric": symmetric, "mixture": mixture, "duplicates": duplicates,
         "n_basis": n_basis, "bandwidth": bandwidth, "domain": domain, "structure": structure,
@@ -154,4 +158,5 @@ def divergence_matrix(
     measure = pair_measure(estimator, divergence, given, rows, columns)
     sample = timed_sample(measure, rows, columns) if verbose else None
     work, what = CompareTile(measure), "divergence matrix"
-    return all_pairs(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)
+    found = all_pairs(work, pairs, rows, columns, what=what, label="pairs", sample=sample, verbose=verbose)
+    return as_asked(found, rows, columns, as_frame)

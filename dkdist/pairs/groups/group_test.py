@@ -12,6 +12,7 @@ from sklearn.base import clone
 from dkdist.base.embedding import transform_sets
 from dkdist.base.inputs import Sets, check_sets, survey
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
+from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.learners.rows import checked
@@ -117,6 +118,7 @@ def group_test(
     embedded = hasattr(statistic, "fit_transform")
     names = ("embedding",) if embedded else _names(statistic)
     count, seed = whole("n_permutations", n_permutations, most=MOST_PERMUTATIONS), draw_seed(random_state)
+    sets, groups, blocks = in_row_order(sets, groups=groups, blocks=blocks)
     sets = check_sets(sets, text=embedded)
     labels = group_codes("groups", groups, len(sets))
     strata = np.zeros_like(labels) if blocks is None else group_codes("blocks", blocks, len(sets))

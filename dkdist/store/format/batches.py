@@ -17,27 +17,32 @@ from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
+from dkdist.sets.alignment import aligned
+from dkdist.sets.labels import Names, as_column, as_ids, as_named
 from dkdist.sets.origins import crowded_column
 from dkdist.sets.point_checks import CROWDED, Points
 from dkdist.sets.strings import as_alphabet, translation
-from dkdist.store.format.layout import check_name
 from dkdist.store.refusals import StoreFormatError
 
 Columns = dict[str, NDArray[Any]]
 Form = dict[str, tuple[str, tuple[int, ...]]]
 """The dtype and trailing shape of each array, by its name in the store."""
-KEPT = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
 class Outline(NamedTuple):
-    """What is known of a source before its points are read: the size of every set, perhaps ids, form and the origin of
-    its first batch.
+    """What is known of a source before its points are read: the size of every set, perhaps ids, form, the origin of its
+    first batch and names of the dimensions; what `read` is given in place of the source; what there is to tell of its
+    columns; and how many sets were dropped.
     """
 
     sizes: I64
     ids: Array | None = None
     form: Form | None = None
     origin: F64 | None = None
+    names: Names | None = None
+    source: Any = None
+    told: str = ""
+    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,38 +61,21 @@ class Batch:
 def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
     """The arrays ``targets/NAME`` and ``ids`` of n_sets sets, by their names in the store.
 
-    Raises `SampleSetError` for a wrong length, a dtype that is neither numeric, boolean nor str, or a bad
-    name.
+    A Series or frame of targets is put in the order of the ids by its index. Raises `SampleSetError` for a wrong
+    length, a dtype that is neither numeric, boolean nor str, or a bad name.
     """
-    named = targets if isinstance(targets, Mapping) else {} if targets is None else {"y": targets}
+    known = None if ids is None else as_ids(ids, n_sets)
     columns: Columns = {}
-    for name, values in named.items():
-        check_name(name)
-        columns[f"targets/{name}"] = _as_column(values, f"targets {name!r}", n_sets, max_ndim=2)
-    if ids is not None:
-        columns["ids"] = _as_column(ids, "ids", n_sets, max_ndim=1)
-        if columns["ids"].dtype.kind not in "iuU":
-            raise SampleSetError(f"ids have dtype {columns['ids'].dtype}: give integers or str")
-    return columns
+    for name, values in as_named(targets).items():
+        what = f"targets {name!r}"
+        columns[f"targets/{name}"] = as_column(aligned(values, known, what), what, n_sets, max_ndim=2)
+    return columns if known is None else columns | {"ids": known}
 
 
-def _as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind == "T" or (array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat)):
-        array = array.astype(np.str_)
-    if not 1 <= array.ndim <= max_ndim or 0 in array.shape[1:]:
-        shapes = "(n_sets,)" if max_ndim == 1 else "(n_sets,) or (n_sets, k)"
-        raise SampleSetError(f"{what} must have shape {shapes}, found {array.shape}")
-    if len(array) != n_sets:
-        raise SampleSetError(f"{what} has {len(array)} rows but there are {n_sets} sets: give one a set")
-    if array.dtype.kind == "U" and array.ndim == 1:
-        return array
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if array.dtype.str[1:] not in KEPT:
-        raise SampleSetError(
-            f"{what} has dtype {array.dtype}: give numbers, booleans, or str in one dimension"
-        )
-    return array
+def columns_of(sets: Any, targets: Any = None, ids: Any = None) -> Columns:
+    """The columns of sets (a collection in memory, or a view): those given, and otherwise those that the sets have."""
+    own = sets.ids if ids is None else ids
+    return as_columns(sets.targets if targets is None else targets, own, len(sets))
 
 
 def require_same_form(given: Form, stored: Form, label: str) -> None:
@@ -116,6 +104,17 @@ def form_of(batch: SampleSets, columns: Columns) -> Form:
 def form_of_arrays(arrays: Mapping[str, Any]) -> Form:
     """The form of the arrays of a store or of a batch, by their names; offsets have none."""
     return {name: (dtype_name(a.dtype), a.shape[1:]) for name, a in arrays.items() if name != "offsets"}
+
+
+def require_same_names(given: Names | None, stored: Names | None, label: str) -> None:
+    """Refuse sets whose dimensions are named, and other than those that the store has, or in another order."""
+    if given is None or stored is None or given == stored:
+        return
+    how = "in another order" if sorted(given) == sorted(stored) else "other than those"
+    raise StoreFormatError(
+        f"the dimensions of the sets to append are {', '.join(given)}, {how} of {label}, which has "
+        f"{', '.join(stored)}: give the columns in its order"
+    )
 
 
 def dtype_name(dtype: Any) -> str:

@@ -1,7 +1,7 @@
 """The format "dkdist.sets", version 1: the commit record, which arrays it names, and whether they fit it.
 
-    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, origin, checksum,
-                             table, arrays}
+    /        attrs.dkdist = {format, version, n_sets, n_points, n_dims, generation, sealed, alphabet, origin, names,
+                             checksum, table, arrays}
     points   (T, d)     offsets  (N + 1,)     weights  (T,) or (T, k)     ids  (N,)
     targets/NAME  (N,) or (N, k)
     points/table.GENERATION.TOKEN     points/tail.GENERATION.TOKEN.POSITION
@@ -11,7 +11,8 @@ append that never finished). `arrays` names the arrays, so that opening needs no
 crc32c of the commit and of every array's metadata but the growing lengths; `table` = {key, length, crc32c} names
 the object that holds the checksum of every chunk (see `chunk_sums`), and tails are last chunks that an append made
 longer (see `tails`). Stores without these three are read all the same. `alphabet` is there for strings, and `origin`
-(a number for each column, which was subtracted from the points) unless it is 0. No name leads out of the store, whoever
+(a number for each column, which was subtracted from the points) unless it is 0; `names` are those of the columns, if
+they have any. No name leads out of the store, whoever
 wrote it.
 """
 
@@ -30,7 +31,7 @@ from zarr.abc.store import Store
 from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import StorePath, WrapperStore
 
-from dkdist.sets import SampleSetError
+from dkdist.sets.labels import Names, as_names, check_name
 from dkdist.sets.strings import as_alphabet
 from dkdist.store.chunks.chunk_sums import TableRecord, parse_record
 from dkdist.store.places.address import get_bytes, list_names
@@ -62,7 +63,7 @@ class Commit:
 
     `created` is the generation of the first commit. It is kept with the points, and tells an append from a
     replacement. `alphabet` says what the codes of strings stand for; an append may add to its end. `origin` is what
-    points are counted from; None for 0. `table` is where its checksums are.
+    points are counted from; None for 0. `names` are those of the dimensions. `table` is where its checksums are.
     """
 
     n_sets: int
@@ -73,11 +74,12 @@ class Commit:
     created: int | None = None
     alphabet: str | None = None
     origin: tuple[float, ...] | None = None
+    names: Names | None = None
     table: TableRecord | None = field(default=None, compare=False)
 
     def attrs(self) -> dict[str, Any]:
         """The attributes that are written last and make the commit, without checksum and table."""
-        fields = {name: getattr(self, name) for name in (*NUMBERS, "sealed", "alphabet", "origin")}
+        fields = {name: getattr(self, name) for name in (*NUMBERS, "sealed", "alphabet", "origin", "names")}
         known = {name: value for name, value in fields.items() if value is not None}
         return {"format": FORMAT, "version": VERSION, **known}
 
@@ -90,6 +92,7 @@ class Commit:
             and later.created == self.created
             and later.n_dims == self.n_dims
             and later.origin == self.origin
+            and later.names == self.names
             and later.n_sets >= self.n_sets
             and later.n_points >= self.n_points
             and (later.alphabet or "").startswith(self.alphabet or "")
@@ -143,8 +146,15 @@ def _checked_commit(attrs: dict[str, Any], label: str) -> Commit:
             as_alphabet(alphabet)
     origin = _origin(attrs.get("origin"), numbers["n_dims"], label)
     table = parse_record(attrs.get("table"), label)
-    sealed = attrs.get("sealed", False)
-    return Commit(**numbers, sealed=sealed, alphabet=alphabet, origin=origin, table=table)
+    sealed, names = attrs.get("sealed", False), _names(attrs.get("names"), numbers["n_dims"], label)
+    return Commit(**numbers, sealed=sealed, alphabet=alphabet, origin=origin, names=names, table=table)
+
+
+def _names(given: Any, d: int, label: str) -> Names | None:
+    with decoding(f"the names of the dimensions of {label}"):
+        if given is not None and not isinstance(given, list):
+            raise ValueError(f"they are {given!r:.200}, expected a list of {d}")
+        return as_names(given, d)
 
 
 def _origin(given: Any, d: int, label: str) -> tuple[float, ...] | None:
@@ -216,16 +226,6 @@ def _checked_names(names: Any, label: str) -> list[str]:
                 kind, _, rest = name.partition("/")
                 check_name(rest if kind == "targets" else None)
     return list(names)
-
-
-def check_name(name: Any) -> None:
-    """Refuse what cannot name targets: a path, a hidden file, or what Zarr keeps for itself."""
-    good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
-    if not good or any(c in name for c in "/\\") or not name.isprintable():
-        raise SampleSetError(
-            f"{name!r} cannot name targets: use a non-empty str without '/', '\\' or control characters that "
-            "does not start with '.' or '__'"
-        )
 
 
 def parse_array(name: str, document: bytes, label: str) -> Metadata:

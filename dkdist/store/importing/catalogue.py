@@ -15,6 +15,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSets
+from dkdist.sets.labels import Names
 from dkdist.store.format.batches import Batch, Form, Outline
 from dkdist.store.importing.sources import SourceError, batches_of, source_label
 
@@ -28,8 +29,9 @@ class Part(NamedTuple):
     sources: tuple[Any, ...]
     sizes: tuple[I64, ...]
     form: Form
+    names: Names | None
     model: str
-    """The label of the source that the form was taken from."""
+    """The label of the source that the form and the names were taken from."""
 
 
 def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
@@ -39,6 +41,7 @@ def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
         end, done = row + int(sizes.sum()), 0
         for batch in batches_of(read, source, origin):
             _require_form(batch.form, source, part.form, part.model)
+            _require_names(batch.sets.names, source, part.names, part.model)
             if not np.array_equal(batch.sets.sizes, sizes[done : done + len(batch.sets)]):
                 raise _unsteady(source, sizes, done, batch.sets)
             done, row = done + len(batch.sets), row + batch.sets.n_points
@@ -51,24 +54,27 @@ def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Sources in the order of the store, with the first set and the first row of each, and the form of all."""
+    """Sources in the order of the store, with the first set and the first row of each; form and names of all."""
 
     sources: Sequence[Any]
     set_bounds: I64
     edges: I64
     form: Form
+    names: Names | None
 
     @classmethod
     def of(cls, sources: Sequence[Any], outlines: Sequence[Outline]) -> Catalogue:
         """Put outlines together; the first has a form. Refuses sources that do not fit together."""
-        form = outlines[0].form
+        form, names, model = outlines[0].form, outlines[0].names, source_label(sources[0])
         assert form is not None
         for source, outline in zip(sources, outlines, strict=True):
             if outline.form is not None:
-                _require_form(outline.form, source, form, source_label(sources[0]))
+                _require_form(outline.form, source, form, model)
+            _require_names(outline.names, source, names, model)
         set_bounds = np.cumsum([0, *(len(outline.sizes) for outline in outlines)])
         edges = np.cumsum(np.concatenate([[0], *(outline.sizes for outline in outlines)]))
-        found = cls(sources, set_bounds, edges, form)
+        read = [s if o.source is None else o.source for s, o in zip(sources, outlines, strict=True)]
+        found = cls(read, set_bounds, edges, form, names)
         ids = [outline.ids for outline in outlines if outline.ids is not None]
         if len(ids) == len(sources):
             found.require_distinct(np.concatenate(ids))
@@ -88,7 +94,7 @@ class Catalogue:
         sizes = tuple(np.diff(self.edges[a : b + 1]) for a, b in cuts)
         label = source_label(self.sources[0])
         sources = tuple(self.sources[first:last])
-        return Part(start, stop, int(rows[first]), sources, sizes, self.form, label)
+        return Part(start, stop, int(rows[first]), sources, sizes, self.form, self.names, label)
 
     def require_distinct(self, ids: Array) -> None:
         """Refuse an id that two sources have: a set lies within one source."""
@@ -98,9 +104,12 @@ class Catalogue:
         if len(twice):
             k = int(twice[np.argmin(order[twice])])
             one, other = (source_label(self.sources[owners[i]]) for i in (k, k + 1))
+            if one == other:
+                raise SourceError(f"source {one} is given twice: every point would count twice. Give it once")
             raise SourceError(
                 f"set {ids[order[[k]]].tolist()[0]!r} is in {one} and in {other}: a set must lie within one source, "
-                "and its id must be its own. Join its points, or give it another id"
+                "and its id must be its own. Join its points (files of one table are given as their folder), or give "
+                "it another id"
             )
 
 
@@ -113,6 +122,15 @@ def _require_form(found: Form, source: Any, expected: Form, model: str) -> None:
         f"source {source_label(source)} has {_described(found, name)}, but {model} has {_described(expected, name)}: "
         "all sources need the same points, weights, targets and ids. Convert one of them, or leave it out"
     )
+
+
+def _require_names(found: Names | None, source: Any, expected: Names | None, model: str) -> None:
+    """Refuse a source whose dimensions have other names than those of the first, or come in another order."""
+    if found is not None and expected is not None and found != expected:
+        raise SourceError(
+            f"source {source_label(source)} has the dimensions {', '.join(found)}, but {model} has "
+            f"{', '.join(expected)}: give them in one order (points=, --points), or leave it out"
+        )
 
 
 def _described(form: Form, name: str) -> str:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64
-from dkdist.store.format.batches import Batch, Outline, as_columns, counted_from
+from dkdist.store.format.batches import Batch, Outline, columns_of, counted_from
 from dkdist.store.places.secrets import secrets_in, url_label, without_secrets
 
 
@@ -69,6 +68,11 @@ def outline_of(read: Any, source: Any, *, whole: bool = False) -> Outline:
         return outline
 
 
+def agreed(read: Any, outlines: Sequence[Outline]) -> list[Outline]:
+    """The outlines as a reader sees them together."""
+    return list(read.agreed(outlines)) if hasattr(read, "agreed") else list(outlines)
+
+
 def _as_sizes(given: Any) -> I64:
     sizes = np.asarray(given)
     if sizes.shape != (0,) and (sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any()):
@@ -77,12 +81,13 @@ def _as_sizes(given: Any) -> I64:
 
 
 def _outline_by_reading(read: Any, source: Any) -> Outline:
-    sizes, ids, form, origin = [np.empty(0, np.int64)], [], None, None
+    sizes, ids, form, origin, names = [np.empty(0, np.int64)], [], None, None, None
     for batch in batches_of(read, source):
         sizes.append(batch.sets.sizes)
         ids += [batch.columns["ids"]] if "ids" in batch.columns else []
         form, origin = form or batch.form, batch.sets.origin if origin is None else origin
-    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form, origin)
+        names = names or batch.sets.names
+    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form, origin, names)
 
 
 def first_origin(read: Any, source: Any) -> F64 | None:
@@ -106,7 +111,10 @@ def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Ba
 
 
 def _as_batch(given: Any, origin: F64 | None) -> Batch:
-    """SampleSets, or what `as_sample_sets` takes; or (sets, targets) or (sets, targets, ids)."""
+    """SampleSets, or what `as_sample_sets` takes; or (sets, targets) or (sets, targets, ids).
+
+    What is not given is what the sets have.
+    """
     parts = given if isinstance(given, tuple) else (given,)
     if not 1 <= len(parts) <= 3:
         raise ValueError(f"expected (sets, targets, ids) or fewer of them, found a tuple of {len(parts)}")
@@ -117,10 +125,10 @@ def _as_batch(given: Any, origin: F64 | None) -> Batch:
             "it gives strings, whose alphabet would be its own: write them with write_sets or SetWriter, or number the "
             "symbols alike in all sources and give integers"
         )
-    return Batch(collection, as_columns(targets, ids, len(collection)))
+    return Batch(collection, columns_of(collection, targets, ids))
 
 
-def as_reader(read: Any, sources: Iterable[Any]) -> Any:
+def as_reader(read: Any, sources: Sequence[Any]) -> Any:
     """The reader itself, or the one that the suffixes of the sources ask for."""
     if read is not None:
         if not callable(getattr(read, "read", read)):
@@ -128,14 +136,20 @@ def as_reader(read: Any, sources: Iterable[Any]) -> Any:
                 f"read is {read!r:.200}: give a function read(source), or an object with read(source) and sizes(source)"
             )
         return read
-    from dkdist.store.importing.array_files import SUFFIXES, ArrayReader
+    from dkdist.store.importing.kinds import KINDS, READERS, kind_of
 
-    for source in sources:
-        known = isinstance(source, (str, os.PathLike)) and Path(source).suffix in SUFFIXES
-        if not known:
+    kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
+    for source, kind in zip(sources, kinds, strict=True):
+        if kind not in READERS:
+            known = ", ".join(suffix for kind in READERS for suffix in KINDS[kind])
             raise ValueError(
-                f"nothing says how to read source {source_label(source)}: without read= sources are "
-                f"{', '.join(SUFFIXES)} files. For tables give read=TableReader(set_id), for anything else a "
-                "function that returns SampleSets"
+                f"nothing says how to read source {source_label(source)}: without read= sources are files that end "
+                f"in one of {known}. For tables give read=TableReader(set_id), for anything else a function "
+                "that returns SampleSets"
             )
-    return ArrayReader()
+        if kind != kinds[0]:
+            raise ValueError(
+                f"{source_label(sources[0])} and {source_label(source)} are files of two kinds: import one "
+                "kind at a time"
+            )
+    return READERS[kinds[0]]()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from dkdist.plain.files import path_name
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSets
 from dkdist.store.format.batches import Outline
+from dkdist.store.importing.telling import tell
 
 if TYPE_CHECKING:
-    from dkdist.store.importing.tables import Table
+    from dkdist.store.importing.tables.indexed_table import IndexedTable
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2")
@@ -26,33 +26,55 @@ COMPRESSED = (".gz", ".bz2")
 class TableReader:
     """Reads CSV, TSV and Parquet tables with one point a row; a reader for `import_sets`, or used alone.
 
-    A table is read in pieces of some megabytes and may be of any size. The rows of a set stand together, and a set
-    lies within one file. Needs pyarrow (``pip install 'dkdist[frames]'``).
+    A table is one file, or a folder of files at any depth, or a list of files. Its rows may stand in any order; sets
+    come in the order of their first rows, and the rows of a set keep theirs. Needs pyarrow
+    (``pip install 'dkdist[frames]'``).
 
     Parameters
     ----------
     set_id : str
-        The column that says which set a point belongs to; it becomes the ids.
+        The column that says which set a point belongs to; it becomes the ids, int64 or text.
     points : sequence of str, optional
-        The coordinates; by default all numeric columns that are nothing else.
+        The coordinates; by default all columns of numbers that are nothing else. Indices that pandas wrote are left
+        out then (``Unnamed: 0``, ``__index_level_0__``, and ``index`` if it counts the rows).
     weight : str, optional
         A column with the weights of the points.
     targets : sequence of str
         Columns that are constant within a set.
     text : sequence of str
-        Columns of a CSV file to take as text, such as ids with leading zeros.
+        Columns of CSV files to take as text, even if they look like numbers.
     sort : bool
-        Sort the rows of each file by set first, in memory.
+        Order sets by their ids.
+    missing_targets : "raise" or "drop"
+        Refuse sets without a target, or leave them out (their number is logged as a warning).
+
+    Raises
+    ------
+    ValueError
+        When reading: for columns that are not there or of a wrong kind, rows without an id, coordinates that are
+        missing or not finite (naming row and file), targets that vary within a set or are missing (naming sets).
+        `import_sets` makes a `SourceError` of it.
+
+    Notes
+    -----
+    Names of folders such as ``region=eu`` are columns too (Hive partitions), which can be ids or targets; what begins
+    with ``_`` or ``.`` is left alone. CSV files have no types: ids that are all whole numbers as they are printed are
+    int64, and all others text (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their
+    values; whether a column can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
+
+    A table is read twice, ids and targets first. If the rows of a set stand together, that is all; else rows are
+    sorted into place, in memory up to 256 MiB, and beyond in temporary files as large as the coordinates (``TMPDIR``
+    says where), each row written and read once more. Memory: the ids, sizes and targets of all sets, and some pieces
+    of a few megabytes (of Parquet files, some row groups); if rows are sorted, 256 MiB or a 256th of the table.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "cells.csv")
-    >>> _ = path.write_text("patient,cd4,cd8,age\\nA,.5,.2,60\\nA,.4,.1,60\\nB,.9,.8,71\\n")
+    >>> _ = path.write_text("patient,cd4,cd8,age\\nA,.5,.2,60\\nB,.9,.8,71\\nA,.4,.1,60\\n")
     >>> for sets, targets, ids in TableReader("patient", targets=["age"]).read(path):
     ...     print(sets.sizes, targets["age"], ids)
-    [2] [60] ['A']
-    [1] [71] ['B']
+    [2 1] [60 71] ['A' 'B']
     """
 
     set_id: str
@@ -61,33 +83,45 @@ class TableReader:
     targets: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     sort: bool = False
+    missing_targets: Literal["raise", "drop"] = "raise"
 
     def __post_init__(self) -> None:
         as_flag("sort", self.sort)
         for name in ("points", "targets", "text"):
             given = getattr(self, name)
-            object.__setattr__(self, name, None if given is None else _names(name, given))
+            object.__setattr__(self, name, None if given is None else as_names(name, given))
         for name in ("set_id", "weight"):
             if not isinstance(getattr(self, name), (str, type(None) if name == "weight" else str)):
                 raise TypeError(f"{name} is {getattr(self, name)!r:.200}: give the name of a column")
+        if not isinstance(self.missing_targets, str) or self.missing_targets not in ("raise", "drop"):
+            raise ValueError(f"missing_targets is {self.missing_targets!r:.200}: give 'raise' or 'drop'")
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, NDArray[Any]], NDArray[Any]]]:
-        """(sets, targets, ids), piece by piece. Raises `ValueError` that names columns and rows that do not fit."""
-        return self._table(path).batches()
+        """(sets, targets, ids), some megabytes at a time."""
+        table = self._indexed(path)
+        if table is not path:
+            tell([table.told], table.dropped)
+        return table.batches()
 
     def outline(self, path: Any) -> Outline:
-        """Sizes, ids and form; reads the column of ids."""
-        return self._table(path).outline()
+        """Sizes, ids and form; reads the columns of ids and targets."""
+        return self._indexed(path).outline()
 
-    def _table(self, path: Any) -> Table:
+    def agreed(self, outlines: Sequence[Outline]) -> list[Outline]:
+        """The outlines of several tables, whose ids and targets of CSV files mean the same in all of them."""
+        from dkdist.store.importing.tables.agreeing import agreed
+
+        return agreed(outlines)
+
+    def _indexed(self, path: Any) -> IndexedTable:
         if find_spec("pyarrow") is None:
             raise ImportError("reading tables needs pyarrow: pip install 'dkdist[frames]'")
-        from dkdist.store.importing.tables import Table
+        from dkdist.store.importing.tables.indexed_table import IndexedTable
 
-        return Table(Path(path_name(path)), table_suffix(path_name(path)), self)
+        return path if isinstance(path, IndexedTable) else IndexedTable.of(path, self)
 
 
-def _names(name: str, given: Any) -> tuple[str, ...]:
+def as_names(name: str, given: Any) -> tuple[str, ...]:
     """Names of columns; TypeError for anything else."""
     try:
         names = tuple(given)
@@ -98,10 +132,15 @@ def _names(name: str, given: Any) -> tuple[str, ...]:
     return names
 
 
-def table_suffix(path: Any) -> str:
-    """The suffix that says what kind of table a file is, before that of a compression."""
+def suffix_of(path: Any) -> str:
+    """The suffix that says what kind of file this is, before that of a compression; '' if it has none."""
     suffixes = [s for s in Path(path).suffixes if s not in COMPRESSED]
-    suffix = suffixes[-1] if suffixes else ""
+    return suffixes[-1] if suffixes else ""
+
+
+def table_suffix(path: Any) -> str:
+    """The suffix that says what kind of table a file is; ValueError for others."""
+    suffix = suffix_of(path)
     if suffix not in SUFFIXES:
         raise ValueError(
             f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert it, or rename it "

@@ -19,6 +19,7 @@ import zarr
 
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
+from dkdist.sets.labels import NO_LABELS, Labels
 from dkdist.store.chunks.chunk_sums import (
     CheckedArray,
     Table,
@@ -112,7 +113,8 @@ class Committed:
                 f"{self.address.label} holds the code {points.max()}, beyond its alphabet of {len(alphabet)} symbols. "
                 f"{RESTORE}"
             )
-        return SampleSets._trusted(points, offsets, weights, alphabet, self.origin)
+        labels = NO_LABELS if self.commit.names is None else Labels(names=self.commit.names)
+        return SampleSets._trusted(points, offsets, weights, alphabet, self.origin, labels)
 
     def rows(self, start: int, stop: int) -> tuple[Array, F32 | None]:
         """Read the points start .. stop - 1, counted from the origin, and their weights."""

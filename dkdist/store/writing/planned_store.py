@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
+from dkdist.sets.labels import Names
 from dkdist.store.chunks.chunk_sums import U32, Bound, new_key, object_key
 from dkdist.store.format.batches import Batch, Columns, Form, committed_origin
 from dkdist.store.format.layout import ROW_ARRAYS, Commit, Metadata, array_of
@@ -127,6 +128,7 @@ class PlannedStore:
         sealed: bool = False,
         alphabet: str | None = None,
         origin: F64 | None = None,
+        names: Names | None = None,
     ) -> Iterator[None]:
         """Fix the arrays and take the place over; commit at the end. Points are counted from the origin."""
         n_points = int(edges[-1])
@@ -136,7 +138,7 @@ class PlannedStore:
         self._metadata = new_arrays(form, created, chunk_rows, rows)
         sizes = len(edges) - 1, n_points, form["points"][1][0]
         start = committed_origin(origin)
-        self._commit = Commit(*sizes, created, sealed, alphabet=alphabet, origin=start)
+        self._commit = Commit(*sizes, created, sealed, alphabet=alphabet, origin=start, names=names)
         self._row_bytes = row_bytes(form)
         try:
             self._claim.begin(clear=True)

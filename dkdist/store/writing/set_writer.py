@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -19,11 +19,12 @@ import numpy as np
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError
+from dkdist.sets.labels import as_names
 from dkdist.store.chunks.chunk_sums import Table, encoded, new_key, recorded, tail_key
 from dkdist.store.chunks.tails import remove_older, settle
 from dkdist.store.format.batches import (
     Form,
-    as_columns,
+    columns_of,
     committed_origin,
     counted_from,
     dtype_name,
@@ -31,6 +32,7 @@ from dkdist.store.format.batches import (
     form_of_arrays,
     recoded,
     require_same_form,
+    require_same_names,
 )
 from dkdist.store.format.layout import ROW_ARRAYS, Commit, checksum, group_document
 from dkdist.store.format.new_arrays import check_chunks, closing_order, new_arrays
@@ -60,13 +62,16 @@ class SetWriter:
     shards : int, optional
         Points a shard in a new store, a multiple of `chunk_rows`: fewer, larger objects. Memory grows to a
         shard.
+    names : d str, optional
+        Names of the dimensions; by default those of the first batch, if it has any (`SampleSets.names`).
 
     Raises
     ------
     FileExistsError
         If mode "w" finds a committed store and `overwrite` is false, or anything that is no store of sets.
     StoreFormatError
-        If batches do not fit the store (dimension, weights, targets, ids), or another writer came between.
+        If batches do not fit the store (dimension, names or their order, weights, targets, ids), or another writer came
+        between.
     SampleSetError
         If a batch is not valid.
 
@@ -98,6 +103,7 @@ class SetWriter:
         overwrite: bool = False,
         chunk_rows: int | None = None,
         shards: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         if not isinstance(mode, str) or mode not in ("w", "a"):
             raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
@@ -115,11 +121,14 @@ class SetWriter:
         self._form: Form = {}
         self._alphabet: str | None = None
         self._origin: F64 | None = None
+        self._names = as_names(names, n_dims)
         if mode == "a":
             self._old = self._open_to_append()
             self._form = form_of_arrays(self._old.arrays)
             self._alphabet = self._old.commit.alphabet
             self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
+            require_same_names(self._names, self._old.commit.names, self.address.label)
+            self._names = self._old.commit.names
             self._claim = Claim(self.address, self._old.commit.generation)
         else:
             self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
@@ -127,14 +136,16 @@ class SetWriter:
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
         """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
 
-        Everything is checked before anything is written; every batch needs the same columns.
+        Targets and ids that are not given are those that the sets have. Everything is checked before anything is
+        written; every batch needs the same columns.
         """
         if self._closed:
             raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
         batch = counted_from(sets, self._origin, self.address.label)
-        columns = as_columns(targets, ids, len(batch))
+        columns = columns_of(batch, targets, ids)
         if len(batch) == 0:
             return
+        require_same_names(batch.names, self._names, self.address.label)
         stored = self._form["points"][0] if self._form else None
         points, alphabet = recoded(batch, self._alphabet, stored, self.address.label)
         form = form_of(batch, columns)
@@ -145,6 +156,8 @@ class SetWriter:
         if not self._begun:
             self._begin()
         self._alphabet, self._origin = alphabet, batch.origin
+        if self._old is None and self._names is None:
+            self._names = batch.names
         self._arrays["points"].append(points)
         if batch.weights is not None:
             self._arrays["weights"].append(batch.weights)
@@ -189,7 +202,7 @@ class SetWriter:
         n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
         commit = replace(self._commit, n_sets=n_sets, n_points=n_points, alphabet=self._alphabet)
         if self._old is None:
-            commit = replace(commit, origin=committed_origin(self._origin))
+            commit = replace(commit, origin=committed_origin(self._origin), names=self._names)
         commit_arrays(self._claim, commit, self._arrays, self._table_key)
         if self._old is not None:
             # it is committed: readers find the tails, and the next writer settles those that are left

@@ -1,0 +1,101 @@
+"""A folder of Parquet files becomes a store: time and memory, beside reading the same columns with pyarrow.
+
+    python benchmarks/tables.py [--rows 5000000] [--sets 100000] [--quick] [--folder DIR] [--output tables.json]
+
+One point a row: an id, a target, two coordinates; 16 files. ``grouped``: the rows of a set stand together, sets cross
+the borders of files; ``shuffled``: rows in any order. Imports run in a process of their own, which has imported a
+small table before. ``speed`` is the time of reading divided by that of importing; memory is what the process grew by.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+from common import options, peak, report_here, seconds_of, write
+
+import dkdist as dk
+
+FILES = 16
+REPEATS = 3
+READER = dk.TableReader("id", ["x", "y"], targets=["age"])
+
+
+def make(folder: Path, rows: int, sets: int, shuffled: bool) -> None:
+    """Write the table; the mean of x of a set is its target."""
+    rng = np.random.default_rng(0)
+    of = np.sort(rng.integers(0, sets, rows))
+    of = rng.permutation(of) if shuffled else of
+    folder.mkdir()
+    for k, part in enumerate(np.array_split(of, FILES)):
+        age = part % 80
+        columns = {"x": age + rng.standard_normal(len(part)), "y": rng.standard_normal(len(part))}
+        ids = pa.array([f"donor {i:07d}" for i in range(sets)]).take(pa.array(part))
+        pyarrow.parquet.write_table(
+            pa.table({"id": ids, "age": age, **columns}), folder / f"part-{k:02d}.parquet"
+        )
+
+
+def read(folder: Path, _: Path) -> None:
+    for _batch in pyarrow.dataset.dataset(folder).scanner().to_batches():
+        pass
+
+
+def imported(folder: Path, store: Path) -> None:
+    dk.import_sets(store, folder, READER)
+
+
+def measured(work: Callable[[Path, Path], None], small: Path, folder: Path, store: Path) -> dict[str, float]:
+    """Seconds of the best of some runs, and by how many MB this process grew, after a run on a small table."""
+    work(small, store)
+    before = peak()
+    stores = [store.with_name(f"{k}.zarr") for k in range(REPEATS)]
+    seconds = min(seconds_of(lambda place=place: work(folder, place)) for place in stores)
+    return {"seconds": seconds, "peak_mb": peak() - before}
+
+
+def compared(folder: Path, rows: int, sets: int, shuffled: bool) -> dict[str, Any]:
+    small, large, store = folder / "small", folder / "large", folder / "s.zarr"
+    make(small, 10_000, 100, shuffled)
+    make(large, rows, sets, shuffled)
+    found: dict[str, Any] = {"read": measured(read, small, large, store)}
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        found["import"] = process.submit(measured, imported, small, large, store).result()
+    stored = dk.open_sets(folder / "0.zarr")
+    first = stored[:1000].load()
+    means = np.add.reduceat(first.points[:, 0], first.offsets[:-1]) / first.sizes
+    errors = (means - stored.targets["age"][:1000]) * np.sqrt(first.sizes)  # standard normal
+    found |= {"rows": stored.n_points, "sets": len(stored), "spread": float(errors.std())}
+    found["speed"] = found["read"]["seconds"] / found["import"]["seconds"]
+    return found
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--sets", type=int, default=100_000)
+    parser.add_argument("--folder", type=Path, help="where files go; they are removed at the end")
+    args = parser.parse_args()
+    if args.quick:
+        args.rows, args.sets = 20_000, 500
+    report = report_here()
+    for name, shuffled in (("grouped", False), ("shuffled", True)):
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+            report[name] = row = compared(Path(folder), args.rows, args.sets, shuffled)
+        print(
+            f"{name:<9} {row['rows']:,} rows of {row['sets']:,} sets: read {row['read']['seconds']:.2f} s, import "
+            f"{row['import']['seconds']:.2f} s, {row['import']['peak_mb']:.0f} MB; {row['speed']:.0%} of the speed"
+        )
+    write(args.output, report)
+
+
+if __name__ == "__main__":
+    main()

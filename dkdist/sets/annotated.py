@@ -1,0 +1,93 @@
+"""Sets from annotated data, one observation a point: AnnData, or what has its obs, obsm, layers, X and var_names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dkdist.loops.array_types import Array
+from dkdist.sets.frame_columns import columns_of_frame, opened_frame
+from dkdist.sets.frames import Parts, as_column_names, constant, grouped, targets_by_id
+from dkdist.sets.point_checks import SampleSetError
+
+MOST_DENSE = 1000  # columns of a sparse matrix that are made dense without being named
+
+
+def parts_of_annotated(
+    adata: Any, set_key: str, obsm: str | None, layer: str | None, columns: Any, targets: Any
+) -> Parts:
+    """What `SampleSets.from_anndata` makes sets of."""
+    for name in ("obs", "obsm", "layers", "X", "var_names"):
+        if not hasattr(adata, name):
+            raise TypeError(
+                f"adata is {type(adata).__name__} without {name}: expected AnnData, or what is like it"
+            )
+    obs = columns_of_frame(opened_frame(adata.obs, "adata.obs"), "adata.obs")
+    own = as_column_names("targets", targets) if isinstance(targets, (str, list, tuple)) else []
+    for name in (set_key, *own):
+        if name not in obs:
+            raise SampleSetError(f"adata.obs has no column {name!r}; it has {', '.join(obs)}")
+    groups = grouped(obs[set_key])
+    joined = {} if targets is None or own else targets_by_id(targets, set_key, groups.ids)
+    joined |= {name: constant(obs[name], groups) for name in own}
+    matrix, names, what = _matrix(adata, obsm, layer)
+    chosen = None if columns is None else as_column_names("columns", columns)
+    dense, names = _dense(matrix, names, chosen, what)
+    return Parts(dense[groups.order], groups.offsets, groups.ids, tuple(names), joined, None)
+
+
+def _matrix(adata: Any, obsm: str | None, layer: str | None) -> tuple[Any, list[str], str]:
+    """The matrix (T, k) that was asked for, the names of its columns, and its own."""
+    if obsm is not None and layer is not None:
+        raise ValueError(f"obsm={obsm!r} and layer={layer!r} are two matrices: give one of them")
+    if obsm is None:
+        genes = [str(name) for name in adata.var_names]
+        if layer is None:
+            return adata.X, genes, "adata.X"
+        return _entry(adata, "layers", layer), genes, f"layer {layer!r}"
+    matrix = _entry(adata, "obsm", obsm)
+    if hasattr(matrix, "columns"):
+        return matrix.to_numpy(), [str(name) for name in matrix.columns], f"obsm {obsm!r}"
+    return matrix, [f"{obsm}_{j}" for j in range(matrix.shape[1])], f"obsm {obsm!r}"
+
+
+def _entry(adata: Any, where: str, name: str) -> Any:
+    held = getattr(adata, where)
+    if name not in held:
+        raise SampleSetError(f"adata.{where} has no {name!r}; it has {', '.join(map(str, held))}")
+    return held[name]
+
+
+def _dense(matrix: Any, names: list[str], chosen: list[str] | None, what: str) -> tuple[Array, list[str]]:
+    """The chosen columns as an array, and their names; a sparse matrix is made dense for these alone."""
+    if matrix is None:
+        raise SampleSetError(f"{what} is None: name a matrix by obsm or layer")
+    sparse = not isinstance(matrix, np.ndarray)
+    if chosen is None:
+        if sparse and len(names) > MOST_DENSE:
+            raise SampleSetError(
+                f"{what} has {len(names)} columns, all of which dense points would hold: name some of them, or give "
+                "obsm='X_pca'"
+            )
+        return _array(matrix), names
+    places = [_place(name, names, what) for name in chosen]
+    order = np.argsort(places)  # files of HDF5 are read in rising order
+    taken = _array(matrix[:, np.asarray(places)[order]])
+    return taken[:, np.argsort(order)], chosen
+
+
+def _place(name: str, names: Sequence[str], what: str) -> int:
+    count = names.count(name)
+    if count != 1:
+        found = "no column" if not count else f"{count} columns"
+        raise SampleSetError(
+            f"{what} has {found} {name!r}, expected one: it has {', '.join(names[:10])}{', ...' * (len(names) > 10)}. "
+            "Name another, or make names differ (var_names_make_unique)"
+        )
+    return names.index(name)
+
+
+def _array(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix[:])

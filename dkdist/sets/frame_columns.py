@@ -1,0 +1,118 @@
+"""Columns of data frames as NumPy arrays, through narwhals: what is missing, or no number, is refused by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from dkdist.loops.array_types import Array
+from dkdist.sets.alignment import has_index
+from dkdist.sets.point_checks import SampleSetError
+
+NameOfRow = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a frame, a narwhals Series."""
+
+    name: str
+    series: Any
+
+    def unfit(self) -> str | None:
+        """Why it can be no coordinate that nobody has named; None if it can."""
+        if not self._is_numeric():
+            return f"{self.series.dtype} and no number"
+        if self.name.startswith("Unnamed: "):
+            return "the index of a table that was saved with it"
+        counts = self.name in ("index", "level_0") and self.series.dtype.is_integer()
+        if counts and np.array_equal(self.series.to_numpy(), np.arange(len(self.series))):
+            return "it counts the rows"
+        return None
+
+    def numbers(self, name_of_row: NameOfRow) -> Array:
+        """(T,) finite numbers; booleans are 0 and 1. Refuses text and categories, and missing values by row."""
+        if not self._is_numeric():
+            raise SampleSetError(
+                f"column {self.name!r} is {self.series.dtype}, and points are numbers: leave it out, or give a column "
+                "of 0 and 1 for each of its values (pandas.get_dummies)"
+            )
+        self._require_known(name_of_row)
+        values = np.asarray(self.series.to_numpy())
+        values = values.astype(np.float32) if values.dtype.kind == "b" else values
+        if values.dtype.kind not in "iuf":
+            values = values.astype(np.float64)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values)))
+            raise SampleSetError(
+                f"column {self.name!r} is {values[row]} in {name_of_row(row)}: drop the row, or fill it in"
+            )
+        return values
+
+    def values(self, name_of_row: NameOfRow, *, missing: bool = False) -> Array:
+        """(T,) numbers, booleans or str, of categories their values; with ``missing`` numbers may be NaN."""
+        if missing and self._is_numeric() and self.series.is_null().any():
+            return np.asarray(self.series.cast(_narwhals().Float64).to_numpy(), np.float64)
+        self._require_known(name_of_row)
+        values = np.asarray(self.series.to_numpy())
+        if values.dtype.kind in "OT" and all(isinstance(v, str) for v in values):
+            return values.astype(object)
+        if values.dtype.kind == "O":
+            values = np.array(values.tolist())
+        if values.dtype.kind not in "biufU":
+            raise SampleSetError(
+                f"column {self.name!r} is {self.series.dtype}: ids and targets are numbers, booleans or str. Convert it"
+            )
+        return values
+
+    def _is_numeric(self) -> bool:
+        dtype = self.series.dtype
+        return bool(dtype.is_numeric() or dtype == _narwhals().Boolean)
+
+    def _require_known(self, name_of_row: NameOfRow) -> None:
+        lost = np.flatnonzero(np.asarray(self.series.is_null().to_numpy(), bool))
+        if len(lost):
+            raise SampleSetError(
+                f"column {self.name!r} has no value in {name_of_row(int(lost[0]))} ({len(lost)} such rows): drop "
+                "them, or fill them in"
+            )
+
+
+def columns_of_frame(frame: Any, what: str) -> dict[str, Column]:
+    """The columns of an opened frame by name; names are str, and differ."""
+    names = list(frame.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise SampleSetError(f"column {name!r} of {what} has no str for a name: rename it")
+    return {name: Column(name, frame[name]) for name in names}
+
+
+def opened_frame(frame: Any, what: str) -> Any:
+    """A pandas, polars or pyarrow frame in memory, as narwhals has it."""
+    if type(frame).__module__.partition(".")[0] in ("dask", "dask_expr"):
+        raise TypeError(
+            f"{what} is a Dask DataFrame, which may be larger than memory: import_frame writes a store"
+        )
+    given = list(frame.columns if has_index(frame) else getattr(frame, "column_names", ()))
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise SampleSetError(f"column {twice[0]!r} of {what} is there twice: rename one")
+    opened = _narwhals().from_native(frame, eager_only=True, pass_through=True)
+    if opened is frame:
+        raise TypeError(
+            f"{what} is {type(frame).__name__}: expected a pandas or polars DataFrame or a pyarrow Table in memory "
+            "(collect() one that is lazy)"
+        )
+    return opened
+
+
+def _narwhals() -> Any:
+    for name in ("narwhals", "pandas"):
+        if find_spec(name) is None:
+            raise ImportError(f"sets from data frames need {name}: pip install 'dkdist[frames]'")
+    import narwhals.stable.v2
+
+    return narwhals.stable.v2

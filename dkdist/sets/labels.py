@@ -1,0 +1,184 @@
+"""What is known of sets beside their points: ids and targets of the sets, and names of the dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dkdist.loops.array_types import I64, Array
+from dkdist.sets.alignment import aligned
+from dkdist.sets.point_checks import SampleSetError
+
+Names = tuple[str, ...]
+KEPT = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Ids (N,) and targets, arrays of N entries by name, of N sets; and the names of their d dimensions."""
+
+    ids: Array | None = None
+    names: Names | None = None
+    targets: Mapping[str, Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ids: Any, names: Any, targets: Any, shape: tuple[int, int]) -> Labels:
+        """Checked, for ``shape`` = (N, d); a Series or frame of targets is put in the order of the ids by its index."""
+        kept_ids = None if ids is None else as_ids(ids, shape[0])
+        named = {name: aligned(v, kept_ids, f"targets {name!r}") for name, v in as_named(targets).items()}
+        columns = {name: as_column(v, f"targets {name!r}", shape[0], max_ndim=2) for name, v in named.items()}
+        return cls(kept_ids, as_names(names, shape[1]), columns)
+
+    def take(self, index: slice | I64) -> Labels:
+        """Of some of the sets."""
+        if self.ids is None and not self.targets:
+            return self
+        ids = None if self.ids is None else self.ids[index]
+        return Labels(ids, self.names, {name: values[index] for name, values in self.targets.items()})
+
+    def __bool__(self) -> bool:
+        return self.ids is not None or self.names is not None or bool(self.targets)
+
+
+NO_LABELS = Labels()
+
+
+class Labelled:
+    """What a collection of N sets in d dimensions shows of its labels."""
+
+    __slots__ = ()
+    _labels: Labels
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(N,)."""
+        raise NotImplementedError
+
+    @property
+    def n_dims(self) -> int:
+        """d."""
+        raise NotImplementedError
+
+    def _with(self, labels: Labels) -> Self:
+        """The same sets with other labels."""
+        raise NotImplementedError
+
+    @property
+    def ids(self) -> NDArray[Any] | None:
+        """(N,) int or str: the ids of the sets, or None if they have none; read-only."""
+        return self._labels.ids
+
+    @property
+    def names(self) -> Names | None:
+        """The names of the d dimensions, or None if they have none."""
+        return self._labels.names
+
+    @property
+    def targets(self) -> Mapping[str, NDArray[Any]]:
+        """Targets by name, each with one entry a set; empty if there are none."""
+        return MappingProxyType(dict(self._labels.targets))
+
+    def labelled(
+        self, ids: ArrayLike | None = None, names: Sequence[str] | None = None, targets: Any = None
+    ) -> Self:
+        """The same sets with ids, names of dimensions or targets; what is not given stays, and points are shared.
+
+        Parameters
+        ----------
+        ids : (N,) array of int or str, optional
+        names : d str, optional
+            Names of the dimensions.
+        targets : (N,) or (N, k) array, mapping of names to such arrays, or data frame, optional
+            Numbers, booleans or str, in place of those of the same name; a single array is "y". A pandas Series or
+            frame is joined by its index to the ids of the sets, if they have any.
+
+        Raises `SampleSetError` for lengths that do not fit, for other dtypes, and for an index that lacks an id.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dkdist.sets import SampleSets
+        >>> sets = SampleSets.from_arrays([np.zeros((3, 2)), np.ones((1, 2))])
+        >>> sets = sets.labelled(["a", "b"], ["cd3", "cd4"], [1, 0])
+        >>> sets[1:].ids, sets.names, sets[[1, 0]].targets["y"]
+        (array(['b'], dtype='<U1'), ('cd3', 'cd4'), array([0, 1]))
+        """
+        old = self._labels
+        new = Labels.of(
+            old.ids if ids is None else ids,
+            old.names if names is None else names,
+            {**old.targets, **as_named(targets)},
+            (self.shape[0], self.n_dims),
+        )
+        return self._with(new)
+
+
+def as_named(targets: Any) -> dict[str, Any]:
+    """Targets by name; a single array, or Series, is "y"."""
+    if targets is None:
+        return {}
+    is_frame = hasattr(targets, "columns") and hasattr(targets, "iloc")
+    if is_frame:
+        named = {name: targets[name] for name in targets.columns}
+    else:
+        named = dict(targets) if isinstance(targets, Mapping) else {"y": targets}
+    for name in named:
+        check_name(name)
+    return named
+
+
+def as_names(names: Any, n_dims: int) -> Names | None:
+    """Names of the dimensions, one for each and all different; None stays."""
+    if names is None:
+        return None
+    given = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if len(given) != n_dims or not all(isinstance(name, str) for name in given):
+        raise SampleSetError(
+            f"names must be {n_dims} str, one for each dimension of the points; found {given!r:.200}"
+        )
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise SampleSetError(f"names must differ, and {twice[0]!r} names two dimensions: rename one")
+    return tuple(map(str, given))
+
+
+def as_ids(ids: Any, n_sets: int) -> Array:
+    """Ids of sets: integers or str."""
+    column = as_column(ids, "ids", n_sets, max_ndim=1)
+    if column.dtype.kind not in "iuU":
+        raise SampleSetError(f"ids have dtype {column.dtype}: give integers or str")
+    return column
+
+
+def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any]:
+    """One entry (or row) a set, as a store keeps them: numbers, booleans or str; read-only, and a copy."""
+    array = np.asarray(values)
+    if array.dtype.kind == "T" or (array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat)):
+        array = array.astype(np.str_)
+    if not 1 <= array.ndim <= max_ndim or 0 in array.shape[1:]:
+        shapes = "(n_sets,)" if max_ndim == 1 else "(n_sets,) or (n_sets, k)"
+        raise SampleSetError(f"{what} must have shape {shapes}, found {array.shape}")
+    if len(array) != n_sets:
+        raise SampleSetError(f"{what} has {len(array)} rows but there are {n_sets} sets: give one a set")
+    text = array.dtype.kind == "U" and array.ndim == 1
+    if not text and array.dtype.str[1:] not in KEPT:
+        raise SampleSetError(
+            f"{what} has dtype {array.dtype}: give numbers, booleans, or str in one dimension"
+        )
+    column = array.astype(array.dtype.newbyteorder("="))
+    column.flags.writeable = False
+    return column
+
+
+def check_name(name: Any) -> None:
+    """Refuse what cannot name targets: a path, a hidden file, or what Zarr keeps for itself."""
+    good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
+    if not good or any(c in name for c in "/\\") or not name.isprintable():
+        raise SampleSetError(
+            f"{name!r} cannot name targets: use a non-empty str without '/', '\\' or control characters that "
+            "does not start with '.' or '__'"
+        )

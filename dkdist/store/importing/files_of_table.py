@@ -1,0 +1,84 @@
+"""Which files a table consists of: the one that is named, those of a folder at any depth, or those of a list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from dkdist.plain.files import path_name
+from dkdist.store.importing.table_files import SUFFIXES, suffix_of, table_suffix
+
+HIDDEN = ("_", ".")  # what Spark and others lay beside their data begins with these
+
+
+class TableFiles(NamedTuple):
+    """The files of a table, in order, of one suffix; its folder, and the names of Hive partitions (``region=eu/``)."""
+
+    label: str
+    paths: list[str]
+    suffix: str
+    root: str | None
+    partitions: list[str]
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the files are text, without types."""
+        return self.suffix in (".csv", ".tsv")
+
+
+def files_of(source: Any) -> TableFiles:
+    """The files of a file, a folder, or a list of files; `ValueError` where there is no table, or several kinds."""
+    if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
+        return _listed([path_name(path) for path in source])
+    path = path_name(source)
+    if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"there is no file or folder {path}: check the path")
+        return TableFiles(path, [path], table_suffix(path), None, [])
+    found = [str(file) for file in tables_in(path)]
+    if not found:
+        raise ValueError(f"folder {path} has no file that ends in one of {', '.join(SUFFIXES)}")
+    filled = [file for file in found if os.path.getsize(file)] or found  # Spark leaves empty parts
+    folders = [Path(file).relative_to(path).parts[:-1] for file in filled]
+    names = [part.partition("=")[0] for parts in folders for part in parts if "=" in part]
+    partitions = list(dict.fromkeys(map(unquote, names)))
+    return TableFiles(path, filled, _one_kind(path, filled), path, partitions)
+
+
+def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """The tables in a folder and the folders in it, sorted by name; what begins with ``_`` or ``.`` is left alone."""
+    paths = sorted(path for path in Path(folder).rglob("*") if suffix_of(path) in SUFFIXES)
+    return [
+        path
+        for path in paths
+        if not any(part.startswith(HIDDEN) and "=" not in part for part in path.relative_to(folder).parts)
+        and path.is_file()
+    ]
+
+
+def _listed(paths: list[str]) -> TableFiles:
+    if not paths:
+        raise ValueError("a table of no files: give at least one")
+    seen = set[str]()
+    for path in paths:
+        if not os.path.isfile(path):
+            raise FileNotFoundError(
+                f"there is no file {path}: a table is given as its folder, or as its files"
+            )
+        if os.path.realpath(path) in seen:
+            raise ValueError(f"{path} is given twice: its points would count twice. Give it once")
+        seen.add(os.path.realpath(path))
+    more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+    return TableFiles(f"{paths[0]}{more}", paths, _one_kind("the list", paths), None, [])
+
+
+def _one_kind(label: str, paths: list[str]) -> str:
+    suffixes = {".parquet" if suffix == ".pq" else suffix for suffix in map(table_suffix, paths)}
+    if len(suffixes) > 1:
+        raise ValueError(
+            f"{label} holds tables of several kinds ({', '.join(sorted(suffixes))}): import one kind at a time"
+        )
+    return suffixes.pop()

@@ -1,0 +1,38 @@
+"""Kinds of files that sets come from, by their suffixes, and who reads them; nothing heavy is imported for that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from dkdist.store.importing.array_files import SUFFIXES as ARRAYS
+from dkdist.store.importing.array_files import ArrayReader
+from dkdist.store.importing.cytometry_files import SUFFIXES as CYTOMETRY
+from dkdist.store.importing.cytometry_files import CytometryReader
+from dkdist.store.importing.files_of_table import tables_in
+from dkdist.store.importing.lidar_files import SUFFIXES as LIDAR
+from dkdist.store.importing.lidar_files import LidarReader
+from dkdist.store.importing.table_files import SUFFIXES as TABLES
+from dkdist.store.importing.table_files import suffix_of
+
+KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
+SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
+READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarReader}  # that need no choice
+
+
+def kind_of(path: Any) -> str:
+    """'table' (as folders are), 'array', 'cytometry' or 'lidar'; '' for any other file."""
+    if os.path.isdir(path):
+        return "table"
+    suffix = suffix_of(path).lower()
+    return next((kind for kind, suffixes in KINDS.items() if suffix in suffixes), "")
+
+
+def sources_in(folder: Path) -> list[Path]:
+    """The sources in a folder: the folder itself if it holds tables, at any depth, or else its files of other kinds."""
+    files = sorted(path for path in folder.iterdir() if kind_of(path) not in ("", "table"))
+    if not files:
+        return [folder] if tables_in(folder) else []
+    tables = [path for path in folder.iterdir() if kind_of(path) == "table" and path.is_file()]
+    return sorted([*files, *tables])

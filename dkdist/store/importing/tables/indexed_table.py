@@ -1,0 +1,197 @@
+"""A table whose sets are known, and the second reading: its coordinates, put together set by set.
+
+If the rows of the table are in the order of the sets, they are cut where the sets end; else each goes to its place.
+Batches depend on the sizes of the sets alone, never on files or pieces.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dkdist.loops.array_types import F64, I64, Array
+from dkdist.sets import SampleSets
+from dkdist.sets.point_checks import CODE_DTYPES
+from dkdist.store.format.batches import Form, Outline, as_columns, form_of
+from dkdist.store.importing.files_of_table import files_of
+from dkdist.store.importing.tables.gathered_rows import Rows, Unsteady, gathered, in_order
+from dkdist.store.importing.tables.set_index import SetIndex, index_of
+from dkdist.store.importing.tables.table_columns import INDEX, Chosen, chosen_columns
+from dkdist.store.importing.tables.table_source import Piece, TableSource
+
+BATCH_BYTES = 2**22
+GATHERED_ROWS = 2**19  # of a piece, if rows are gathered: each looks its sets up
+LARGEST = float(np.finfo(np.float32).max)
+
+Given = tuple[SampleSets, dict[str, Array], Array]
+
+
+@dataclass(frozen=True)
+class IndexedTable:
+    """A table after its first reading; small to send, for it holds ids, sizes and targets alone."""
+
+    source: Any
+    columns: Any
+    points: tuple[str, ...]
+    index: SetIndex
+    as_text: frozenset[str]
+    told: str
+
+    @classmethod
+    def of(cls, source: Any, columns: Any) -> IndexedTable:
+        """Choose the columns of a `TableReader` and read ids and targets."""
+        opened = _opened(source, columns)
+        chosen = chosen_columns(opened, columns)
+        looked_at = columns.points is None and INDEX in chosen.points
+        index = index_of(opened, columns, look_at_index=looked_at)
+        if looked_at and index.counts_rows and len(chosen.points) > 1:
+            points = tuple(name for name in chosen.points if name != INDEX)
+            chosen = Chosen(points, {**chosen.left_out, INDEX: "an index"})
+        return cls(source, columns, chosen.points, index, frozenset(opened.as_text), chosen.told())
+
+    def __repr__(self) -> str:
+        return files_of(self.source).label
+
+    def outline(self) -> Outline:
+        """Sizes, ids, form and names; the origin too, where the first batch is gathered from all of the table."""
+        table = _opened(self.source, self.columns)
+        form = self._form(table.schema)
+        origin = None
+        if self._like(table.schema).points.dtype == np.float32:
+            origin = np.zeros(len(self.points))  # which holds such points as they are
+        elif len(self.index.ids) and not self.index.in_order and form["points"][0] == "float32":
+            origin = self._first_origin(table)
+        sizes, ids = self.index.sizes, self.index.ids
+        return Outline(sizes, ids, form, origin, self.points, self, self.told, self.dropped)
+
+    @property
+    def dropped(self) -> int:
+        """How many sets were left out, which have no target."""
+        return len(self.index.runs[0]) - len(self.index.sizes)
+
+    def batches(self) -> Iterator[Given]:
+        """The sets of the table with their targets and ids."""
+        table = _opened(self.source, self.columns)
+        cuts = self._cuts(table.schema)
+        lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
+        like = self._like(table.schema)
+        if self.index.in_order:
+            parts: Iterator[Rows] = in_order(self._columns_in_order(table), lengths, like)
+        else:
+            parts = gathered(self._coded_columns(table), self.index.sizes, lengths, like)
+        try:
+            for (a, b), rows in zip(itertools.pairwise(cuts.tolist()), parts, strict=True):
+                yield self._batch(a, b, rows)
+        except Unsteady:
+            raise ValueError(
+                "its rows changed between the two readings: import it when nobody writes to it"
+            ) from None
+
+    def _batch(self, a: int, b: int, rows: Rows) -> Given:
+        offsets = np.concatenate([[0], np.cumsum(self.index.sizes[a:b])])
+        targets = {name: values[a:b] for name, values in self.index.targets.items()}
+        sets = SampleSets(rows.points, offsets, rows.weights).labelled(names=self.points)
+        return sets, targets, self.index.ids[a:b]
+
+    def _cuts(self, schema: pa.Schema) -> I64:
+        """Where batches begin and end: at most BATCH_BYTES each, or one set."""
+        like = self._like(schema)
+        most = max(1, BATCH_BYTES // (like.points.dtype.itemsize * like.points.shape[1]))
+        ends, cuts = np.cumsum(self.index.sizes), [0]
+        while cuts[-1] < len(ends):
+            before = ends[cuts[-1] - 1] if cuts[-1] else 0
+            cuts.append(max(cuts[-1] + 1, int(np.searchsorted(ends, before + most, side="right"))))
+        return np.array(cuts)
+
+    def _columns_in_order(self, table: TableSource) -> Iterator[Sequence[Array]]:
+        sizes, kept = self.index.runs
+        ends = np.cumsum(sizes)
+        for piece in table.pieces(self._names):
+            columns = self._numbers(piece)
+            if not kept.all():
+                rows = np.arange(piece.start, piece.start + len(piece.batch))
+                owners = np.minimum(np.searchsorted(ends, rows, side="right"), len(kept) - 1)
+                columns = [column[kept[owners]] for column in columns]
+            yield columns
+
+    def _coded_columns(
+        self, table: TableSource, below: int | None = None
+    ) -> Iterator[tuple[I64, Sequence[Array]]]:
+        """Columns with the number of each row's set; of the first sets alone, if ``below`` is given."""
+        name = self.columns.set_id
+        ids = pa.array(self.index.ids[:below]).cast(table.schema.field(name).type)
+        for piece in table.pieces([name, *self._names], GATHERED_ROWS):
+            codes = pc.index_in(piece.batch.column(name), value_set=ids)
+            columns = self._numbers(piece)
+            if codes.null_count:
+                known = codes.is_valid().to_numpy(zero_copy_only=False)
+                columns = [column[known] for column in columns]
+            yield codes.drop_null().to_numpy(), columns
+
+    def _first_origin(self, table: TableSource) -> F64:
+        """The origin of the first batch, for which the table is read and its rows are chosen."""
+        first = int(self._cuts(table.schema)[1])
+        sizes = self.index.sizes[:first]
+        lengths = np.array([sizes.sum()])
+        (rows,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
+        return self._batch(0, first, rows)[0].origin
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.points, *self._weight]
+
+    @property
+    def _weight(self) -> list[str]:
+        return [] if self.columns.weight is None else [self.columns.weight]
+
+    def _numbers(self, piece: Piece) -> list[Array]:
+        """Coordinates, and weights if there are any; refuses what is missing or no finite number."""
+        columns = []
+        for name in self._names:
+            column = piece.batch.column(name)
+            if column.null_count:
+                raise _refused(piece, name, pc.is_null(column).to_numpy(zero_copy_only=False), "has no value")
+            values = column.to_numpy(zero_copy_only=False)
+            if values.dtype.kind == "f" and not (values.min() >= -LARGEST and values.max() <= LARGEST):
+                bad = ~(np.abs(values) <= LARGEST)
+                raise _refused(piece, name, bad, "is not a finite number (of 32 bits)")
+            columns.append(values)
+        return columns
+
+    def _like(self, schema: pa.Schema) -> Rows:
+        """No rows, of the right kinds."""
+        kinds = [np.dtype(schema.field(name).type.to_pandas_dtype()) for name in self.points]
+        codes = len(kinds) == 1 and kinds[0] in CODE_DTYPES  # of strings
+        dtype = kinds[0] if codes else np.result_type(np.float32, *kinds)
+        return Rows.empty(0, len(kinds), dtype, self.columns.weight is not None)
+
+    def _form(self, schema: pa.Schema) -> Form:
+        none = self._like(schema)
+        targets = {name: values[:0] for name, values in self.index.targets.items()}
+        return form_of(SampleSets(none.points, [0], none.weights), as_columns(targets, self.index.ids[:0], 0))
+
+
+def _opened(source: Any, columns: Any) -> TableSource:
+    files = files_of(source)
+    if columns.text and not files.is_csv:
+        raise ValueError(
+            f"text columns are for CSV files; {files.suffix} files have types of their own. Leave them out"
+        )
+    weight = () if columns.weight is None else (columns.weight,)
+    text = [columns.set_id, *columns.targets, *columns.text]
+    return TableSource(files, text, [*(columns.points or ()), *weight])
+
+
+def _refused(piece: Piece, name: str, bad: NDArray[np.bool_], what: str) -> ValueError:
+    where = np.flatnonzero(bad)
+    return ValueError(
+        f"column {name!r} {what} in row {piece.row + int(where[0])} of {piece.file} "
+        f"({len(where)} such rows in this part): remove the rows or fill them in"
+    )

@@ -1,0 +1,131 @@
+"""Names of dimensions: learnt, compared, kept in model files, and in the names of columns."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.sets import SampleSetError
+
+RNG = np.random.default_rng(0)
+ARRAYS = [RNG.normal(i % 2, 1, (30, 2)) for i in range(12)]
+SETS = dk.SampleSets.from_arrays(ARRAYS, names=["cd3", "cd4"], ids=np.arange(12))
+SWAPPED = SETS.labelled(names=["cd4", "cd3"])
+OTHERS = SETS.labelled(names=["cd3", "cd8"])
+Y = np.arange(12) % 2
+ESTIMATORS = {
+    "divergence": dk.DivergenceEmbedding(),
+    "l2": dk.L2Embedding(),
+    "histogram": dk.HistogramEmbedding(4),
+    "mean": dk.MeanEmbedding(20, sigma=1.0, random_state=0),
+    "moments": dk.MomentEmbedding(),
+    "sliced": dk.SlicedWassersteinEmbedding(random_state=0),
+    "distance": dk.DistanceEmbedding("energy", n_components=4, random_state=0),
+    "invariant": dk.InvariantFeatures(dk.HistogramEmbedding(4)),
+    "scaler": dk.SetScaler(),
+    "thinning": dk.CoresetThinning(5, sigma=1.0),
+    "pipeline": make_pipeline(dk.SetScaler(), dk.MomentEmbedding()),
+    "classifier": dk.SetClassifier(["means"], random_state=0),
+}
+
+
+def used(model, sets):
+    return (model.transform if hasattr(model, "transform") else model.predict)(sets)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_other_names_and_another_order_are_refused(name):
+    model = ESTIMATORS[name].fit(SETS, Y)
+    assert model.feature_names_in_.tolist() == ["cd3", "cd4"]
+    used(model, SETS[:3])
+    with pytest.raises(
+        SampleSetError, match=r"dimensions cd4, cd3, but .* cd3, cd4: feature names must be in"
+    ):
+        used(model, SWAPPED)
+    with pytest.raises(
+        SampleSetError, match=r"dimensions cd3, cd8, but .* cd3, cd4: feature names must match"
+    ):
+        used(model, OTHERS)
+
+
+@pytest.mark.parametrize("name", ["moments", "scaler", "distance"])
+def test_one_side_without_names_is_told(name):
+    model = ESTIMATORS[name].fit(SETS)
+    with pytest.warns(
+        UserWarning, match="X does not have valid feature names, but .* was fitted with feature names"
+    ):
+        used(model, ARRAYS[:3])
+    model.fit(ARRAYS)
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="X has feature names, but .* was fitted without feature names"):
+        used(model, SETS[:3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        used(model, ARRAYS[:3])
+
+
+def test_columns_are_named_by_their_dimension():
+    assert dk.MomentEmbedding().fit(SETS).get_feature_names_out().tolist() == ["mean_cd3", "mean_cd4"]
+    two = dk.MomentEmbedding(2).fit(SETS)
+    expected = ["mean_cd3", "mean_cd4", "cov_cd3_cd3", "cov_cd3_cd4", "cov_cd4_cd4"]
+    assert two.get_feature_names_out().tolist() == expected
+    assert dk.MomentEmbedding().fit(ARRAYS).get_feature_names_out().tolist() == [
+        "momentembedding0",
+        "momentembedding1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        dk.HistogramEmbedding(3, structure="marginal"),
+        dk.DivergenceEmbedding(structure="marginal"),
+        dk.MomentEmbedding(2),
+    ],
+)
+def test_a_column_named_by_one_dimension_is_of_that_dimension_alone(model):
+    names = model.fit(SETS).get_feature_names_out()
+    changed = SETS.labelled()
+    for j, name in enumerate(SETS.names):
+        moved = dk.SampleSets.from_arrays(
+            [np.where(np.arange(2) == j, x * 0.5, x) for x in ARRAYS], names=SETS.names
+        )
+        differs = (model.transform(moved) != model.transform(changed)).any(axis=0)
+        assert not any(differs[[name not in column for column in names]])
+        assert any(differs[[name in column for column in names]])
+
+
+def test_joint_columns_are_numbered():
+    names = dk.HistogramEmbedding(3).fit(SETS).get_feature_names_out()
+    assert names[:2].tolist() == ["histogramembedding0", "histogramembedding1"]
+
+
+def test_model_files_keep_names(tmp_path):
+    model = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(), dk.IncrementalRidgeClassifier()).fit(SETS, Y)
+    dk.save_model(model, tmp_path / "m.npz")
+    again = dk.load_model(tmp_path / "m.npz")
+    assert again[1].get_feature_names_out().tolist() == ["mean_cd3", "mean_cd4"]
+    with pytest.raises(SampleSetError, match="in the same order"):
+        again.predict(SWAPPED)
+
+
+def test_pairs_of_collections_have_the_same_names():
+    with pytest.raises(
+        SampleSetError, match="sets of other have the dimensions cd4, cd3, but those of sets have cd3"
+    ):
+        dk.distance_matrix(SETS, SWAPPED, distance="energy")
+    dk.distance_matrix(SETS[:2], ARRAYS[:2], distance="energy")
+
+
+def test_frames_of_rows_have_ids_and_names(tmp_path):
+    model = dk.MomentEmbedding().set_output(transform="pandas")
+    rows = model.fit_transform(SETS[3:])
+    assert rows.index.tolist() == list(range(3, 12))
+    assert rows.columns.tolist() == ["mean_cd3", "mean_cd4"]
+    np.testing.assert_array_equal(rows.to_numpy(), dk.MomentEmbedding().fit_transform(SETS[3:]))
+    features = dk.RandomFourierFeatures(4, sigma=1.0).set_output(transform="pandas").fit_transform(rows)
+    assert features.columns[0] == "randomfourierfeatures0"
+    with pytest.raises(ValueError, match="rows of a store are lazy"):
+        model.transform(dk.write_sets(tmp_path / "s.zarr", SETS))

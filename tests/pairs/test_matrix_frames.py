@@ -1,0 +1,25 @@
+"""Matrices of all pairs as data frames: the same numbers, named by the ids of the sets."""
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+RNG = np.random.default_rng(0)
+SETS = dk.SampleSets.from_arrays([RNG.normal(size=(12, 2)) for _ in range(4)], ids=list("dbca"))
+CALLS = {
+    "distance": lambda *a, **k: dk.distance_matrix(*a, distance="energy", **k),
+    "divergence": lambda sets, other=None, **k: dk.divergence_matrix(sets, "jensen-shannon", other, **k),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_rows_and_columns_have_ids(name, tmp_path):
+    call = CALLS[name]
+    for sets in (SETS, dk.write_sets(tmp_path / "s.zarr", SETS)):
+        found = call(sets, as_frame=True)
+        assert found.index.tolist() == found.columns.tolist() == list("dbca")
+        np.testing.assert_array_equal(found.to_numpy(), call(sets))
+    beside = call(SETS, list(SETS)[:2], as_frame=True)
+    assert beside.shape == (4, 2)
+    assert (beside.index.tolist(), beside.columns.tolist()) == (list("dbca"), [0, 1])

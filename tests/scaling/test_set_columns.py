@@ -1,0 +1,89 @@
+"""`SetColumns`: targets as features, in memory and beside the lazy rows of a store."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import dkdist as dk
+
+RNG = np.random.default_rng(0)
+AGE = RNG.normal(50, 9, 30)
+SITE = np.array(list("uvw"))[np.arange(30) % 3]
+TARGETS = {"age": AGE, "site": SITE, "sick": AGE > 50, "both": np.ones((30, 2))}
+SETS = dk.SampleSets.from_arrays([RNG.normal(size=(10, 1)) for _ in range(30)], targets=TARGETS)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    sets = dk.write_sets(tmp_path_factory.mktemp("s") / "s.zarr", SETS)
+    sets.block_sets = 7
+    return sets
+
+
+def test_numbers_are_float64_and_text_stays(store):
+    for sets in (SETS, store):
+        rows = dk.SetColumns(["sick", "age"]).fit_transform(sets)
+        assert type(rows) is np.ndarray
+        assert rows.dtype == np.float64
+        np.testing.assert_array_equal(rows, np.stack([AGE > 50, AGE], axis=1))
+        mixed = dk.SetColumns(["site", "age"]).fit_transform(sets)
+        assert mixed.dtype == object
+        assert mixed[:2].tolist() == [["u", AGE[0]], ["v", AGE[1]]]
+        part = sets[np.array([4, 2])]
+        assert dk.SetColumns("age").fit(sets).transform(part).ravel().tolist() == AGE[[4, 2]].tolist()
+    assert dk.SetColumns(["site", "age"]).fit(SETS).get_feature_names_out().tolist() == ["site", "age"]
+
+
+def test_text_is_what_encoders_take():
+    hot = make_pipeline(dk.SetColumns("site"), OneHotEncoder(sparse_output=False)).fit_transform(SETS)
+    np.testing.assert_array_equal(hot.argmax(axis=1), np.arange(30) % 3)
+
+
+def union():
+    return make_union(dk.MomentEmbedding(2), make_pipeline(dk.SetColumns(["age"]), StandardScaler()))
+
+
+def test_a_union_is_lazy_for_a_store_and_the_same(store):
+    expected = union().fit_transform(SETS)
+    np.testing.assert_allclose(expected[:, -1], (AGE - AGE.mean()) / AGE.std())
+    lazy = union().fit_transform(store)
+    assert hasattr(lazy, "dask")
+    assert lazy.shape == (30, 3)
+    np.testing.assert_array_equal(np.asarray(lazy), expected)
+
+
+def test_a_union_is_learnt_from(store):
+    model = make_pipeline(union(), dk.IncrementalRidge(alphas=[1e-4]))
+    for sets in (SETS, store):
+        assert model.fit(sets, AGE * 3).score(sets, AGE * 3) > 0.99
+
+
+def test_what_is_no_column_is_refused():
+    for columns, said in (
+        ("sex", "no targets 'sex'; they have \\['age', 'site', 'sick', 'both'\\]"),
+        ([], "columns must name"),
+        ([3], "columns must name"),
+        ("both", "'both' have 2 numbers a set"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            dk.SetColumns(columns).fit(SETS)
+    with pytest.raises(ValueError, match="no targets 'age'; they have \\[\\]"):
+        dk.SetColumns("age").fit(list(SETS))
+    fitted = dk.SetColumns("age").fit(SETS)
+    with pytest.raises(ValueError, match="'age' is text, and was numbers in fit"):
+        fitted.transform(SETS.labelled(targets={"age": SITE}))
+
+
+def test_frames_and_files(tmp_path):
+    rows = (
+        dk.SetColumns(["age"])
+        .set_output(transform="pandas")
+        .fit_transform(SETS.labelled(ids=np.arange(30) + 5))
+    )
+    assert rows["age"].loc[5] == AGE[0]
+    model = make_pipeline(dk.SetColumns(["sick", "age"]), StandardScaler(), dk.IncrementalRidge()).fit(
+        SETS, AGE
+    )
+    dk.save_model(model, tmp_path / "m.npz")
+    np.testing.assert_array_equal(dk.load_model(tmp_path / "m.npz").predict(SETS), model.predict(SETS))

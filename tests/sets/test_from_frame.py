@@ -1,0 +1,233 @@
+"""Sets from data frames: what a loop over ids makes of them, and what is refused by column, row and set."""
+
+import types
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dkdist as dk
+from dkdist.sets import SampleSetError, SampleSets
+
+
+def as_polars(frame):
+    return pytest.importorskip("polars").from_pandas(frame)
+
+
+KINDS = {
+    "pandas": lambda frame: frame,
+    "polars": as_polars,
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+def cells(seed=0, n=40):
+    rng = np.random.default_rng(seed)
+    donors = np.array(["007", "b", "a"])[rng.permutation(np.arange(n) % 3)]
+    age = pd.Series({"007": 60, "a": 50, "b": 70})
+    values = {"cd3": rng.normal(size=n), "cd4": rng.integers(0, 9, n), "live": rng.random(n) < 0.5}
+    return pd.DataFrame({"donor": donors, **values, "age": age[donors].to_numpy()})
+
+
+def set_by_set(frame, names):
+    """The same, by a loop over ids as they first appear."""
+    ids = list(dict.fromkeys(frame["donor"].tolist()))
+    return ids, [frame.loc[frame["donor"] == one, names].to_numpy(np.float32) for one in ids]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.integers(3, 40))
+def test_rows_in_any_order_make_the_sets_of_a_loop(seed, n):
+    frame = cells(seed, n)
+    sets = SampleSets.from_frame(frame, "donor", points=["cd4", "cd3"], targets=["age"])
+    ids, arrays = set_by_set(frame, ["cd4", "cd3"])
+    assert sets.ids.tolist() == ids
+    assert sets.names == ("cd4", "cd3")
+    assert sets.targets["age"].tolist() == [{"007": 60, "a": 50, "b": 70}[one] for one in ids]
+    for found, expected in zip(sets, arrays, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_every_kind_of_frame_gives_the_same(kind):
+    frame = cells()
+    expected = SampleSets.from_frame(frame, "donor", targets="age", weights="cd4")
+    found = SampleSets.from_frame(kind(frame), "donor", targets="age", weights="cd4")
+    assert found.names == ("cd3", "live")  # the numbers that are nothing else; booleans are 0 and 1
+    assert found.ids.tolist() == expected.ids.tolist()
+    np.testing.assert_array_equal(found.points, expected.points)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    np.testing.assert_array_equal(found.targets["age"], expected.targets["age"])
+
+
+def test_targets_by_id_are_joined_and_never_by_place(kind):
+    table = pd.DataFrame({"outcome": [1, 0, 2], "site": pd.Categorical(list("uvu"))}, index=["b", "a", "007"])
+    by_column = kind(table.reset_index(names="donor"))
+    for targets in (table, by_column):
+        sets = SampleSets.from_frame(kind(cells()), "donor", points=["cd3"], targets=targets)
+        assert dict(zip(sets.ids.tolist(), sets.targets["outcome"].tolist(), strict=True)) == {
+            "b": 1,
+            "a": 0,
+            "007": 2,
+        }
+        assert dict(zip(sets.ids.tolist(), sets.targets["site"].tolist(), strict=True))["a"] == "v"
+    series = table["outcome"].rename(None)
+    sets = SampleSets.from_frame(kind(cells()), "donor", points="cd3", targets=series)
+    assert list(sets.targets) == ["y"]
+
+
+def test_numbers_are_joined_by_id_too():
+    frame = pd.DataFrame({"donor": [2, 0, 1, 2], "x": [1.0, 2, 3, 4]})
+    sets = SampleSets.from_frame(frame, "donor", targets=pd.Series([10, 11, 12], name="t"))
+    assert sets.targets["t"].tolist() == [12, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (pd.Categorical(["5", "7", "5"]), ["5", "7"]),
+        (pd.Categorical([5, 7, 5]), [5, 7]),
+        (pd.array([5, 7, 5], dtype="Int64"), [5, 7]),
+        (np.array(["007", "7", "007"], object), ["007", "7"]),
+    ],
+)
+def test_ids_stay_what_they_are(ids, expected):
+    assert SampleSets.from_frame(pd.DataFrame({"id": ids, "x": [1.0, 2, 3]}), "id").ids.tolist() == expected
+
+
+def test_nullable_numbers_are_numbers():
+    frame = cells().assign(cd4=lambda f: f["cd4"].astype("Int32"), live=lambda f: f["live"].astype("boolean"))
+    np.testing.assert_array_equal(
+        SampleSets.from_frame(frame, "donor").points, SampleSets.from_frame(cells(), "donor").points
+    )
+
+
+def test_missing_numbers_of_targets_are_nan():
+    table = pd.DataFrame({"t": pd.array([1, None, 3], dtype="Int64")}, index=["a", "b", "007"])
+    sets = SampleSets.from_frame(cells(), "donor", points="cd3", targets=table)
+    assert np.isnan(sets.targets["t"][sets.ids.tolist().index("b")])
+
+
+def test_what_only_counts_rows_is_left_out_and_told():
+    frame = cells().drop(columns="age").assign(index=range(40), kind="T")
+    frame["Unnamed: 0"] = range(40)
+    with pytest.warns(UserWarning, match="'index' \\(it counts the rows\\), 'kind'.*'Unnamed: 0'"):
+        assert SampleSets.from_frame(frame, "donor").names == ("cd3", "cd4", "live")
+    assert SampleSets.from_frame(frame, "donor", points=["Unnamed: 0"]).names == ("Unnamed: 0",)
+
+
+BAD = [
+    ({"points": ["cd9"]}, "no column 'cd9'"),
+    ({"points": ["donor"]}, "'donor' is a coordinate and something else"),
+    ({"points": []}, "points must name one column or more"),
+    ({"points": ["cd3", "cd3"]}, "each once"),
+    ({"set_id": "patient"}, "no column 'patient'; it has donor, cd3"),
+    ({"targets": ["cd4"], "points": ["cd3"]}, "target 'cd4' is .* and then .* in row \\d+ \\(set "),
+    ({"targets": pd.Series([1, 2], index=["a", "b"])}, "lacks the id '007'"),
+    ({"targets": pd.Series([1, 2, 3, 4], index=["a", "b", "007", "a"])}, "has 'a' twice"),
+    ({"targets": pd.DataFrame({"t": [1, 2, 3]}).to_numpy()}, "ndarray"),
+    ({"targets": [1, 2, 3]}, "give names of columns"),
+]
+
+
+@pytest.mark.parametrize(("more", "said"), BAD, ids=[said for _, said in BAD])
+def test_what_does_not_fit_is_refused_by_name(more, said):
+    with pytest.raises((SampleSetError, TypeError), match=said):
+        SampleSets.from_frame(cells(), **{"set_id": "donor", **more})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cd3": lambda f: f["cd3"].where(f.index != 5)}, "'cd3' has no value in row 5 \\(set '"),
+        ({"cd3": lambda f: f["cd3"].where(f.index != 5, np.inf)}, "'cd3' is inf in row 5 \\(set '"),
+        ({"cd4": lambda f: f["cd4"].astype("Int64").where(f.index != 5)}, "'cd4' has no value in row 5"),
+        ({"cd4": "T"}, "'cd4' is String, and points are numbers"),
+        ({"cd4": lambda f: pd.Categorical(f["cd4"])}, "'cd4' is Categorical.*get_dummies"),
+        ({"donor": lambda f: f["donor"].where(f.index != 5)}, "'donor' has no value in row 5"),
+        ({"donor": lambda f: np.arange(40) % 3 + 0.5}, "ids have dtype float64"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_by_row(change, said):
+    with pytest.raises(SampleSetError, match=said):
+        SampleSets.from_frame(cells().assign(**change), "donor", points=["cd3", "cd4"])
+
+
+def test_frames_that_are_none_are_refused():
+    frame = cells()
+    with pytest.raises(SampleSetError, match=r"'donor' is an index of the frame: give frame.reset_index\(\)"):
+        SampleSets.from_frame(frame.set_index("donor"), "donor")
+    with pytest.raises(SampleSetError, match="column 'cd3' of frame is there twice"):
+        SampleSets.from_frame(pd.concat([frame, frame[["cd3"]]], axis=1), "donor")
+    with pytest.raises(SampleSetError, match="column 3 of frame has no str for a name"):
+        SampleSets.from_frame(frame.rename(columns={"cd3": 3}), "donor")
+    with pytest.raises(SampleSetError, match="no rows"):
+        SampleSets.from_frame(frame[:0], "donor")
+    with pytest.raises(TypeError, match="frame is ndarray"):
+        SampleSets.from_frame(frame.to_numpy(), "donor")
+    lazy = pytest.importorskip("polars").from_pandas(frame).lazy()
+    with pytest.raises(TypeError, match=r"LazyFrame.*collect\(\)"):
+        SampleSets.from_frame(lazy, "donor")
+
+
+def annotated(seed=0):
+    frame = cells(seed)
+    rng = np.random.default_rng(seed)
+    X = sp.random(40, 1200, 0.1, format="csr", random_state=seed)
+    more = {"obsm": {"X_pca": rng.normal(size=(40, 3))}, "layers": {"raw": X.toarray() * 2}}
+    return types.SimpleNamespace(
+        obs=frame[["donor", "age"]], X=X, var_names=[f"g{j}" for j in range(1200)], **more
+    )
+
+
+def test_annotated_data_are_sets_of_their_rows():
+    adata = annotated()
+    every = {
+        "X": ({"columns": ["g7", "g3"]}, adata.X.toarray()[:, [7, 3]], ("g7", "g3")),
+        "obsm": ({"obsm": "X_pca"}, adata.obsm["X_pca"], ("X_pca_0", "X_pca_1", "X_pca_2")),
+        "layer": ({"layer": "raw", "columns": "g5"}, adata.layers["raw"][:, [5]], ("g5",)),
+    }
+    for how, matrix, names in every.values():
+        sets = SampleSets.from_anndata(adata, "donor", targets="age", **how)
+        expected = adata.obs.assign(**{str(j): column for j, column in enumerate(matrix.T)})
+        ids, arrays = set_by_set(expected, [str(j) for j in range(matrix.shape[1])])
+        assert sets.ids.tolist() == ids
+        assert sets.names == names
+        np.testing.assert_array_equal(sets.points, np.concatenate(arrays))
+        assert sets.targets["age"].tolist() == [{"007": 60, "a": 50, "b": 70}[one] for one in ids]
+
+
+def test_annotated_data_that_do_not_fit_are_refused():
+    adata = annotated()
+    for how, said in (
+        ({}, "1200 columns, all of which dense points would hold"),
+        ({"columns": ["g7", "h"]}, "no column 'h'"),
+        ({"obsm": "X_umap"}, "adata.obsm has no 'X_umap'; it has X_pca"),
+        ({"obsm": "X_pca", "layer": "raw"}, "two matrices"),
+        ({"columns": "g7", "targets": "sex"}, "adata.obs has no column 'sex'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            SampleSets.from_anndata(adata, "donor", **how)
+    with pytest.raises(TypeError, match="without obs"):
+        SampleSets.from_anndata(adata.obs, "donor")
+
+
+@pytest.mark.filterwarnings("ignore")  # those of anndata itself
+def test_real_annotated_data_are_taken():
+    anndata = pytest.importorskip("anndata")
+    made = annotated()
+    obs = made.obs.set_axis([f"c{i}" for i in range(40)])
+    adata = anndata.AnnData(made.X, obs=obs, obsm=made.obsm)
+    adata.var_names = made.var_names
+    for how in ({"columns": ["g7", "g3"]}, {"obsm": "X_pca"}):
+        found, expected = (dk.SampleSets.from_anndata(a, "donor", **how) for a in (adata, made))
+        np.testing.assert_array_equal(found.points, expected.points)
+        assert found.ids.tolist() == expected.ids.tolist()

@@ -1,0 +1,323 @@
+"""Long tables, cut and shuffled in every way, give the same sets as grouping all of their rows at once."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.store.importing.tables import gathered_rows, indexed_table, set_index, table_source
+
+RNG = np.random.default_rng(0)
+SIZES = RNG.integers(1, 30, 40)
+IDS = np.array([f"{i:03d}" for i in RNG.permutation(40)])
+AGES = RNG.integers(20, 90, 40)
+CELLS = pd.DataFrame(
+    {
+        "donor": np.repeat(IDS, SIZES),
+        "cd3": RNG.normal(size=SIZES.sum()).astype("f4").astype("f8"),
+        "label": np.repeat(np.where(AGES > 50, "old", "young"), SIZES),
+        "cd4": RNG.integers(0, 100, SIZES.sum()),
+        "age": np.repeat(AGES, SIZES),
+        "w": RNG.uniform(0.1, 1, SIZES.sum()).astype("f4").astype("f8"),
+    }
+)
+READER = dk.TableReader("donor", weight="w", targets=["age", "label"])
+SORTED = dk.TableReader("donor", weight="w", targets=["age", "label"], sort=True)
+
+
+@pytest.fixture(params=["small", "usual"])
+def pieces(request, monkeypatch):
+    """Pieces, batches and buckets that end inside sets, or hold everything."""
+    if request.param == "small":
+        monkeypatch.setattr(table_source, "PIECE_BYTES", 2000)
+        monkeypatch.setattr(table_source, "PIECE_ROWS", 31)
+        monkeypatch.setattr(indexed_table, "GATHERED_ROWS", 50)
+        monkeypatch.setattr(indexed_table, "BATCH_BYTES", 120 * 16)
+        monkeypatch.setattr(gathered_rows, "BUCKET_BYTES", 4000)
+        monkeypatch.setattr(set_index, "MOST_ENTRIES", 100)
+
+
+def write(frame, path, index=False):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=index)
+    else:
+        frame.to_csv(path, index=index, sep="\t" if path.suffix == ".tsv" else ",")
+
+
+def shuffled(frame):
+    return frame.sample(frac=1, random_state=1)
+
+
+def in_files(frame, folder, suffix, n=3):
+    for k, rows in enumerate(np.array_split(np.arange(len(frame)), n)):
+        write(frame.iloc[rows], folder / "deep" / f"part-{k}{suffix}")
+
+
+def in_partitions(frame, folder, suffix):
+    for (label, age), rows in frame.groupby(["label", "age"], sort=False):
+        write(rows.drop(columns=["label", "age"]), folder / f"label={label}" / f"age={age}" / f"p{suffix}")
+
+
+def by_donor(frame, folder, suffix):
+    for donor, rows in frame.groupby("donor"):
+        write(rows.drop(columns="donor"), folder / f"donor={donor}" / f"a{suffix}")
+
+
+def from_spark(frame, folder, suffix):
+    in_files(frame, folder, suffix, 5)
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".part-0.crc").write_bytes(b"crc")
+    if suffix == ".csv":
+        (folder / "part-empty.csv").write_text("")
+
+
+WAYS = {
+    "one file": lambda f, folder, suffix: write(f, folder / f"all{suffix}"),
+    "shuffled": lambda f, folder, suffix: write(shuffled(f), folder / f"all{suffix}"),
+    "files": in_files,
+    "shuffled files": lambda f, folder, suffix: in_files(shuffled(f), folder, suffix),
+    "partitions": lambda f, folder, suffix: in_partitions(shuffled(f), folder, suffix),
+    "a folder a set": lambda f, folder, suffix: by_donor(shuffled(f), folder, suffix),
+    "spark": lambda f, folder, suffix: from_spark(shuffled(f), folder, suffix),
+}
+
+
+def rows_of(sets, i):
+    """The rows of a set with their weights, sorted."""
+    return sorted(map(tuple, np.column_stack([sets[i], sets.weights_of(i)]).tolist()))
+
+
+def check(sets, frame=CELLS, order=None):
+    """The sets are those of a plain grouping of all rows."""
+    groups = dict(list(frame.groupby("donor")))
+    assert sorted(sets.ids.tolist()) == sorted(groups)
+    assert order is None or sets.ids.tolist() == order
+    loaded = sets.load()
+    ages, labels = sets.targets["age"].tolist(), sets.targets["label"].tolist()
+    for i, donor in enumerate(sets.ids.tolist()):
+        group = groups[donor]
+        expected = group[["cd3", "cd4", "w"]].to_numpy().astype("f4")
+        assert rows_of(loaded, i) == sorted(map(tuple, expected.tolist()))
+        assert (ages[i], labels[i]) == (group["age"].iloc[0], group["label"].iloc[0])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("way", WAYS)
+def test_however_a_table_is_cut_its_sets_are_the_same(way, suffix, tmp_path, pieces):
+    WAYS[way](CELLS, tmp_path / "t", suffix)
+    sets = dk.import_sets(MemoryStore(), [tmp_path / "t"], SORTED)
+    check(sets, order=sorted(IDS))
+    sets.verify()
+    check(dk.import_sets(MemoryStore(), tmp_path / "t", READER))
+
+
+def content(store):
+    """Every object but the documents, which name a generation."""
+    found = {key.partition("/table.")[0]: value.to_bytes() for key, value in store._store_dict.items()}
+    return {key: value for key, value in found.items() if key not in ("zarr.json", "points/zarr.json")}
+
+
+def test_the_bits_are_the_same_but_for_the_order_of_rows_within_sets(tmp_path, pieces):
+    """Rows are shuffled so that those of a set keep their order: nothing is left to differ."""
+    numbered = CELLS.assign(row=CELLS.groupby("donor").cumcount())
+    mixed = shuffled(numbered).sort_values("row", kind="stable").drop(columns="row")
+    found = []
+    for suffix, frame in ((".csv", CELLS), (".parquet", CELLS), (".parquet", mixed), (".tsv", mixed)):
+        memory, folder = MemoryStore(), tmp_path / f"{len(found)}"
+        in_files(frame, folder, suffix)
+        dk.import_sets(memory, folder, SORTED)
+        found.append(content(memory))
+    assert all(other == found[0] for other in found[1:])
+
+
+def test_sets_come_by_their_first_rows_and_keep_the_order_of_rows(tmp_path, pieces):
+    mixed = shuffled(CELLS)
+    in_files(mixed, tmp_path / "t", ".parquet")
+    sets = dk.import_sets(MemoryStore(), tmp_path / "t", READER)
+    check(sets, order=list(dict.fromkeys(mixed["donor"])))
+    first = mixed[mixed["donor"] == sets.ids[0]][["cd3", "cd4"]].to_numpy().astype("f4")
+    np.testing.assert_array_equal(sets[0], first)
+
+
+def test_a_list_of_files_is_a_table_of_its_own(tmp_path):
+    in_files(shuffled(CELLS), tmp_path, ".parquet")
+    files = sorted((tmp_path / "deep").iterdir())
+    check(dk.import_sets(MemoryStore(), [files], READER))
+    with pytest.raises(dk.SourceError, match=r"part-0\.parquet is given twice"):
+        dk.import_sets(MemoryStore(), [[*files, files[0]]], READER)
+    with pytest.raises(
+        dk.SourceError, match=r"is in .*part-.*and in .*files of one table are given as their"
+    ):
+        dk.import_sets(MemoryStore(), files, READER)
+    with pytest.raises(dk.SourceError, match="is given twice"):
+        dk.import_sets(MemoryStore(), [tmp_path, tmp_path], READER)
+
+
+def test_far_from_zero_the_origin_is_that_of_the_first_sets_wherever_they_lie(tmp_path, pieces):
+    far = CELLS.assign(cd3=CELLS["cd3"] + 1e9)
+    in_files(shuffled(far), tmp_path / "t", ".parquet")
+    sets = dk.import_sets(MemoryStore(), tmp_path / "t", SORTED)
+    assert abs(sets.origin[0] - 1e9) < 4
+    found = np.sort(sets[0][:, 0]) - 1e9
+    expected = np.sort(far.loc[far["donor"] == min(IDS), "cd3"]) - 1e9
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_indices_are_left_out_and_it_is_told(tmp_path, caplog, pieces):
+    caplog.set_level(logging.INFO, "dkdist.importing")
+    frame = CELLS.drop(columns=["w", "label", "age"]).assign(note="x", index=np.arange(len(CELLS)))
+    write(shuffled(frame), tmp_path / "a.csv", index=True)
+    sets = dk.import_sets(MemoryStore(), tmp_path / "a.csv", dk.TableReader("donor"))
+    assert sets.names == ("cd3", "cd4")
+    assert caplog.messages == [
+        "points: cd3, cd4; left out: the unnamed column (an index), note (text), index (an index)"
+    ]
+    named = dk.TableReader("donor", ["cd3", "index"])
+    assert dk.import_sets(MemoryStore(), tmp_path / "a.csv", named).n_dims == 2
+    frame.loc[7, "index"] = 3
+    write(frame.rename(columns={"cd3": "Unnamed: 0"}), tmp_path / "b.parquet")
+    dk.import_sets(MemoryStore(), tmp_path / "b.parquet", dk.TableReader("donor"))
+    assert caplog.messages[-1] == "points: cd4, index; left out: Unnamed: 0 (an index), note (text)"
+
+
+def test_an_index_of_each_file_counts_its_rows(tmp_path):
+    for k in range(2):
+        part = CELLS[["donor", "cd3"]].iloc[k::2].reset_index(drop=True).reset_index()
+        write(part, tmp_path / f"{k}.parquet")
+    assert dk.import_sets(MemoryStore(), tmp_path, dk.TableReader("donor")).n_dims == 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_sets_without_a_target_are_named_or_dropped(suffix, tmp_path, pieces, caplog):
+    lost = set(IDS[[3, 17, 30]])
+    frame = CELLS.assign(age=CELLS["age"].where(~CELLS["donor"].isin(lost)))
+    frame.loc[frame["donor"] == IDS[5], "label"] = None
+    for way in ("one file", "shuffled files"):
+        folder = tmp_path / way
+        WAYS[way](frame, folder, suffix)
+        with pytest.raises(dk.SourceError, match="target 'age' is missing for 3 of the 40 sets of") as error:
+            dk.import_sets(MemoryStore(), folder, READER)
+        assert all(repr(str(one)) in str(error.value) for one in lost)
+        dropping = dk.TableReader("donor", weight="w", targets=["age", "label"], missing_targets="drop")
+        sets = dk.import_sets(MemoryStore(), folder, dropping)
+        check(sets, CELLS[~CELLS["donor"].isin([*lost, IDS[5]])])
+        assert caplog.messages[-1] == "4 sets were dropped: without a target"
+
+
+def test_no_sets_are_left(tmp_path):
+    write(CELLS.assign(age=np.nan), tmp_path / "t.parquet")
+    reader = dk.TableReader("donor", ["cd3"], targets=["age"], missing_targets="drop")
+    with pytest.raises(dk.SourceError, match="it has no sets"):
+        dk.import_sets(MemoryStore(), tmp_path / "t.parquet", reader)
+    with pytest.raises(ValueError, match="missing_targets is 'skip': give 'raise' or 'drop'"):
+        dk.TableReader("donor", missing_targets="skip")
+
+
+@pytest.mark.parametrize("value", [91, None])
+def test_a_target_that_varies_far_apart_is_named(value, tmp_path, pieces):
+    frame = shuffled(CELLS).assign(age=CELLS["age"].astype("float"))
+    row = int(np.flatnonzero(frame["donor"] == IDS[0])[-1])
+    frame.iloc[row, frame.columns.get_loc("age")] = value
+    in_files(frame, tmp_path / "t", ".parquet", 1)
+    for missing in ("raise", "drop"):
+        reader = dk.TableReader("donor", ["cd3"], targets=["age"], missing_targets=missing)
+        then = "missing" if value is None else "91.0"
+        said = rf"'age' is {AGES[0]}\.0 and then {then} within set {IDS[0]} \(row {row + 1} of .*part-0\.parquet\)"
+        with pytest.raises(dk.SourceError, match=said):
+            dk.import_sets(MemoryStore(), tmp_path / "t", reader)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_rows_without_an_id_or_a_coordinate_are_named(suffix, tmp_path):
+    for column, what in (("donor", "every point belongs"), ("cd3", "remove the rows")):
+        frame = CELLS.copy()
+        frame.loc[9, column] = None
+        write(frame, tmp_path / column / f"a{suffix}")
+        with pytest.raises(dk.SourceError, match=f"'{column}' has no value in row 10 of .*a{suffix}.*{what}"):
+            dk.import_sets(MemoryStore(), tmp_path / column, READER)
+
+
+def test_ids_and_targets_of_several_csv_files_mean_the_same_in_all(tmp_path):
+    for name, ids, y in (("a", ["001", "002"], [1, 2]), ("b", ["100", "101"], [0.5, 3])):
+        write(pd.DataFrame({"id": ids, "x": [1.0, 2], "y": y}), tmp_path / f"{name}.csv")
+    both = dk.import_sets(
+        MemoryStore(), sorted(tmp_path.glob("*.csv")), dk.TableReader("id", ["x"], targets=["y"])
+    )
+    assert both.ids.tolist() == ["001", "002", "100", "101"]
+    assert both.targets["y"].tolist() == [1, 2, 0.5, 3]
+    assert both[2].tolist() == [[1]]
+
+
+@pytest.mark.parametrize("ids", [[7, 8], ["007", "8"], ["a", "8"]])
+def test_ids_of_csv_and_parquet_are_the_same(ids, tmp_path):
+    for suffix in (".csv", ".parquet"):
+        write(pd.DataFrame({"id": ids, "x": [1.0, 2]}), tmp_path / f"t{suffix}")
+        sets = dk.import_sets(MemoryStore(), tmp_path / f"t{suffix}", dk.TableReader("id"))
+        assert sets.ids.tolist() == ids
+
+
+def test_sources_with_columns_in_another_order_are_refused(tmp_path):
+    write(pd.DataFrame({"id": ["a"], "x": [1.0], "y": [2.0]}), tmp_path / "1.csv")
+    write(pd.DataFrame({"id": ["b"], "y": [1.0], "x": [2.0]}), tmp_path / "2.csv")
+    files = sorted(tmp_path.iterdir())
+    with pytest.raises(dk.SourceError, match=r"2\.csv has the dimensions y, x, but .*1\.csv has x, y"):
+        dk.import_sets(MemoryStore(), files, dk.TableReader("id"))
+    for given in (files, [tmp_path]):
+        sets = dk.import_sets(MemoryStore(), given, dk.TableReader("id", ["x", "y"]))
+        assert [one.tolist() for one in sets] == [[[1, 2]], [[2, 1]]]
+
+
+def test_a_folder_of_two_kinds_or_of_none_is_refused(tmp_path):
+    with pytest.raises(dk.SourceError, match=r"has no file that ends in one of \.csv"):
+        dk.import_sets(MemoryStore(), tmp_path, READER)
+    write(CELLS, tmp_path / "a.csv")
+    write(CELLS, tmp_path / "b.parquet")
+    with pytest.raises(dk.SourceError, match="tables of several kinds"):
+        dk.import_sets(MemoryStore(), tmp_path, READER)
+
+
+def test_a_table_that_changes_between_the_readings_is_refused(tmp_path):
+    for frame in (CELLS, shuffled(CELLS)):
+        path = tmp_path / "t.parquet"
+        write(frame, path)
+        table = READER.outline(path).source
+        for other in (frame.iloc[1:], pd.concat([frame, frame.iloc[:1]])):
+            write(other, path)
+            with pytest.raises(ValueError, match="changed between the two readings"):
+                list(READER.read(table))
+
+
+def test_numbers_with_leading_zeros_are_text_unless_they_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text("id,code,x\na,007,0.5\na,012,00.25\n")
+    with pytest.raises(dk.SourceError, match="no numeric columns left"):
+        dk.import_sets(MemoryStore(), tmp_path / "t.csv", dk.TableReader("id"))
+    sets = dk.import_sets(MemoryStore(), tmp_path / "t.csv", dk.TableReader("id", ["code", "x"]))
+    assert sets[0].tolist() == [[7, 0.5], [12, 0.25]]
+
+
+def test_files_without_rows_are_no_matter(tmp_path):
+    (tmp_path / "0.csv").write_text("id,x\n")
+    with pytest.raises(dk.SourceError, match="has no rows"):
+        dk.import_sets(MemoryStore(), tmp_path, dk.TableReader("id"))
+    (tmp_path / "1.csv").write_text("id,x\na,1\n")
+    assert dk.import_sets(MemoryStore(), tmp_path, dk.TableReader("id"))[0].tolist() == [[1]]
+
+
+def test_a_bad_row_leaves_no_files_of_rows_behind(tmp_path, pieces, monkeypatch):
+    opened, make = [], gathered_rows.tempfile.TemporaryFile
+    monkeypatch.setattr(
+        gathered_rows.tempfile, "TemporaryFile", lambda **a: opened.append(make(**a)) or opened[-1]
+    )
+    frame = shuffled(CELLS).astype({"cd3": "f4", "cd4": "f4"})  # which need no origin
+    frame.iloc[-1, 1] = np.inf
+    write(frame, tmp_path / "t.parquet")
+    with pytest.raises(dk.SourceError, match=f"'cd3' is not a finite number .* in row {len(frame)} of"):
+        dk.import_sets(MemoryStore(), tmp_path / "t.parquet", READER)
+    assert all(file.closed for file in opened)
+    assert opened or gathered_rows.BUCKET_BYTES > 10_000

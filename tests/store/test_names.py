@@ -1,0 +1,124 @@
+"""Names of dimensions in stores: written, read, compared in appends and imports, and lacking in older stores."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkdist as dk
+from dkdist.scaling.set_scaler import SetScaler
+
+ARRAYS = [np.random.default_rng(i).normal(size=(3 + i, 2)) for i in range(6)]
+SETS = dk.SampleSets.from_arrays(
+    ARRAYS, ids=list("abcdef"), names=["cd3", "cd4"], targets={"y": np.arange(6), "site": list("uvuvuv")}
+)
+
+
+def labels(sets):
+    ids = None if sets.ids is None else sets.ids.tolist()
+    return ids, sets.names, {name: values.tolist() for name, values in sets.targets.items()}
+
+
+def test_a_store_has_the_labels_of_its_sets(tmp_path):
+    made = dk.write_sets(tmp_path / "s", SETS)
+    for view in (
+        made,
+        dk.open_sets(tmp_path / "s"),
+        pickle.loads(pickle.dumps(made)),
+        SetScaler().fit_transform(made),
+    ):
+        assert labels(view) == labels(SETS)
+        assert labels(view.load()) == labels(SETS)
+        assert labels(view[[4, 1]].load()) == labels(SETS[[4, 1]])
+        assert labels(view.read(2, 5)) == labels(SETS[2:5])
+    np.testing.assert_array_equal(made.load().points, SETS.points)
+
+
+def test_blocks_of_work_read_neither_ids_nor_targets(tmp_path, monkeypatch):
+    made = dk.write_sets(tmp_path / "s", SETS)
+    monkeypatch.setattr("dkdist.store.reading.committed.Committed.column", None)
+    rows = dk.MomentEmbedding().fit(made).transform(made)
+    assert np.asarray(rows).shape == (6, 2)
+    assert [block.names for block in made.blocks()] == [("cd3", "cd4")]
+    assert (made.points_alone().ids, made.points_alone().targets) == (None, {})
+
+
+def test_what_is_given_comes_before_what_sets_have(tmp_path):
+    made = dk.write_sets(tmp_path / "s", SETS, targets={"z": np.ones(6)}, ids=np.arange(6))
+    assert labels(made) == ([0, 1, 2, 3, 4, 5], ("cd3", "cd4"), {"z": [1.0] * 6})
+    shuffled = pd.Series(np.arange(6), index=list("abcdef")).sample(frac=1, random_state=1)
+    again = dk.write_sets(tmp_path / "t", SETS, targets=shuffled)
+    assert again.targets["y"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_copies_keep_names(tmp_path):
+    made = dk.write_sets(tmp_path / "s", SETS)
+    assert labels(dk.write_sets(tmp_path / "w", made[1:])) == labels(SETS[1:])
+    assert labels(dk.compact(made[::2], tmp_path / "c")) == labels(SETS[::2])
+
+
+def test_appends_compare_names(tmp_path):
+    made = dk.write_sets(tmp_path / "s", SETS[:4])
+    assert labels(made.append(SETS[4:])) == labels(SETS)
+    more = SETS[:1].labelled(ids=["g"])
+    with pytest.raises(dk.StoreFormatError, match=r"are cd4, cd3, in another order of .* has cd3, cd4"):
+        dk.open_sets(tmp_path / "s").append(more.labelled(names=["cd4", "cd3"]))
+    with pytest.raises(dk.StoreFormatError, match="are cd3, cd8, other than those of"):
+        dk.open_sets(tmp_path / "s").append(more.labelled(names=["cd3", "cd8"]))
+    with pytest.raises(dk.StoreFormatError, match="in another order"):
+        dk.SetWriter(tmp_path / "s", 2, mode="a", names=["cd4", "cd3"])
+    bare = dk.open_sets(tmp_path / "s").append(ARRAYS[:1], targets={"y": [1], "site": ["u"]}, ids=["h"])
+    assert bare.names == ("cd3", "cd4")
+    assert len(bare) == 7
+
+
+def test_a_writer_names_its_store(tmp_path):
+    with dk.SetWriter(tmp_path / "s", 2, names=["x", "y"]) as writer:
+        writer.append(ARRAYS)
+        with pytest.raises(dk.StoreFormatError, match="other than those"):
+            writer.append(dk.SampleSets.from_arrays(ARRAYS, names=["cd3", "cd4"]))
+    assert dk.open_sets(tmp_path / "s").names == ("x", "y")
+    with pytest.raises(dk.SampleSetError, match="names must be 3 str"):
+        dk.SetWriter(tmp_path / "t", 3, names=["x", "y"])
+
+
+def test_stores_without_names_are_as_they_were(tmp_path):
+    made = dk.write_sets(tmp_path / "s", ARRAYS)
+    root = json.loads((tmp_path / "s" / "zarr.json").read_text())["attributes"]["dkdist"]
+    assert "names" not in root
+    assert made.names is None
+    assert made.append(dk.SampleSets.from_arrays(ARRAYS, names=["a", "b"])).names is None
+
+
+def test_names_that_were_damaged_are_told(tmp_path):
+    dk.write_sets(tmp_path / "s", SETS)
+    path = tmp_path / "s" / "zarr.json"
+    for names, said in (
+        (["cd3"], "names must be 2 str"),
+        ("cd3", "expected a list"),
+        (["cd4", "cd3"], "checksum"),
+    ):
+        root = json.loads(path.read_text())
+        kept, root["attributes"]["dkdist"]["names"] = root["attributes"]["dkdist"]["names"], names
+        path.write_text(json.dumps(root))
+        with pytest.raises(dk.StoreFormatError, match=said):
+            dk.open_sets(tmp_path / "s")
+        root["attributes"]["dkdist"]["names"] = kept
+        path.write_text(json.dumps(root))
+    assert dk.open_sets(tmp_path / "s").names == ("cd3", "cd4")
+
+
+def test_imports_name_dimensions_and_compare_them(tmp_path):
+    (tmp_path / "a.csv").write_text("donor,cd3,cd4\na,1,2\na,3,4\n")
+    (tmp_path / "b.csv").write_text("donor,cd4,cd3\nb,1,2\nb,3,4\n")
+    sources = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    assert dk.import_sets(tmp_path / "one", sources[:1], dk.TableReader("donor")).names == ("cd3", "cd4")
+    with pytest.raises(dk.SourceError, match=r"has the dimensions cd4, cd3, but .* has cd3, cd4"):
+        dk.import_sets(tmp_path / "s", sources, dk.TableReader("donor"))
+    both = dk.import_sets(tmp_path / "s", sources, dk.TableReader("donor", points=["cd3", "cd4"]))
+    assert both[1].tolist() == [[2, 1], [4, 3]]
+    assert both.names == ("cd3", "cd4")
+    made = dk.import_sets(tmp_path / "f", [0, 3], lambda i: SETS[i : i + 3])
+    assert labels(made) == labels(SETS)
