@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check network processors chaos bench clean
+.PHONY: demo test check network processors chaos bench site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/dkdist demo
@@ -32,6 +32,10 @@ processors: $(VENV)/.dev-ready
 chaos: $(VENV)/.dev-ready
 	$(BIN)/pytest -m "(chaos or slow) and not processors"
 
+# The site with its tutorials, which run as it is built: build/site/index.html.
+site: $(VENV)/.site-ready
+	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
+
 bench: $(VENV)/.dev-ready
 	$(BIN)/python benchmarks/speed.py
 
@@ -41,6 +45,10 @@ $(VENV)/.dev-ready: pyproject.toml | $(BIN)/python
 
 $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	touch $@
+
+$(VENV)/.site-ready: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 $(BIN)/python:

@@ -78,7 +78,7 @@ class NoArgument:
 
 
 class FiveLines:
-    """The pipeline of the README, with nothing set."""
+    """The five lines of docs/your_data.md, with nothing set."""
 
     choosing_, chosen_ = 0.0, "defaults"
 

@@ -1,5 +1,7 @@
 """What `dkdist` offers: every public name once, with its home; imported when it is first used."""
 
+from . import datasets as datasets
+from . import plot as plot
 from .automatic.set_classifier import SetClassifier as SetClassifier
 from .automatic.set_regressor import SetRegressor as SetRegressor
 from .densities.divergence import DivergenceEmbedding as DivergenceEmbedding
@@ -82,6 +84,7 @@ from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
 from .scaling.set_columns import SetColumns as SetColumns
+from .scaling.set_pca import SetPCA as SetPCA
 from .scaling.set_scaler import SetScaler as SetScaler
 from .sets import SampleSetError as SampleSetError
 from .sets import SampleSets as SampleSets

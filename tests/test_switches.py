@@ -23,8 +23,10 @@ CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 def switches():
     """(public callable, name of the switch) of everything that defaults to a boolean, or is called verbose."""
     found = []
-    for name in dk.__all__:
-        what = getattr(dk, name)
+    offered = {name: getattr(dk, name) for name in dk.__all__}
+    for module in (dk.datasets, dk.plot):
+        offered |= {f"{module.__name__}.{name}"[7:]: getattr(module, name) for name in module.__all__}
+    for name, what in offered.items():
         calls = {name: what} if callable(what) and name not in RESULTS else {}
         if inspect.isclass(what) and not issubclass(what, Exception):
             methods = inspect.getmembers(what, callable)
@@ -70,6 +72,7 @@ def calls(tmp_path):
         "SetClassifier.predict_set": lambda **s: (
             dk.SetClassifier(["means"]).fit(list(POINTS[:, None]), Y).predict_set(list(POINTS[:, None]), **s)
         ),
+        "SetPCA": lambda **s: dk.SetPCA(**s).fit(SETS),
         "SetScaler": lambda **s: dk.SetScaler(**s).fit(SETS),
         "SetWriter": lambda **s: dk.SetWriter(tmp_path / "w", 2, **s),
         "Surface": lambda **s: dk.Surface(CORNERS, [[0, 1, 2]], **s),
@@ -77,12 +80,14 @@ def calls(tmp_path):
         "align": lambda **s: dk.align(POINTS, POINTS, sigma=1.0, guarantee=1.0, **s),
         "compact": lambda **s: dk.compact(stored(tmp_path), tmp_path / "c", **s),
         "coreset": lambda **s: dk.coreset(POINTS, 3, sigma=1.0, **s),
+        "datasets.make_cells": lambda **s: dk.datasets.make_cells(2, 2, **s),
         "distance_matrix": lambda **s: dk.distance_matrix(SETS, **s),
         "divergence_matrix": lambda **s: dk.divergence_matrix(SETS, "hellinger", **s),
         "import_frame": lambda **s: dk.import_frame(tmp_path / "f", None, "id", **s),
         "import_sets": lambda **s: dk.import_sets(tmp_path / "i", [npz], **s),
         "kernel_distance": lambda **s: dk.kernel_distance(POINTS, SQUARE, sigma=1.0, **s),
         "pairwise": lambda **s: dk.pairwise(abs, **s),
+        "plot.collection": lambda **s: dk.plot.collection(SQUARE, **s),
         "verify_sets": lambda **s: dk.verify_sets(stored(tmp_path), **s),
         "write_features": lambda **s: dk.write_features(tmp_path / "z", X, **s),
         "write_sets": lambda **s: dk.write_sets(tmp_path / "v", SETS, **s),

@@ -23,36 +23,21 @@ import numpy as np
 from study import options, write
 
 import dkdist as dk
+from dkdist.datasets.mixtures import SIDE, Mixture
 
-SIDE = 10.0  # the domain is [-10, 10]^2, which holds all but 1e-5 of every mixture's mass
 GRID = 200
 BANDWIDTHS = (0.01, 0.012, 0.014, 0.017, 0.02, 0.03)
 N_BASIS = 24
 ENTROPIES = {"entropy": {}, "entropy, halves": {"mixture": "halves", "random_state": 0}}
 
 
-class Mixture:
-    """A random Gaussian mixture as in P1, section 4.2: 1 to 10 components in the plane."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        k = rng.integers(1, 11)
-        self.means = rng.uniform(-5, 5, (k, 2))
-        A = rng.uniform(-1, 1, (k, 2, 2))
-        B = rng.uniform(0, 1, (k, 2))[:, :, None] * np.eye(2)
-        self.covariances = rng.uniform(1, 4, k)[:, None, None] * A @ A.transpose(0, 2, 1) + B
-
-    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        z = rng.integers(0, len(self.means), n)
-        L = np.linalg.cholesky(self.covariances)
-        return self.means[z] + np.einsum("nij,nj->ni", L[z], rng.standard_normal((n, 2)))
-
-    def density(self, x: np.ndarray) -> np.ndarray:
-        inverse, det = np.linalg.inv(self.covariances), np.linalg.det(self.covariances)
-        total = np.zeros(len(x))
-        for mean, P, v in zip(self.means, inverse, det, strict=True):
-            c = x - mean
-            total += np.exp(-0.5 * np.einsum("ni,ij,nj->n", c, P, c)) / (2 * np.pi * np.sqrt(v))
-        return total / len(self.means)
+def density(mixture: Mixture, x: np.ndarray) -> np.ndarray:
+    inverse, det = np.linalg.inv(mixture.covariances), np.linalg.det(mixture.covariances)
+    total = np.zeros(len(x))
+    for mean, P, v in zip(mixture.means, inverse, det, strict=True):
+        c = x - mean
+        total += np.exp(-0.5 * np.einsum("ni,ij,nj->n", c, P, c)) / (2 * np.pi * np.sqrt(v))
+    return total / len(mixture.means)
 
 
 def true_divergences(mixtures: list[Mixture]) -> np.ndarray:
@@ -60,7 +45,7 @@ def true_divergences(mixtures: list[Mixture]) -> np.ndarray:
     axis = (np.arange(GRID) + 0.5) / GRID * 2 * SIDE - SIDE
     nodes = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
     cell = (2 * SIDE / GRID) ** 2
-    p = np.array([m.density(nodes) for m in mixtures]) * cell
+    p = np.array([density(m, nodes) for m in mixtures]) * cell
     entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
     js = np.zeros((len(p), len(p)))
     for i in range(len(p)):

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from gram import SIDE, Mixture
+from gram import SIDE
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.mixture import GaussianMixture
@@ -68,11 +68,9 @@ RIVALS = (
 
 
 def mixtures(seed: int, n_sets: int, n_points: int) -> tuple[dk.SampleSets, np.ndarray]:
-    """Sets, and their numbers of components; the few points outside the domain are moved to its wall."""
-    rng = np.random.default_rng(seed)
-    drawn = [Mixture(rng) for _ in range(n_sets)]
-    points = [np.clip(m.sample(n_points, rng), -SIDE, SIDE) for m in drawn]
-    return dk.SampleSets.from_arrays(points), np.array([len(m.means) for m in drawn], float)
+    """Sets, and their numbers of components as targets of a regression."""
+    sets, y = dk.datasets.make_mixtures(n_sets, n_points, random_state=seed)
+    return sets, y.astype(float)
 
 
 def one_seed(

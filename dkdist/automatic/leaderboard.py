@@ -11,6 +11,7 @@ import numpy as np
 from dkdist.automatic.trials import Trial, Truth
 from dkdist.automatic.verdicts import CONSTANT
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.html_text import grid_table
 
 Score = Callable[[F64, I64], float]
 """Of predictions (n, t) for some sets, and which sets these are."""
@@ -28,7 +29,22 @@ class Judged:
     held: Truth
 
 
-def entries_of(judged: Judged, score: Score) -> tuple[list[dict[str, Any]], dict[str, tuple[float, float]]]:
+class Leaderboard(list[dict[str, Any]]):
+    """Entries, best first; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        columns = "candidate", "score", "standard error", "seconds", "features", "kernel", ""
+        rows = [
+            (
+                entry["name"], f"{entry['score']:.4f}", f"{entry['std_error']:.4f}", f"{entry['seconds']:.1f}",
+                f"{entry['n_features']:,}", entry["kernel"], "baseline" if entry["baseline"] else "",
+            )
+            for entry in self
+        ]  # fmt: skip
+        return grid_table("Leaderboard", columns, rows)
+
+
+def entries_of(judged: Judged, score: Score) -> tuple[Leaderboard, dict[str, tuple[float, float]]]:
     """The entries of the leaderboard, best first; and the model's lead over each baseline, with its error."""
     value, without = judge(judged.values, judged.held, score)
     n_features = sum(trial.view.n_features for trial in judged.trials)
@@ -51,7 +67,7 @@ def entries_of(judged: Judged, score: Score) -> tuple[list[dict[str, Any]], dict
             entry["baseline"] = True
             leads[name] = _lead(value, without, own, judged, score)
         entries.append(entry)
-    return sorted(entries, key=lambda entry: -entry["score"]), leads
+    return Leaderboard(sorted(entries, key=lambda entry: -entry["score"])), leads
 
 
 def _entry(name: str, score: float, without: F64, seconds: float, n_features: int) -> dict[str, Any]:

@@ -32,8 +32,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Parameters
     ----------
     candidates : "auto" or list, default="auto"
-        Families to try: "hellinger", "marginals", "symmetric", "moments", "sliced-wasserstein", "kernel-mean",
-        "modified-hausdorff", "dtw", "levenshtein"; or embeddings of your own. Baselines are tried always.
+        Families to try: "hellinger", "marginals", "pairs", "components", "symmetric", "moments", "sliced-wasserstein",
+        "kernel-mean", "modified-hausdorff", "dtw", "levenshtein"; or embeddings of your own. Baselines are always
+        tried.
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn: "balanced" lets every class count the same, however many sets it has.
     scoring : str, callable or None, default=None

@@ -40,6 +40,11 @@ class Domain:
         """The dimension d of the box."""
         return len(self.low)
 
+    def of(self, dims: tuple[int, ...]) -> Domain:
+        """The box of some of its dimensions."""
+        low, high = (tuple(side[j] for j in dims) for side in (self.low, self.high))
+        return Domain(low, high, self.fixed, self.ordinary)
+
     @property
     def arrays(self) -> tuple[F32, F32]:
         """(low, high), each (d,) float32."""

@@ -115,7 +115,7 @@ def _require_one_channel(sets: Sets) -> None:
 
 def block_views(sets: SetStore, row_bytes: int, most: int | None = None) -> tuple[list[SetStore], I64, int]:
     """(views, bounds, bytes that one pass reads) of a store cut into blocks of whole sets, ``most`` at most."""
-    point_bytes, own = 4 * sets.n_dims, sets.block_sets
+    point_bytes, own = 4 * sets.read_dims, sets.block_sets
     bounds = cut(sets.sizes, point_bytes, row_bytes, own if own is None or most is None else min(own, most))
     views = [sets[a:b] for a, b in itertools.pairwise(bounds.tolist())]
     return views, bounds, sets.n_points * point_bytes

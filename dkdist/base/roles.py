@@ -20,6 +20,7 @@ class Role(IntEnum):
     # densities
     FREQUENCIES = 0x44495645  # "DIVE": of the spectral measure of a divergence
     NODES = 0x4E4F4445  # "NODE": uniform nodes of densities
+    HALVES = 0x48414C56  # "HALV": of sets, whose dependence of dimensions is compared
     # distances
     OBJECTS = 0x4F4D4547  # "OMEG": the random objects that distances are measured to
     DIRECTIONS = 0x44324B45  # "D2KE": of a sliced distance

@@ -20,10 +20,10 @@ from dkdist.sets.alignment import aligned, has_default_index, has_index, in_orde
 from dkdist.store import SetStore
 
 UNKNOWN = object()  # the owner of rows that none of our steps has made
-_OWNERS: dict[
-    int, Any
-] = {}  # id of rows -> ids of their sets, or the view that knows them; None for sets without
+_OWNERS: dict[int, Any] = {}
+"""By the identity of rows: the ids of their sets, or the view that knows them; None for sets without ids."""
 _EMBEDDED: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Collections with ids that were embedded and are still alive."""
 
 
 class UnalignedRows:
@@ -137,13 +137,11 @@ def _require_no_other_order(values: Any, name: str) -> None:
     """Refuse targets of rows that another step has made, if their index is that of sets in another order."""
     if has_default_index(values):
         return
-    for sets in list(_EMBEDDED):
-        if len(sets) != len(values):
-            continue
-        ids = sets.ids
-        if ids is not None and not in_order(values, ids) and set(values.index) == set(ids.tolist()):
-            raise SampleSetError(
-                f"{name} has the ids of sets that were embedded, in another order, and nothing is known of the order "
-                f"of these rows, which another step has made: give {name}.loc[sets.ids], or {name}.to_numpy() if it is "
-                "in the order of the rows"
-            )
+    given, alike = set(values.index), [sets.ids for sets in list(_EMBEDDED) if len(sets) == len(values)]
+    known = [ids for ids in alike if ids is not None and set(ids.tolist()) == given]
+    if known and not any(in_order(values, ids) for ids in known):
+        raise SampleSetError(
+            f"{name} has the ids of sets that were embedded, in another order, and nothing is known of the order of "
+            f"these rows, which another step has made: give {name}.loc[sets.ids], or {name}.to_numpy() if it is in the "
+            "order of the rows"
+        )

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
@@ -50,7 +49,7 @@ def run(args: Namespace) -> None:
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
     with _stage("images to sets of weighted points"):
-        images, digits = digits_as_sets()
+        images, digits = dk.datasets.load_digits_as_sets()
         dk.write_sets(folder / "digits.zarr", images, targets={"digit": digits}, overwrite=True)
         sets = dk.open_sets(folder / "digits.zarr")
         digits = sets.targets["digit"]
@@ -70,16 +69,6 @@ def run(args: Namespace) -> None:
     for name, found in predicted.items():
         print(f"  {name:<8} {np.mean(found == digits[test]):.4f}")
     print(NEXT.format(folder=folder))
-
-
-def digits_as_sets() -> tuple[dk.SampleSets, NDArray[Any]]:
-    """scikit-learn's 1,797 digits of 8 x 8 pixels as sets of inked pixels (x, y up), weighted by ink; and labels."""
-    images, labels = load_digits(return_X_y=True)
-    side = (np.arange(8) + 0.5) / 8  # pixel centres
-    centres = np.stack(np.meshgrid(side, side[::-1]), axis=-1).reshape(64, 2)
-    inked = images > 0
-    sets = dk.SampleSets.from_arrays([centres[one] for one in inked], [v[v > 0] for v in images])
-    return sets, labels
 
 
 def split(digits: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -43,8 +43,9 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         "seen, or 'robust' for where its body lies, points outside counting at the wall (default: robust)",
     )  # fmt: skip
     group.add_argument(
-        "--structure", choices=("auto", "joint", "marginal"),
-        help="density of all dimensions together, or of each alone (default: joint up to three)",
+        "--structure", choices=("auto", "joint", "marginal", "pairs"),
+        help="density of all dimensions together, of each alone, or of each and of the pairs whose dependence differs "
+        "between sets (default: joint up to three dimensions, from there on pairs, where there are any)",
     )  # fmt: skip
     group.add_argument(
         "--features", type=int, metavar="D",

@@ -21,6 +21,7 @@ from dkdist.cli.output.command_texts import (
     FIT_TEXT,
     INFO_TEXT,
     PLAN_TEXT,
+    REPORT_TEXT,
     WARM_TEXT,
 )
 from dkdist.cli.output.json_keys import (
@@ -79,7 +80,20 @@ def build_parser() -> argparse.ArgumentParser:
         "--print-completion", action=PrintCompletion, choices=SHELLS, help="print a completion script for this shell"
     )  # fmt: skip
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_demo, _import, _info, _verify, _compact, _embed, _plan, _fit, _predict, _score, _warm):
+    for add in (
+        _demo,
+        _import,
+        _info,
+        _verify,
+        _compact,
+        _embed,
+        _plan,
+        _fit,
+        _predict,
+        _score,
+        _report,
+        _warm,
+    ):
         add(commands)
     return parser
 
@@ -278,3 +292,16 @@ def _warm(commands: Any) -> None:
         help="those of everything else, too, but for a few that only huge inputs take: some minutes",
     )
     add_json(command, WARM)
+
+
+def _report(commands: Any) -> None:
+    command = _command(
+        commands, "report", "reporting.run_report:report", "write a page about a saved model on a store",
+        "dkdist report diagnosis.npz test.zarr --target diagnosis --output report.html", REPORT_TEXT, store=None,
+    )  # fmt: skip
+    command.add_argument("model", metavar="MODEL", help="a model that 'dkdist fit' saved")
+    command.add_argument("store", metavar="STORE", help="a store of sets, best of some that it never saw")
+    command.add_argument("--output", required=True, metavar="FILE", help="the page to write: report.html")
+    command.add_argument("--target", metavar="NAME", help="the true values (default: the only target)")
+    command.add_argument("--overwrite", action="store_true", help="replace a page that is there")
+    add_running(command)

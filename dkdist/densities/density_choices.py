@@ -1,4 +1,4 @@
-"""Choices that embeddings by densities share: structure, index set, frequencies, bandwidths, and nodes for them.
+"""Choices that embeddings by densities share: index set, frequencies, bandwidths, and nodes for them.
 
 Bandwidths and n_basis, the nodes or functions of a dimension, are those that a user asked for, or those that the sets
 ask for. q midpoint nodes take the cosine of degree 2q for a constant: with h >= 1 / (2 q) the Gaussian has damped it to
@@ -24,13 +24,12 @@ from dkdist.densities.cross_validation import cross_validated
 from dkdist.densities.divergence_spec import finest_bandwidth, lattice_size
 from dkdist.densities.measures.divergences import Divergence
 from dkdist.densities.measures.frequencies import DEFAULT_RULE, RULES, frequency_count, frequency_rule
+from dkdist.densities.structure.side_by_side_spec import Dims
+from dkdist.densities.structure.structured_embedding import MOST_PAIRED, Columns
 from dkdist.loops.array_types import F64, I64
 
 Numbers = tuple[float, ...]
 
-STRUCTURES = ("auto", "joint", "marginal")
-MOST_TENSOR_DIMS = 3
-MOST_JOINT_DIMS = 6
 LEAST_ORDER = 0.02  # of an index set: below it there are the axes alone, as there
 RESOLVED = 0.5  # bandwidth over node spacing from which d^2 is integrated to a percent
 SCOTT_RESOLVED = 0.8  # of Scott's rule at a given n_basis
@@ -38,25 +37,6 @@ SEEN = 0.3  # below it points between nodes are hardly seen by any
 RESOLVED_SERIES = float(np.sqrt(2 * np.log(10)) / np.pi)
 MOST_NODES = 11**3  # of a set: 36 in each of two dimensions, 11 in each of three
 LEAST_NODES, USUAL_NODES = 4, 10  # of a dimension
-
-
-def joint_or_marginal(structure: Any, d: int) -> str:
-    """The structure that was asked for; "auto" is joint up to three dimensions."""
-    structure = str(one_of("structure", structure, STRUCTURES))
-    usual = "joint" if d <= MOST_TENSOR_DIMS else "marginal"
-    return usual if structure == "auto" else structure
-
-
-def density_structure(structure: Any, d: int) -> str:
-    """ "tensor", "ball" (joint, four dimensions or more) or "marginal"."""
-    if joint_or_marginal(structure, d) == "marginal":
-        return "marginal"
-    if d > MOST_JOINT_DIMS:
-        raise ValueError(
-            f"structure='joint' estimates a density in {d} dimensions; up to {MOST_JOINT_DIMS} are supported. "
-            "Use structure='marginal', or reduce the dimension of the points first"
-        )
-    return "tensor" if d <= MOST_TENSOR_DIMS else "ball"
 
 
 def index_order(index_set: Any, more: dict[str, float]) -> float:
@@ -98,12 +78,17 @@ class Resolution:
     bandwidths: F64 | str
     n_basis: int | None
 
-    def by_rule(self, sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
+    def of(self, dims: Dims) -> Resolution:
+        """What was asked for of some dimensions."""
+        given = self.bandwidths
+        return Resolution(given if isinstance(given, str) else given[:, list(dims)], self.n_basis)
+
+    def by_rule(self, looked: Columns, least: float) -> F64:
         """The bandwidths (k, d) that were given, or those of the rule, none of them below ``least``."""
         if not isinstance(self.bandwidths, str):
             return self.bandwidths
         rule = scott if self.bandwidths == "scott" else cross_validated
-        return rule(sets, bad, domain, structure, least)
+        return rule(looked.sets, looked.bad, looked.domain, looked.kind, least)
 
 
 def asked(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> Resolution:
@@ -140,24 +125,22 @@ def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) ->
     return scott_bandwidth(np.sqrt(variance) * scale, size, dims, least)[None, :]
 
 
-def of_divergence(
-    wanted: Resolution, sets: Sets, bad: I64, domain: Domain, structure: str
-) -> tuple[F64, int]:
-    """Bandwidths (k, d) and n_basis of a divergence embedding."""
-    most = wanted.n_basis or most_nodes(structure, domain.n_dims)
-    if structure == "ball":
-        return wanted.by_rule(sets, bad, domain, structure, finest_on_lattice(most, domain.n_dims)), most
+def of_divergence(wanted: Resolution, looked: Columns) -> tuple[F64, int]:
+    """Bandwidths (k, d) and n_basis of a divergence embedding of some columns."""
+    wanted, d = wanted.of(looked.dims), len(looked.dims)
+    most = wanted.n_basis or looked.most or most_nodes(looked.kind, d)
+    if looked.kind == "ball":
+        return wanted.by_rule(looked, finest_on_lattice(most, d)), most
     scott_of_given = is_word(wanted.bandwidths, "scott") and wanted.n_basis is not None
-    h = wanted.by_rule(sets, bad, domain, structure, (SCOTT_RESOLVED if scott_of_given else SEEN) / most)
+    h = wanted.by_rule(looked, (SCOTT_RESOLVED if scott_of_given else SEEN) / most)
     return h, wanted.n_basis or nodes_for(float(h.min()), RESOLVED, most)
 
 
-def of_series(
-    wanted: Resolution, sets: Sets, bad: I64, domain: Domain, structure: str, most: int
-) -> tuple[F64, int]:
-    """Bandwidths (k, d) and n_basis of an L2 embedding, of up to ``most`` functions of a dimension."""
-    h = wanted.by_rule(sets, bad, domain, structure, 0.0)
-    return h, wanted.n_basis or nodes_for(max(float(h.min()), LEAST), RESOLVED_SERIES, most)
+def of_series(wanted: Resolution, looked: Columns, most: int) -> tuple[F64, int]:
+    """Bandwidths (k, d) and n_basis of an L2 embedding of some columns, of up to ``most`` functions of a dimension."""
+    wanted = wanted.of(looked.dims)
+    h = wanted.by_rule(looked, 0.0)
+    return h, wanted.n_basis or nodes_for(max(float(h.min()), LEAST), RESOLVED_SERIES, looked.most or most)
 
 
 def most_nodes(structure: str, d: int) -> int:
@@ -167,6 +150,15 @@ def most_nodes(structure: str, d: int) -> int:
     """
     most = {"marginal": MOST_NODES / d, "tensor": MOST_NODES ** (1 / d), "ball": USUAL_NODES}[structure]
     return max(USUAL_NODES, int(most + 1e-9))
+
+
+def nodes_of_pair(wanted: Resolution, resolved: float) -> int | None:
+    """How many nodes, or functions, a pair of dimensions has; None where the data choose its bandwidth."""
+    if wanted.n_basis is not None:
+        return wanted.n_basis**2
+    if isinstance(wanted.bandwidths, str):
+        return None
+    return nodes_for(max(float(wanted.bandwidths.min()), LEAST), resolved, MOST_PAIRED[2]) ** 2
 
 
 def nodes_for(h: float, resolved: float, most: int) -> int:

@@ -7,17 +7,18 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dkdist.base.domains import DomainEmbedding
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import is_word, whole
-from dkdist.densities.density_choices import chosen_frequencies, joint_or_marginal
+from dkdist.densities.density_choices import chosen_frequencies
 from dkdist.densities.histogram_spec import HistogramSpec
 from dkdist.densities.measures.divergences import divergence
+from dkdist.densities.structure.asked_structure import asked_structure
+from dkdist.densities.structure.structured_embedding import Columns, StructuredEmbedding
 
 MOST_CELLS = 2**20
 
 
-class HistogramEmbedding(DomainEmbedding):
+class HistogramEmbedding(StructuredEmbedding):
     """Embed sample sets so that squared Euclidean distances between rows are divergences between their histograms.
 
     Each set's (weighted) shares p_c of the cells of a regular grid are mapped to sqrt(w_j) p_c^(1/2 + i l_j), so that
@@ -35,9 +36,10 @@ class HistogramEmbedding(DomainEmbedding):
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         The box that is scaled to the unit cube, as for `DivergenceEmbedding`; points outside one that was chosen from
         data count in the outermost cells.
-    structure : {"auto", "joint", "marginal"}, default="auto"
-        One histogram of all dimensions, or one of each, rows side by side, divergences added. "auto" is joint for
-        d <= 3.
+    structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
+        One histogram of all dimensions, one of each, rows side by side, divergences added, or one of each and of pairs
+        whose dependence differs between sets or that a list names, as for `DivergenceEmbedding`. "auto" is joint for
+        d <= 3, then pairs.
     n_frequencies : int or "auto", default="auto"
         Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % of kappa (0.2 %
         against empty cells). Hellinger needs one.
@@ -54,7 +56,7 @@ class HistogramEmbedding(DomainEmbedding):
     ----------
     spec_ : HistogramSpec
         What was chosen, in plain numbers: domain, bins, frequencies and their weights.
-    n_features_in_, origin_, skipped_, outside_share_
+    structure_, pairs_, n_pairs_found_, n_features_in_, origin_, skipped_, outside_share_
         As for `DivergenceEmbedding`.
 
     Raises
@@ -114,17 +116,23 @@ class HistogramEmbedding(DomainEmbedding):
         name = "total-variation" if is_word(self.divergence, "intersection") else self.divergence
         lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
         sets = check_sets(X)
-        structure = self._structure(sets.n_dims, n_bins)
-        _, domain = self._look_in_domain(sets)
-        self.spec_ = HistogramSpec(domain, structure, n_bins, lam, w)
-        return self
-
-    def _structure(self, d: int, n_bins: int) -> str:
-        structure = joint_or_marginal(self.structure, d)
-        cells = n_bins ** (d if structure == "joint" else 1)
+        d = sets.n_dims
+        structure = asked_structure(self.structure, d)
+        joint = [d] if structure.kind == "joint" else [1, *map(len, structure.together or ())]
+        cells = n_bins ** max(joint)
         if cells > MOST_CELLS:
             raise ValueError(
-                f"n_bins={n_bins} gives {cells} cells in {d} joint dimensions, more than {MOST_CELLS}: lower n_bins, "
-                "or use structure='marginal'"
+                f"n_bins={n_bins} gives {cells} cells in {max(joint)} joint dimensions, more than {MOST_CELLS}: lower "
+                "n_bins, or use structure='marginal'"
             )
-        return structure
+        found, domain = self._look_in_domain(sets)
+
+        def make(some: Columns) -> HistogramSpec:
+            kind = "marginal" if some.kind == "marginal" else "joint"
+            return HistogramSpec(some.domain, kind, n_bins, lam, w)
+
+        looked = Columns(
+            sets, found.bad, domain, tuple(range(d)), "joint" if structure.kind == "joint" else "marginal"
+        )
+        self._arrange(structure, looked, make, n_bins**2)
+        return self

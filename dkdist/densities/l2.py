@@ -8,23 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.domains import DomainEmbedding
 from dkdist.base.inputs import check_sets
 from dkdist.densities.density_choices import (
+    RESOLVED_SERIES,
     asked,
-    density_structure,
     flat,
     index_order,
     most_nodes,
+    nodes_of_pair,
     of_series,
     shown,
 )
 from dkdist.densities.l2_spec import L2Spec, basis_size, most_functions
+from dkdist.densities.structure.asked_structure import asked_structure, density_kind
+from dkdist.densities.structure.structured_embedding import Columns, StructuredEmbedding
 
 BALL = 2.0  # the order of a ball of degrees
 
 
-class L2Embedding(DomainEmbedding):
+class L2Embedding(StructuredEmbedding):
     """Embed sample sets so that squared Euclidean distances between rows are int (p - q)^2 of their densities.
 
     A row holds the coefficients int p phi_a of a set's density p on the domain scaled to [0, 1]^d, in the orthonormal
@@ -45,9 +47,9 @@ class L2Embedding(DomainEmbedding):
         ``[[0.05], [0.1]]``: k scales side by side, squared distances are the mean over them.
     domain : {"robust", "data", "unit"} or (low, high), default="robust"
         The box that is scaled to the unit cube, as for `DivergenceEmbedding`.
-    structure : {"auto", "joint", "marginal"}, default="auto"
-        Densities of all dimensions together (d <= 6), or of each dimension alone, rows side by side, distances
-        added. "auto" is joint for d <= 3.
+    structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
+        Densities of all dimensions together (d <= 6), of each dimension alone, or of each and of pairs whose dependence
+        differs between sets or that a list names, as for `DivergenceEmbedding`. "auto" is joint for d <= 3, then pairs.
     index_set : {"auto", "tensor", "total-degree"} or ("sobolev", s), default="auto"
         Which products of functions are taken, of joint dimensions: those of degrees a_1 .. a_d with all
         a_j < n_basis; with a_1 + .. + a_d < n_basis; or with sum_j a_j^(2s) <= (n_basis - 1)^(2s), the paper's
@@ -66,7 +68,7 @@ class L2Embedding(DomainEmbedding):
         The bandwidth in use, on the scaled domain.
     n_basis_ : int
         The functions of each dimension in use.
-    n_features_in_, origin_, skipped_, outside_share_
+    structure_, pairs_, n_pairs_found_, n_features_in_, origin_, skipped_, outside_share_
         As for `DivergenceEmbedding`.
 
     Raises
@@ -122,12 +124,19 @@ class L2Embedding(DomainEmbedding):
         sets = check_sets(X)
         d = sets.n_dims
         wanted = asked(self.bandwidth, self.n_basis, d, zero=True)
-        structure = density_structure(self.structure, d)
-        order = index_order(self.index_set, {"auto": BALL if structure == "ball" else np.inf})
-        most = most_functions(d, order) if structure == "ball" else most_nodes(structure, d)
-        basis_size(d, structure, wanted.n_basis or most, order)  # refused, if it is, before the data are read
+        structure = asked_structure(self.structure, d)
+        kind = density_kind(structure.kind, d)
+        order = index_order(self.index_set, {"auto": BALL if kind == "ball" else np.inf})
+        most = most_functions(d, order) if kind == "ball" else most_nodes(kind, d)
+        basis_size(d, kind, wanted.n_basis or most, order)  # refused, if it is, before the data are read
         found, domain = self._look_in_domain(sets)
-        bandwidths, n_basis = of_series(wanted, sets, found.bad, domain, structure, most)
-        self.spec_ = L2Spec(domain, flat(bandwidths), structure, n_basis, order)
-        self.bandwidth_, self.n_basis_ = shown(bandwidths), n_basis
+
+        def make(some: Columns) -> L2Spec:
+            h, n_basis = of_series(wanted, some, most)
+            return L2Spec(some.domain, flat(h), some.kind, n_basis, order)
+
+        looked = Columns(sets, found.bad, domain, tuple(range(d)), kind)
+        first = self._arrange(structure, looked, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0].spec
+        self.bandwidth_ = shown(np.array(first.bandwidth).reshape(first.n_scales, -1))
+        self.n_basis_ = first.n_basis
         return self

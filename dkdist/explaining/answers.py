@@ -92,7 +92,9 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
     if places.ndim != 2 or len(places) == 0:
         raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
     with _about("at: its places are taken for the points of set 0"):
-        taken = subject.taken([places])
+        known = getattr(subject.first, "feature_names_in_", None)
+        fits = known is not None and len(known) == places.shape[1]
+        taken = subject.taken(SampleSets.from_arrays([places], names=known if fits else None))
     return _loaded(taken).relative
 
 

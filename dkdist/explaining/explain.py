@@ -41,9 +41,9 @@ def explain(
     Parameters
     ----------
     model : fitted pipeline, search over pipelines, SetClassifier or SetRegressor
-        A pipeline of `SetScaler` (or none), one embedding of sets, of `dkdist` or your own, `RandomFourierFeatures` and
-        StandardScaler (or none of them), and one of the linear learners `IncrementalRidge`, `IncrementalSGDClassifier`
-        and their kind.
+        A pipeline of `SetScaler` and `SetPCA` (or none), one embedding of sets, of `dkdist` or your own,
+        `RandomFourierFeatures` and StandardScaler (or none of them), and one of the linear learners `IncrementalRidge`,
+        `IncrementalSGDClassifier` and their kind.
     sets : sets
         A `SetStore` is read block by block.
     by : {"point", "dimension"}, default="point"

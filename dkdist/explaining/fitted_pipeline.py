@@ -12,17 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.embedding import SetEmbedding
 from dkdist.explaining.linear_term import LinearTerm
-from dkdist.explaining.own_scale_spec import OwnScaleSpec
 from dkdist.explaining.row_maps import ROW_MAPS
 from dkdist.explaining.set_function import SetFunction
 from dkdist.explaining.subject import Subject
 from dkdist.linear.problems import LinearLearner
+from dkdist.scaling.mapped_embedding_spec import MappedEmbeddingSpec
+from dkdist.scaling.set_pca import SetPCA
 from dkdist.scaling.set_scaler import SetScaler
 
 Step = tuple[str, Any]
 WANTED = (
-    "SetScaler (or none), one embedding of sets, RandomFourierFeatures and StandardScaler (or none of them), and a "
-    "linear learner of dkdist"
+    "SetScaler and SetPCA (or none), one embedding of sets, RandomFourierFeatures and StandardScaler (or none of "
+    "them), and a linear learner of dkdist"
 )
 
 
@@ -37,11 +38,11 @@ def subject_of(model: Any) -> Subject:
     scalers, embedding, maps, learner = _parts(list(_steps(found)))
     for step in (*scalers, embedding, *maps, learner):
         check_is_fitted(step)
-    pooled = tuple(takewhile(lambda scaler: not scaler.spec_.per_set, scalers))
+    pooled = tuple(takewhile(_keeps_columns, scalers))
     own = tuple(scaler.spec_ for scaler in scalers[len(pooled) :])
     coef = np.atleast_2d(learner.coef_).astype(np.float64)
     intercept = np.broadcast_to(np.ravel(learner.intercept_).astype(np.float64), (len(coef),))
-    term = LinearTerm(OwnScaleSpec(own, embedding.spec_) if own else embedding.spec_, maps, coef)
+    term = LinearTerm(MappedEmbeddingSpec(own, embedding.spec_) if own else embedding.spec_, maps, coef)
     single = len(coef) == 1 and (hasattr(learner, "classes_") or np.ndim(learner.coef_) == 1)
     first = scalers[0] if scalers else embedding
     scale, shift = np.ones(len(coef)), np.zeros(len(coef))
@@ -63,11 +64,16 @@ def _parts(steps: list[Step]) -> tuple[list[Any], Any, tuple[Any, ...], Any]:
     if len(places) != 1:
         raise ValueError(f"model must have one embedding of sets, found {len(places)}: expected {WANTED}")
     at = places[0]
-    _require(steps[:at], SetScaler)
+    _require(steps[:at], (SetScaler, SetPCA))
     _require(steps[at + 1 : -1], ROW_MAPS)
     _require(steps[-1:], LinearLearner)
     scalers, maps = ([step for _, step in some] for some in (steps[:at], steps[at + 1 : -1]))
     return scalers, steps[at][1], tuple(maps), steps[-1][1]
+
+
+def _keeps_columns(step: Any) -> bool:
+    """Whether what comes after a map of sets may be divided among the columns that come to it."""
+    return isinstance(step, SetScaler) and not step.spec_.per_set
 
 
 def _require(steps: list[Step], kinds: Any) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets
-from dkdist.explaining.own_scale_spec import OwnScaleSpec
 from dkdist.explaining.set_function import SetFunction
 from dkdist.loops.array_types import F64
+from dkdist.scaling.mapped_embedding_spec import MappedEmbeddingSpec
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,10 @@ class Subject:
     @property
     def scales_each_set(self) -> bool:
         """Whether a set is scaled by its own points."""
-        return any(isinstance(term.spec, OwnScaleSpec) for term in self.function.terms)
+        return any(
+            isinstance(spec, MappedEmbeddingSpec) and spec.of_each_set
+            for spec in (term.spec for term in self.function.terms)
+        )
 
     def in_function(self, prediction: F64) -> F64:
         """A prediction (k,) in units of the function."""

@@ -145,11 +145,17 @@ def _stream(value: Any) -> bool:
     }  # fmt: skip
 
 
+def _groups(value: Any) -> bool:
+    """Groups of dimensions."""
+    return isinstance(value, tuple) and all(isinstance(g, tuple) and all(map(_count, g)) for g in value)
+
+
 FITTED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_"), _count),
-    **dict.fromkeys(("n_basis_", "_seed"), _count),
+    **dict.fromkeys(("n_basis_", "n_pairs_found_", "_seed"), _count),
     **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
     **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _real),
+    **dict.fromkeys(("explained_variance_", "explained_variance_ratio_"), _real),
     **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_", "outside_share_"), _real),
     **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
     **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
@@ -158,6 +164,8 @@ FITTED: dict[str, Callable[[Any], bool]] = {
         _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
     ),
     **dict.fromkeys(("resolved_", "multilabel_", "numeric_"), lambda value: type(value) is bool),
+    "structure_": lambda value: value in ("joint", "marginal", "pairs"),
+    "pairs_": _groups,
     "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
     "skipped_": _line("iu"),
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
@@ -193,7 +201,8 @@ def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
     domain = getattr(fitted.get("spec_"), "domain", None)
     if domain is not None and len(domain.low) != n:
         raise KindError(f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}")
-    for key, shape in {"feature_names_in_": [(n,)], **_shapes(fitted, n)}.items():
+    named: dict[str, list[Any]] = {"feature_names_in_": [(n,)]}
+    for key, shape in (named | _shapes(fitted, n)).items():
         if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
             raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
 

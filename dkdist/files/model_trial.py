@@ -13,6 +13,7 @@ import numpy as np
 from dkdist.distances.distance_embedding_spec import DistanceSpec
 from dkdist.files.model_kinds import MOST_SIZE, KindError
 from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
+from dkdist.scaling.components_spec import ComponentsSpec
 from dkdist.scaling.set_scaler_spec import ScalerSpec
 from dkdist.sets import SampleSets
 
@@ -34,7 +35,7 @@ def require_working(name: str, spec: Any) -> None:
 
 def _row_of_a_point(spec: Any) -> Any:
     """The row (1, n_features) of a point in the middle; None where the kind of points is not known."""
-    if isinstance(spec, ScalerSpec):
+    if isinstance(spec, (ScalerSpec, ComponentsSpec)):
         return spec.of_sets(SampleSets(np.zeros((1, spec.n_dims), np.float32), np.array([0, 1]))).relative
     parameters = spec.draw()
     if isinstance(spec, FourierSpec):

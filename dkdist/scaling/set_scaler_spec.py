@@ -19,18 +19,12 @@ import numpy as np
 
 from dkdist.base.pooled_sample import SEED, sample_size
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.mid_ranks import column_knots, ranked_column, ranked_sets
 from dkdist.loops.points import drawn_points, read_only, set_arrays, weight_array
 from dkdist.plain.kept import kept
-from dkdist.scaling.set_scaler_loops import (
-    LARGEST,
-    column_knots,
-    means,
-    middles,
-    moved,
-    ranked_column,
-    ranked_sets,
-)
+from dkdist.scaling.set_scaler_loops import LARGEST, means, middles, moved
 from dkdist.sets import SampleSets
+from dkdist.sets.labels import Names
 
 MOST_KNOTS, LEAST_KNOTS, ALL_KNOTS = 129, 17, 1024  # of a column, of one of many columns, of all together
 MOST_SHARE = 1 + 1e-6  # of all weight, in sums that were rounded
@@ -112,6 +106,10 @@ class ScalerSpec:
             moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
 
+    def names_of(self, names: Names | None) -> Names | None:
+        """The same: a dimension in other units is that dimension."""
+        return names
+
     def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
         """What scales the one set of these pieces, each by itself."""
         return OneSet(self, drawn_of_pieces(self, pieces, n_points)) if self.per_set else self
@@ -148,12 +146,21 @@ class OneSet:
         """As that of its specification: the set is the view's."""
         return self.spec.token
 
+    @property
+    def n_features(self) -> int:
+        """The dimension of the points."""
+        return self.spec.n_features
+
     def of_sets(self, sets: SampleSets) -> SampleSets:
         """A piece of the set, scaled."""
         given = sets.rebased(np.array(self.spec.origin))
         out = np.empty(given.relative.shape, np.float32)
         self.spec.scale_by(self.drawn, given, out)
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
+
+    def names_of(self, names: Names | None) -> Names | None:
+        """The same."""
+        return names
 
     def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> OneSet:
         """Itself."""

@@ -59,10 +59,12 @@ class Column:
             return np.asarray(self.series.cast(_narwhals().Float64).to_numpy(), np.float64)
         self._require_known(name_of_row)
         values = np.asarray(self.series.to_numpy())
-        if values.dtype.kind in "OT" and all(isinstance(v, str) for v in values):
-            return values.astype(object)
-        if values.dtype.kind == "O":
-            values = np.array(values.tolist())
+        is_text = self.series.dtype == _narwhals().String
+        if is_text or (values.dtype.kind in "OT" and all(isinstance(v, str) for v in values)):
+            return values.astype(object, copy=False)
+        if values.dtype.kind == "O":  # numbers in Python objects; a mixture with text stays, and is refused
+            kinds = {type(value) for value in values.tolist()}
+            values = np.array(values.tolist()) if kinds <= {int, float} or kinds == {bool} else values
         if values.dtype.kind not in "biufU":
             raise SampleSetError(
                 f"column {self.name!r} is {self.series.dtype}: ids and targets are numbers, booleans or str. Convert it"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,23 +18,24 @@ from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import CODE_DTYPES, SampleSetError
 
 
-class Grouped(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Grouped:
     """Which set each row belongs to: (T,) codes in the order in which sets appear, and their ids (N,)."""
 
     codes: I64
     ids: Array
 
-    @property
+    @cached_property
     def order(self) -> I64:
         """The rows, set after set; those of a set keep their order."""
         return np.argsort(self.codes, kind="stable")
 
-    @property
+    @cached_property
     def offsets(self) -> I64:
         """(N + 1,) where each set begins."""
         return np.concatenate([[0], np.cumsum(np.bincount(self.codes, minlength=len(self.ids)))])
 
-    @property
+    @cached_property
     def firsts(self) -> I64:
         """(N,) the first row of each set."""
         return self.order[self.offsets[:-1]]

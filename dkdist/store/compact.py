@@ -45,7 +45,7 @@ class Copy:
     def form(self) -> Form:
         """The dtype and trailing shape of every array."""
         form = form_of_arrays(self.view._committed.arrays)
-        return form | {"points": (str(self.view.points_dtype), form["points"][1])}
+        return form | {"points": (str(self.view.points_dtype), (self.view.n_dims,))}
 
     @property
     def alphabet(self) -> str | None:

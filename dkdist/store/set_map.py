@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from dkdist.sets import SampleSets
+from dkdist.sets.labels import Names
 
 
 class SetMap(Protocol):
@@ -19,8 +20,15 @@ class SetMap(Protocol):
     def token(self) -> str:
         """Names what it does: equal for equal maps."""
 
+    @property
+    def n_features(self) -> int:
+        """Dimensions of the points that it makes."""
+
+    def names_of(self, names: Names | None) -> Names | None:
+        """The names of the dimensions that it makes, of those of the dimensions that it takes."""
+
     def of_sets(self, sets: SampleSets) -> SampleSets:
-        """The sets that it makes of these: as many points, dimensions and weights, float32."""
+        """The sets that it makes of these, with their ids and targets: as many points and weights, float32."""
 
     def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> SetMap:
         """The map for one set of so many points, which comes in pieces, so that it can be used on each by itself."""

@@ -76,7 +76,7 @@ def in_pieces(sets: SetStore) -> bool:
     """Whether this is one set too large to be read at once, of points with one weight each or none."""
     if len(sets) != 1 or int(np.prod(sets.weights_shape or ())) != 1 or sets.points_dtype != np.float32:
         return False
-    return 4 * sets.n_dims * sets.n_points > WHOLE_BYTES
+    return 4 * sets.read_dims * sets.n_points > WHOLE_BYTES
 
 
 def read_pieces(view: SetStore) -> Iterator[tuple[Array, F32 | None]]:
@@ -96,7 +96,7 @@ def set_pieces(view: SetStore) -> tuple[list[SetRows], I64]:
     """The pieces of the one set of a view, and their bounds within it (n_pieces + 1,)."""
     starts, stops = view._committed.extents(np.asarray([view._chosen[0]], np.int64))
     first, last = int(starts[0]), int(stops[0])
-    edges = _edges(first, last, view._committed.chunk_rows, 4 * view.n_dims)
+    edges = _edges(first, last, view._committed.chunk_rows, 4 * view.read_dims)
     view = _settled(view, edges)
     pieces = [SetRows(view, a, b) for a, b in itertools.pairwise(edges)]
     return pieces, np.array(edges, np.int64) - first

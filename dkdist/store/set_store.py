@@ -76,7 +76,12 @@ class SetStore:
     @property
     def n_dims(self) -> int:
         """The dimension d of the points."""
-        return self._commit.n_dims
+        return self._maps[-1].n_features if self._maps else self._commit.n_dims
+
+    @property
+    def read_dims(self) -> int:
+        """The most dimensions that a point has on its way from the store: what is in memory while sets are read."""
+        return max(self._commit.n_dims, *(step.n_features for step in self._maps), 1)
 
     @property
     def origin(self) -> F64:
@@ -172,8 +177,11 @@ class SetStore:
 
     @property
     def names(self) -> Names | None:
-        """The names of the d dimensions, or None if the store has none."""
-        return self._commit.names
+        """The names of the d dimensions, or None if they have none."""
+        names = self._commit.names
+        for step in self._maps:
+            names = step.names_of(names)
+        return names
 
     def read(self, start: int, stop: int) -> SampleSets:
         """Read the sets at positions start .. stop - 1 of this selection, ``0 <= start <= stop <= len``."""
@@ -255,6 +263,11 @@ class SetStore:
         maps = "".join(f", through {step.label}" for step in self._maps)
         return f"SetStore({self._address.label!r}, n_sets={len(self)}{of}, n_dims={self.n_dims}{start}{maps})"
 
+    def _repr_html_(self) -> str:
+        from dkdist.store.store_card import store_card
+
+        return store_card(self, self._address, self._commit)
+
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._address, self._commit, self._chosen, self.block_sets
         if self._maps:
@@ -288,7 +301,7 @@ class SetStore:
 
     def blocks(self) -> Iterator[SampleSets]:
         """The chosen sets in order, about 32 MiB of points at a time, without ids and targets."""
-        row_bytes = self.n_dims * self.points_dtype.itemsize
+        row_bytes = self.read_dims * self.points_dtype.itemsize
         edges = np.concatenate([[0], np.cumsum(self.sizes)]) * row_bytes
         start = 0
         while start < len(self):

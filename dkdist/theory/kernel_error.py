@@ -14,12 +14,14 @@ from dkdist.base.parameter_checks import draw_seed, whole
 from dkdist.densities.divergence import DivergenceEmbedding
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.densities.measures.divergences import divergence
+from dkdist.densities.structure.side_by_side_spec import parts_of
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import not_finite
+from dkdist.plain.html_text import pairs_table
 from dkdist.sets import SampleSets
 
 FINE = {1: 512, 2: 96, 3: 32}  # nodes a dimension of exact integrals, at least
@@ -44,6 +46,18 @@ class KernelError:
     features_rms: float
     distance_rms: float
     n_pairs: int
+
+    def _repr_html_(self) -> str:
+        interval = f"{self.rms:.3g} ({100 * CONFIDENCE:.0f} % interval {self.low:.3g} to {self.high:.3g})"
+        parts = f"{self.features_rms:.3g} of random features, {self.distance_rms:.3g} of the rows"
+        pairs = [
+            ("root mean square", interval),
+            ("its parts", parts),
+            ("mean", f"{self.bias:+.3g}"),
+            ("largest seen", f"{self.largest:.3g}"),
+            ("pairs", f"{self.n_pairs:,}"),
+        ]
+        return pairs_table("KernelError", pairs)
 
 
 def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = None) -> KernelError:
@@ -186,7 +200,15 @@ def _mean_kernels(embedding: MeanEmbedding, sets: SampleSets, i: I64, j: I64) ->
 
 def _divergences(embedding: DivergenceEmbedding, sets: SampleSets, i: I64, j: I64) -> F64:
     """The divergences of the same densities on many nodes, by the formula of kappa; the mean over scales."""
-    spec, kappa = embedding.spec_, divergence(embedding.divergence).kappa
+    kappa = divergence(embedding.divergence).kappa
+    parts = [
+        part.weight * _of_densities(part.spec, kappa, part.of_sets(sets), i, j)
+        for part in parts_of(embedding.spec_)
+    ]
+    return np.asarray(sum(parts))
+
+
+def _of_densities(spec: DivergenceSpec, kappa: Any, sets: SampleSets, i: I64, j: I64) -> F64:
     least = FINE[1] if spec.structure == "marginal" else FINE.get(spec.n_dims, 0)
     found = np.zeros(len(i))
     for bandwidth in spec.scales:

@@ -173,7 +173,7 @@ def test_what_the_system_raises_is_no_bad_set(spoilt: Spoilt, monkeypatch: Any, 
         raise error
 
     fitted, store = embedding().fit(spoilt.clean), dk.open_sets(spoilt.path)
-    monkeypatch.setattr(SetStore, "load", load)
+    monkeypatch.setattr(SetStore, "points_alone", load)
     for call in (fitted.transform(store).compute, lambda: fitted.fit(store)):
         with pytest.raises(type(error)):
             call()
@@ -181,8 +181,8 @@ def test_what_the_system_raises_is_no_bad_set(spoilt: Spoilt, monkeypatch: Any, 
 
 def test_nothing_is_read_twice_where_nothing_fails(spoilt: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
     store = dk.write_sets(tmp_path / "s.zarr", spoilt.clean)
-    store, loads, load = dk.open_sets(tmp_path / "s.zarr", block_sets=7), [], SetStore.load
-    monkeypatch.setattr(SetStore, "load", lambda self: (loads.append(len(self)), load(self))[1])
+    store, loads, load = dk.open_sets(tmp_path / "s.zarr", block_sets=7), [], SetStore.points_alone
+    monkeypatch.setattr(SetStore, "points_alone", lambda self: (loads.append(len(self)), load(self))[1])
     found = []
     for on_error in ("raise", "skip"):
         loads.clear()
@@ -195,7 +195,7 @@ def test_nothing_is_read_twice_where_nothing_fails(spoilt: Spoilt, tmp_path: Pat
 
 
 def test_what_fails_once_is_read_again(spoilt: Spoilt, tmp_path: Path, monkeypatch: Any) -> None:
-    store, load, left = dk.write_sets(tmp_path / "s.zarr", spoilt.clean), SetStore.load, [1]
+    store, load, left = dk.write_sets(tmp_path / "s.zarr", spoilt.clean), SetStore.points_alone, [1]
 
     def fails_once(self: SetStore) -> Any:
         left[0] -= 1
@@ -204,7 +204,7 @@ def test_what_fails_once_is_read_again(spoilt: Spoilt, tmp_path: Path, monkeypat
         return load(self)
 
     fitted = embedding().fit(spoilt.clean)
-    monkeypatch.setattr(SetStore, "load", fails_once)
+    monkeypatch.setattr(SetStore, "points_alone", fails_once)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows = fitted.transform(store).compute()

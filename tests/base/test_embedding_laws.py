@@ -42,6 +42,9 @@ EMBEDDINGS = {
     "marginal-5": (5, dk.DivergenceEmbedding("jensen-shannon")),
     "joint-4": (4, dk.DivergenceEmbedding("jensen-shannon", structure="joint", n_basis=6)),
     "fine-5": (5, dk.DivergenceEmbedding(structure="joint", bandwidth=0.2, n_basis=5)),  # 3,483 terms
+    "pairs-4": (4, dk.DivergenceEmbedding(n_basis=5, structure=[(0, 1), (3, 2)])),
+    "l2-pairs-5": (5, dk.L2Embedding(n_basis=5, structure=[(0, 4)])),
+    "histogram-groups-4": (4, dk.HistogramEmbedding(n_bins=3, structure=[2, (0, 1, 3)])),
     "unit-2": (2, dk.DivergenceEmbedding("jensen-shannon", domain="unit")),
     "mean-fourier-1": (1, dk.MeanEmbedding(10, sigma=0.3)),
     "mean-fourier-2": (2, dk.MeanEmbedding(100, sigma=0.2, method="fourier")),
@@ -122,7 +125,7 @@ def path(case, tmp_path_factory):
 def counts(monkeypatch):
     """How often a scheduler was asked to compute, and how many views of a store were read."""
     found = {"computes": 0, "reads": 0}
-    load = SetStore.load
+    load = SetStore.points_alone
 
     def counting_load(self):
         found["reads"] += 1
@@ -132,7 +135,7 @@ def counts(monkeypatch):
         found["computes"] += 1
         return dask.get(graph, keys, **kwargs)
 
-    monkeypatch.setattr(SetStore, "load", counting_load)
+    monkeypatch.setattr(SetStore, "points_alone", counting_load)
     with dask.config.set(scheduler=counting_get):
         yield found
 

@@ -20,13 +20,13 @@ def small_pieces(monkeypatch):
 @pytest.fixture
 def no_whole_sets(monkeypatch):
     """Sets that should come in pieces cannot be loaded."""
-    load = dk.SetStore.load
+    load = dk.SetStore.points_alone
 
     def load_small(self):
         assert len(self) > 1 or self.n_points < 10_000
         return load(self)
 
-    monkeypatch.setattr(dk.SetStore, "load", load_small)
+    monkeypatch.setattr(dk.SetStore, "points_alone", load_small)
 
 
 def write(path, arrays, weights=None, chunk_rows=512):

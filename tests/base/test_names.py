@@ -129,3 +129,16 @@ def test_frames_of_rows_have_ids_and_names(tmp_path):
     assert features.columns[0] == "randomfourierfeatures0"
     with pytest.raises(ValueError, match="rows of a store are lazy"):
         model.transform(dk.write_sets(tmp_path / "s.zarr", SETS))
+
+
+def test_explaining_named_sets_warns_of_nothing():
+    pipeline = make_pipeline(dk.SetScaler(), dk.MomentEmbedding(), dk.IncrementalRidge()).fit(SETS, Y)
+    background = SETS[6:]
+    assert dk.explain(pipeline, SETS[:2], by="dimension", background=background).shape == (2, 2)
+    assert dk.explain(pipeline, SETS[:2], at=[[0.0, 1.0]]).shape == (2, 1)
+    model = ESTIMATORS["classifier"].fit(SETS, Y)
+    assert model.explain(SETS[:2], by="dimension").shape == (2, 2)
+    assert model.explain(SETS[:2], at=[[0.0, 1.0]]).shape == (2, 1)
+    assert len(model.best_estimator_.predict(SETS)) == 12
+    with pytest.raises(SampleSetError, match="in the same order"):
+        dk.explain(pipeline, SWAPPED[:2])

@@ -127,6 +127,8 @@ def test_rows_that_other_steps_made_have_no_known_order():
         assert fitted.score(SETS, SERIES) > 0.9
         with pytest.raises(SampleSetError, match="in another order, and nothing is known of the order"):
             fitted.score(SETS, SHUFFLED)
+    backwards = SETS[::-1]
+    assert fitted.score(backwards, SERIES[::-1]) > 0.9
     rows = StandardScaler().fit_transform(dk.MomentEmbedding().fit_transform(SETS))
     assert ridge().fit(rows, pd.Series(Y, index=np.arange(N)[::-1])).score(rows, Y) > 0.9  # of no sets' ids
 

@@ -223,6 +223,21 @@ def test_defaults_of_distances(tmp_path: Path) -> None:
     assert {"defaults, ridge", "gamma 0", "whole objects", "R = 2048"} < varied["splice"].keys()
 
 
+def test_structures_of_densities(tmp_path: Path) -> None:
+    report = run("structure.py", "correlation6", "correlation12", output=tmp_path / "structure.json")
+    for name in ("correlation6", "correlation12"):
+        rows = {told.split(",")[0]: row for told, row in report[name].items()}
+        assert rows["marginal"]["features"] < 0.75  # of two classes
+        assert min(rows[told]["linear"] for told in ("pairs", "auto")) > 0.9
+    assert (rows["auto"]["taken"], rows["auto"]["pairs"], rows["auto"]["found"]) == ("pairs", 1, 1)
+
+
+def test_structures_of_components(tmp_path: Path) -> None:
+    data_file("mnist_sift.npz")
+    rows = run("structure.py", "mnist_sift", output=tmp_path / "structure.json")["mnist_sift"]
+    assert rows["marginal of components, bandwidth 0.1"]["linear"] > 0.5  # of ten classes
+
+
 def test_theory_of_distances_to_random_objects(tmp_path: Path) -> None:
     theory = run("papers/distances.py", "theory", output=tmp_path / "theory.json")["theory"]
     assert abs(theory["slopes"]["rms"] + 0.5) < 0.1  # Proposition 2

@@ -15,7 +15,9 @@ import dkdist as dk
 from dkdist.cli import main, options, parser
 from dkdist.densities.measures.divergences import divergence
 
-COMMANDS = ("demo", "import", "info", "verify", "compact", "embed", "plan", "fit", "predict", "score", "warm")
+COMMANDS = (
+    "demo", "import", "info", "verify", "compact", "embed", "plan", "fit", "predict", "score", "report", "warm",
+)  # fmt: skip
 HEAVY = (
     "numpy",
     "dask",

@@ -25,17 +25,6 @@ def shown(tmp_path_factory):
     return text.getvalue(), folder
 
 
-def test_digits_become_sets_of_ink():
-    images, labels = load_digits(return_X_y=True)
-    sets, found = demo.digits_as_sets()
-    assert np.array_equal(found, labels)
-    for i in (0, 7, 1796):
-        picture = np.zeros((8, 8))
-        for (x, y), ink in zip(sets[i], sets.weights_of(i), strict=True):
-            picture[7 - int(y * 8), int(x * 8)] = ink
-        assert np.array_equal(picture, images[i].reshape(8, 8))
-
-
 def test_the_split_is_fixed_stratified_and_whole():
     labels = load_digits(return_X_y=True)[1]
     train, test = demo.split(labels, demo.SEED)

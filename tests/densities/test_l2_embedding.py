@@ -1,6 +1,7 @@
 """`L2Embedding`: rows are series coefficients, distances are integrals of squared differences of densities."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -131,9 +132,10 @@ def test_marginal_distances_are_sums_of_those_of_each_dimension():
 def test_squared_distances_of_several_scales_are_the_mean_over_them(d):
     arrays, scales = unit_sets(7, d), (0.05, 0.1, 0.3)
     i, j = pairs(7)
-    embedding = dk.L2Embedding(10, bandwidth=[[h] for h in scales], domain="unit").fit(arrays)
+    make = partial(dk.L2Embedding, 10, domain="unit", structure="marginal" if d > 3 else "joint")
+    embedding = make(bandwidth=[[h] for h in scales]).fit(arrays)
     assert embedding.bandwidth_.shape == (3, d)
-    each = [dk.L2Embedding(10, bandwidth=h, domain="unit").fit_transform(arrays) for h in scales]
+    each = [make(bandwidth=h).fit_transform(arrays) for h in scales]
     found = embedding.transform(arrays)
     np.testing.assert_allclose(found, np.concatenate(each, axis=1) / np.sqrt(3), rtol=1e-6)
     mean = np.mean([squared_distances(rows, i, j) for rows in each], axis=0)

@@ -1,4 +1,4 @@
-"""The examples of README.md run as they stand, in order, and those of the pages that have one: only sizes differ."""
+"""The examples of README.md and of docs/your_data.md run as they stand, and those of the pages that have one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import dkdist as dk
 
 ROOT = Path(__file__).parents[2]
+YOUR_DATA = "docs/your_data.md"
 
 
 def examples(page):
@@ -32,26 +33,63 @@ def bags(tmp_path, monkeypatch):
     return sets, y
 
 
+def numbers(text):
+    return [float(number) for number in re.findall(r"-?\d+\.\d+|(?<= )\d\.", text)]
+
+
+def test_the_readme_is_short_and_begins_with_a_picture():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 900
+    (picture,) = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
+    assert text.index(picture) < text.index("```python")
+
+
+def test_the_readme_shows_what_comes_out(capsys):
+    ten, frames = examples("README.md")
+    assert len(ten.strip().splitlines()) <= 10
+    names = {}
+    run(ten, names, "README.md")
+    printed = capsys.readouterr().out
+    shown = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    board, rest = shown[0].removesuffix("...\n"), shown[1]
+    entries = re.findall(r"^  (\S.*?)  +([\d.]+) \+- [\d.]+", printed, re.MULTILINE)
+    told = re.findall(r"^  (\S.*?)  +([\d.]+) \+- [\d.]+", board, re.MULTILINE)
+    assert {name for name, _ in entries} == {name for name, _ in told}
+    scores = dict(entries)
+    for name, score in told:
+        assert float(scores[name]) == pytest.approx(
+            float(score), abs=0.05
+        )  # another processor may choose otherwise
+    assert board.splitlines()[0] == printed.splitlines()[0]
+    assert "The shape of the sets helps beyond their covariances" in board
+    np.testing.assert_allclose(numbers(printed.split("[[")[1]), numbers(rest.split("[[")[1]), atol=0.1)
+    assert len(names["cells"]) == 20
+    run(frames, names, "README.md")
+    assert names["sets"].names == ("CD3", "CD4", "CD8", "CD38")
+    assert names["sets"].targets["group"].tolist() == names["donors"].loc[names["sets"].ids, "group"].tolist()
+
+
 def test_the_five_lines(bags):
     sets, y = bags
     dk.write_sets("bags.zarr", sets, targets=y)
-    code, names = examples("README.md")[0].replace("900_000", "200").replace("5000", "500"), {}
-    run(code, names, "README.md")
+    code, names = examples(YOUR_DATA)[1].replace("900_000", "200").replace("5000", "500"), {}
+    run(code, names, YOUR_DATA)
     assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
 
 
 def test_no_choice(bags):
     sets, y = bags
     names = {"dk": dk, "sets": dk.write_sets("bags.zarr", sets, targets=y), "y": y}
-    code = examples("README.md")[1]
+    code = examples(YOUR_DATA)[2]
     for theirs, ours in (("900_010", "210"), ("900_000", "200")):
         code = code.replace(theirs, ours)
-    run(code, names, "README.md")
+    run(code, names, YOUR_DATA)
     assert names["model"].score(names["sets"][200:], y[200:]) > 0.9
 
 
 def write_files(sets, y):
-    """What the README's sources are read from: three .npz files, and a table of patients."""
+    """What the page's sources are read from: three .npz files, and a table of patients."""
     pandas = pytest.importorskip("pandas")
     for k in range(3):
         some = sets[10 * k : 10 * k + 10]
@@ -75,37 +113,33 @@ def test_your_data(bags):
         "simulate": lambda seed: [np.random.default_rng(seed).normal(size=(5, 2))],
         "good": np.arange(0, 300, 2),
     }
-    code = examples("README.md")[2]
+    code = examples(YOUR_DATA)[0]
     written, streamed, *others = re.findall(r"^\S.*\n(?: +.*\n)*", code, re.MULTILINE)
-    run(written, names, "README.md")
+    run(written, names, YOUR_DATA)
     store = dk.open_sets("bags.zarr")
     assert store.targets["age"][1] == 31.5
     assert store.ids[299] == "patient 299"
-    run(streamed.replace("n_dims=2", "n_dims=2, overwrite=True"), names, "README.md")
+    run(streamed.replace("n_dims=2", "n_dims=2, overwrite=True"), names, YOUR_DATA)
     names["sets"] = dk.open_sets("bags.zarr")
     np.testing.assert_array_equal(names["sets"].targets["y"], y)
     files, table, simulated, compacted = others
     names["paths"] = [f"{k}.npz" for k in range(3)]
-    run(files.replace("bags.zarr", "files.zarr"), names, "README.md")
+    run(files.replace("bags.zarr", "files.zarr"), names, YOUR_DATA)
     assert len(dk.open_sets("files.zarr")) == 30
     names["paths"] = ["cells.parquet"]
-    run(table, names, "README.md")
+    run(table, names, YOUR_DATA)
     assert dk.open_sets("cells.zarr").targets["outcome"].tolist() == y[:10].tolist()
-    run(simulated.replace("1000", "10"), names, "README.md")
+    run(simulated.replace("1000", "10"), names, YOUR_DATA)
     assert len(dk.open_sets("simulated.zarr")) == 10
-    run(compacted, names, "README.md")
+    run(compacted, names, YOUR_DATA)
     np.testing.assert_array_equal(dk.open_sets("good.zarr")[3], sets[6].astype("f4"))
 
 
-def test_strings_and_kernel_distances():
+def test_strings():
     names = {"dk": dk}
     exec("from sklearn.pipeline import make_pipeline", names)
-    for code in examples("README.md")[3:]:
-        run(code, names, "README.md")
-    assert names["model"].score(names["strings"][150:], names["y"][150:]) == 1.0  # as the README says
-    x, y = names["P"], names["P"][:20_000] + 0.1
-    assert abs(names["D2"] - dk.kernel_distance(x, y, sigma=0.5, squared=True, eps=1e-9)) <= 1e-4
-    assert names["few"].distance < 0.02
+    run(examples(YOUR_DATA)[3], names, YOUR_DATA)
+    assert names["model"].score(names["strings"][150:], names["y"][150:]) == 1.0  # as the page says
 
 
 def test_what_makes_a_run_resumable(bags):
@@ -133,6 +167,15 @@ def test_why():
     assert [len(c) for c in names["points"]] == [len(x) for x in names["new"]]
 
 
+def test_pictures():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    (code,) = examples("docs/plots.md")
+    names = {}
+    run(code, names, "docs/plots.md")
+    assert len(pyplot.get_fignums()) == 7
+    assert names["ax"].has_data()
+
+
 def test_every_page_with_examples_is_tried():
     tried = {
         "adding_an_embedding",
@@ -143,8 +186,14 @@ def test_every_page_with_examples_is_tried():
         "distances",
         "explaining",
         "failures",
+        "format",
+        "frames",
         "guarantees",
         "kernel",
+        "mathematics",
+        "plots",
+        "scikit-learn",
         "storage",
+        "your_data",
     }
     assert {page.stem for page in (ROOT / "docs").glob("*.md") if examples(page)} == tried

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
@@ -19,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 
+matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 2, 1, (8, 2)) for i in range(12)]
 ROWS = RNG.normal(size=(12, 4)).astype("f4")
@@ -139,6 +142,42 @@ CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(SETS, LABELS)
 EXPLAINED = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(**RIDGE)).fit(SETS, LABELS)
 
+
+def _drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """A picture whose figure is forgotten."""
+
+    def call(**arguments: Any) -> None:
+        try:
+            draw(**arguments)
+        finally:
+            plt.close("all")
+
+    return call
+
+
+REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(SETS, np.arange(12.0))
+SCORES = np.linspace(0, 1, 6).reshape(3, 2)
+PICTURED: dict[str, dict[str, Any]] = {
+    "calibration": {"model": CLASSIFIER, "sets": SETS, "y": LABELS, "n_bins": 3, "ax": None},
+    "collection": {"rows": ROWS, "y": LABELS, "distances": False, "ax": None},
+    "contributions": {
+        "sets": SETS[:2],
+        "contributions": [x[:, 0] for x in SETS[:2]],
+        "which": 0,
+        "output": None,
+        "dims": None,
+        "ax": None,
+    },
+    "distances": {"matrix": SQUARE, "y": np.arange(6) % 2, "ax": None},
+    "error_against_features": {"n_features": [10, 100], "errors": [0.1, 0.03], "ax": None},
+    "intervals": {"model": REGRESSOR, "sets": SETS, "y": np.arange(12.0), "coverage": 0.8, "ax": None},
+    "leaderboard": {"model": CLASSIFIER, "ax": None},
+    "learning_curve": {"result": [np.array([1, 2, 4]), SCORES, SCORES], "ax": None},
+    "sets": {"sets": SETS[:3], "which": [0, 1], "y": [0, 1, 0], "dims": (0, 1), "ax": None},
+    "validation_curve": {"result": [[0.1, 1, 10], SCORES, SCORES], "name": "alpha", "ax": None},
+    "witness": {"P": P, "Q": Q, "sigma": 1.0, "kernel": "gaussian", "ax": None},
+}
+
 CALLS: dict[str, Call] = {
     "SampleSets": Call(
         lambda **a: dk.SampleSets(**a).points,
@@ -193,6 +232,14 @@ CALLS: dict[str, Call] = {
     "load_model": Call(lambda path: dk.load_model(path).transform(SETS), {"path": PLACE / "l.npz"}),
     "verify_sets": Call(lambda store: dk.verify_sets(store).n_sets, {"store": str(PLACE / "o.zarr")}),
     "compact": Call(lambda **a: dk.compact(_store(), **a), {"to": None}),
+    "make_mixtures": Call(
+        lambda **a: dk.datasets.make_mixtures(**a)[0].points,
+        {"n_sets": 3, "n_points": 5, "random_state": 0},
+    ),
+    "make_cells": Call(
+        lambda **a: dk.datasets.make_cells(**a),
+        {"n_donors": 4, "n_cells": 5, "as_frame": False, "random_state": 0},
+    ),
     "import_sets": Call(
         lambda sources, read: dk.import_sets(PLACE / "i.zarr", sources, read, overwrite=True),
         {"sources": [str(PLACE / "a.npz")], "read": None},
@@ -354,6 +401,7 @@ CALLS: dict[str, Call] = {
     ),
     "PseudoEuclidean": _of_estimator(dk.PseudoEuclideanEmbedding, SQUARE, y=None),
     "RandomFourierFeatures": _of_estimator(dk.RandomFourierFeatures, ROWS, n_components=8),
+    "SetPCA": _of_estimator(dk.SetPCA, SETS),
     "SetScaler": _of_estimator(dk.SetScaler, SETS),
     "SetColumns": _of_estimator(dk.SetColumns, LABELLED, columns=["age"]),
     "CoresetThinning": _of_estimator(dk.CoresetThinning, SETS, size=3),
@@ -438,6 +486,7 @@ CALLS: dict[str, Call] = {
         make.__name__: Call(_measured(make), {"sets": SETS[:4], "other": SETS[:2], **params})
         for make, params in DISTANCES.items()
     },
+    **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
     "Levenshtein": Call(
         _measured(dk.Levenshtein), {"sets": ["ab", "ba"], "other": ["b"], "normalize": False}
     ),

@@ -124,8 +124,8 @@ def test_a_store_memory_and_a_cluster_give_the_same_bits(data: Any, path: Path) 
 def test_points_are_read_once_a_pass(path: Path, data: Any, monkeypatch: Any) -> None:
     """A look at all sets, a sample for sigma, the step size, two epochs, and the held-out rows: for all candidates."""
     reads = []
-    load = SetStore.load
-    monkeypatch.setattr(SetStore, "load", lambda self: reads.append(len(self)) or load(self))
+    load = SetStore.points_alone
+    monkeypatch.setattr(SetStore, "points_alone", lambda self: reads.append(len(self)) or load(self))
     search(refit=False).fit(dk.open_sets(path), data[1])
     n = len(data[1])
     assert (
@@ -138,13 +138,13 @@ def test_large_sets_are_not_held_by_the_hundred(tmp_path: Path, monkeypatch: Any
     monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**18)
     rng = np.random.default_rng(0)
     sets = dk.write_sets(tmp_path / "large.zarr", [rng.random((9000, 2)) for _ in range(40)])
-    most, load = [0], SetStore.load
+    most, load = [0], SetStore.points_alone
 
     def loading(self: SetStore) -> Any:
         most[0] = max(most[0], self.n_points)
         return load(self)
 
-    monkeypatch.setattr(SetStore, "load", loading)
+    monkeypatch.setattr(SetStore, "points_alone", loading)
     search(refit=False, grid={"randomfourierfeatures__sigma": [0.3]}).fit(sets, rng.random(40))
     assert most[0] == 3 * 9000
 

@@ -186,8 +186,8 @@ def test_a_store_gives_a_lazy_view_of_the_same_bits(method, per_set, store, monk
     assert scaler.spec_ == dk.SetScaler(method, per_set).fit(store.load()).spec_
     expected = scaler.transform(store.load())
     reads = []
-    load = SetStore.load
-    monkeypatch.setattr(SetStore, "load", lambda self: reads.append(1) or load(self))
+    load = SetStore.points_alone
+    monkeypatch.setattr(SetStore, "points_alone", lambda self: reads.append(1) or load(self))
     view = scaler.transform(store)
     assert isinstance(view, SetStore)
     assert reads == []
@@ -273,9 +273,11 @@ def test_sets_in_pieces(method, per_set, weighted, tmp_path, monkeypatch):
     monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
     monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**15)
     monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**15)
-    load = SetStore.load
+    load = SetStore.points_alone
     monkeypatch.setattr(
-        SetStore, "load", lambda self: pytest.fail("read whole") if self.n_points > 20_000 else load(self)
+        SetStore,
+        "points_alone",
+        lambda self: pytest.fail("read whole") if self.n_points > 20_000 else load(self),
     )
     pipeline = make_pipeline(dk.SetScaler(method, per_set), dk.MeanEmbedding(100, 1.0, random_state=0))
     expected = clone(pipeline).fit_transform(sets)

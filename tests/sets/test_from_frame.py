@@ -154,6 +154,10 @@ def test_what_does_not_fit_is_refused_by_name(more, said):
         ({"cd4": lambda f: pd.Categorical(f["cd4"])}, "'cd4' is Categorical.*get_dummies"),
         ({"donor": lambda f: f["donor"].where(f.index != 5)}, "'donor' has no value in row 5"),
         ({"donor": lambda f: np.arange(40) % 3 + 0.5}, "ids have dtype float64"),
+        (
+            {"donor": lambda f: pd.Series([1, "1"] * 20, dtype=object)},
+            "ids and targets are numbers, booleans or str",
+        ),
     ],
 )
 def test_values_that_do_not_fit_are_refused_by_row(change, said):

@@ -23,7 +23,8 @@ def best_pipeline(
     """The steps before the learner, fitted, and the rows (n, D) it learns from; None where a pass learned already."""
     view, sigma = trial.view, trial.kernel.sigma
     embedding = view.entry.embedding
-    steps: list[tuple[str, Any]] = [] if scaler is None else [("scaler", scaler)]
+    maps = {"scaler": scaler, "components": view.entry.before}
+    steps: list[tuple[str, Any]] = [(name, step) for name, step in maps.items() if step is not None]
     rows = None if isinstance(part, LinearMachine) else part.rows
     if sigma is None:
         return Pipeline([*steps, ("embedding", embedding), *_standardised(view.spec)]), rows and rows[0]

@@ -7,6 +7,7 @@ import numpy as np
 from dkdist.automatic.views.representations import is_text
 from dkdist.base.roles import Role
 from dkdist.sets import SampleSets
+from dkdist.sets.labels import Labels
 
 SETS, POINTS = 16, 512  # that are kept, and of each set
 
@@ -21,7 +22,8 @@ def kept_background(sample: SampleSets, seed: int) -> SampleSets | None:
     taken = np.concatenate([start + own for start, own in zip(chosen.offsets, rows, strict=False)])
     offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
     weights = None if chosen.weights is None else chosen.weights[taken]
-    return SampleSets._trusted(chosen.relative[taken], offsets, weights, None, chosen.origin)
+    names = Labels(names=chosen.names)
+    return SampleSets._trusted(chosen.relative[taken], offsets, weights, None, chosen.origin, names)
 
 
 def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:

@@ -51,11 +51,13 @@ class Views:
 
 
 def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
-    """All representations fitted on a sample of sets; equal specifications stand on one leaf."""
+    """All representations that a sample of sets has, fitted on it; equal specifications stand on one leaf."""
     leaves: dict[Any, int] = {}
     views = []
     for entry in entries:
         spec = fitted_spec(entry, sample)
+        if spec is None:
+            continue
         if entry.standardised:
             spec = StandardisedSpec.of(spec, spec.draw().embed(sample))
         images = [ImageSpec(spec, element) for element in entry.images[1:]]

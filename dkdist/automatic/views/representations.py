@@ -12,16 +12,24 @@ from sklearn.base import clone
 from dkdist.automatic.views.set_sizes import SizesSpec
 from dkdist.base.embedding import SetEmbedding
 from dkdist.densities.divergence import DivergenceEmbedding
+from dkdist.densities.structure.chosen_pairs import MOST_DIMS
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.moments.moments import MomentEmbedding
 from dkdist.moments.symmetry import Element, group
+from dkdist.scaling.mapped_embedding_spec import MappedEmbeddingSpec
+from dkdist.scaling.set_pca import SetPCA
 from dkdist.sets import SampleSets
 
 BANDWIDTHS = (0.03, 0.06, 0.12)  # of the domain: finer ones are noise for a learner, coarser ones are moments
 BASIS = {0.03: (40, 24), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, two and three dimensions
+PAIRED = 0.12  # of pairs of dimensions
+LEAST_REDUCED, MOST_COMPONENTS = (
+    8,
+    64,
+)  # dimensions from which principal components are tried, and how many of these
 MOST_MOMENTS = 128  # dimensions of which all products are taken
 FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
 IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series
@@ -32,6 +40,7 @@ OBJECTS, STRINGS = 512, 1024  # that distances are measured to
 class Representation:
     """One way to see a set as a row: an embedding not fitted yet, and what becomes of its rows.
 
+    ``before`` maps sets to sets first; of ``paired`` ones nothing is left where the data ask for no pairs.
     Columns of unlike units are ``standardised``. ``images`` are the symmetries of the axes that a kernel of such rows
     is averaged over. A ``baseline`` is what anybody would have tried first.
     """
@@ -42,6 +51,8 @@ class Representation:
     standardised: bool = False
     baseline: bool = False
     images: tuple[Element, ...] = ()
+    before: SetPCA | None = None
+    paired: bool = False
 
 
 def representations(sample: SampleSets, wanted: Sequence[str] | None, seed: int) -> list[Representation]:
@@ -84,6 +95,29 @@ def _densities(sample: SampleSets, seed: int) -> Iterator[Representation]:
             n_basis = BASIS[h][0]
             embedding = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=n_basis, structure="marginal")
             yield Representation("marginals", f"Hellinger of each dimension, bandwidth {h:g}", embedding)
+
+
+def _paired(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if 3 < sample.n_dims <= MOST_DIMS:
+        told = f"Hellinger of each dimension and of pairs, bandwidth {PAIRED:g}"
+        yield Representation("pairs", told, _each_and_pairs(), paired=True)
+
+
+def _components(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    d = sample.n_dims
+    if d < LEAST_REDUCED:
+        return
+    h = BANDWIDTHS[-1]
+    each = DivergenceEmbedding("hellinger", bandwidth=h, n_basis=BASIS[h][0], structure="marginal")
+    told = f"Hellinger of principal components, bandwidth {h:g}"
+    yield Representation("components", told, each, before=SetPCA(min(d, MOST_COMPONENTS)))
+    told = f"Hellinger of principal components and of pairs, bandwidth {PAIRED:g}"
+    before = SetPCA(min(d, MOST_COMPONENTS))
+    yield Representation("components", told, _each_and_pairs(), before=before, paired=True)
+
+
+def _each_and_pairs() -> DivergenceEmbedding:
+    return DivergenceEmbedding("hellinger", bandwidth=PAIRED, structure="pairs")
 
 
 def _symmetric(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -154,12 +188,12 @@ def _distances(
 
 Maker = Callable[[SampleSets, int], Iterator[Representation]]
 _of_points: tuple[Maker, ...] = (
-    _sizes, _moments, _sliced, _densities, _kernel_means, _symmetric, _set_distances, _series,
+    _sizes, _moments, _sliced, _densities, _paired, _components, _kernel_means, _symmetric, _set_distances, _series,
 )  # fmt: skip
 _of_text: tuple[Maker, ...] = (_sizes, _edits)
 FAMILIES = (
-    "sizes", "means", "moments", "hellinger", "marginals", "symmetric", "sliced-wasserstein", "kernel-mean",
-    "modified-hausdorff", "dtw", "levenshtein",
+    "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
+    "kernel-mean", "modified-hausdorff", "dtw", "levenshtein",
 )  # fmt: skip
 
 
@@ -174,7 +208,12 @@ def serial_correlation(sample: SampleSets) -> float:
 
 
 def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
-    """The specification of the representation's rows, from a sample of sets."""
+    """The specification of the representation's rows, from a sample of sets; None if it has no pairs that it is for."""
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
-    return entry.embedding.fit(sample).spec_
+    if entry.before is not None:
+        sample = entry.before.fit_transform(sample)
+    spec = entry.embedding.fit(sample).spec_
+    if entry.paired and not entry.embedding.pairs_:
+        return None
+    return spec if entry.before is None else MappedEmbeddingSpec((entry.before.spec_,), spec)

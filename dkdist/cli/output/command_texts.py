@@ -42,3 +42,9 @@ Compile the loops that fits and predictions run, once for this machine, into a
 cache folder that later commands and Python sessions use. Without it the first
 of them compiles, some ten seconds.
 """
+
+REPORT_TEXT = """\
+Write one HTML page of a saved model on a store: scores with intervals, what
+the sets are, the model with its parameters, pictures, which points matter, and
+the environment. It holds all it shows, and loads nothing from elsewhere.
+"""

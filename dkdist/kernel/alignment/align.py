@@ -36,6 +36,20 @@ class Alignment:
     certified: bool = False
     gap: float = float("inf")
 
+    def _repr_html_(self) -> str:
+        from dkdist.plain.html_text import pairs_table
+
+        rotation = "; ".join(", ".join(f"{v:.4f}" for v in row) for row in self.rotation.tolist())
+        kept = "" if self.certified else ", more than was asked for"
+        sure = f"squared distance at most {self.gap:.3g} above the least{kept}"
+        pairs = [
+            ("rotation", rotation),
+            ("translation", ", ".join(f"{v:.6g}" for v in self.translation.tolist())),
+            ("distance", f"{self.distance:.4g}, before {self.distance_before:.4g}"),
+            ("guarantee", sure if np.isfinite(self.gap) else "none was asked for"),
+        ]
+        return pairs_table("Alignment", pairs)
+
 
 def align(
     Q: ArrayLike,

@@ -31,6 +31,18 @@ class Coreset:
     weights: F64
     distance: float
 
+    def _repr_html_(self) -> str:
+        from dkdist.plain.html_text import pairs_table
+
+        signs = "" if (self.weights >= 0).all() else f", {int((self.weights < 0).sum()):,} of them negative"
+        weights = f"{self.weights.min():.4g} to {self.weights.max():.4g}, sum {self.weights.sum():.6g}{signs}"
+        pairs = [
+            ("points", f"{len(self.indices):,}"),
+            ("weights", weights),
+            ("distance", f"{self.distance:.4g}"),
+        ]
+        return pairs_table("Coreset", pairs)
+
 
 def coreset_size(eps: float, delta: float = 0.05) -> int:
     """The size of a random sample whose kernel distance to its set is at most eps W, but for probability delta.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dkdist.base.parameter_checks import draw_seed, is_word, one_of, positive, w
 from dkdist.densities.divergence import DivergenceEmbedding
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.densities.measures.divergences import DIVERGENCES
+from dkdist.densities.structure.asked_structure import MOST_TENSOR_DIMS
 from dkdist.loops.array_types import I64
 from dkdist.pairs.divergences import divergence_matrix_spec as measures
 from dkdist.pairs.divergences import integrals
@@ -150,14 +151,18 @@ def _plugin(divergence: Divergence, given: Given, rows: Sets, columns: Sets | No
 def _densities(given: Given, rows: Sets, columns: Sets | None) -> DivergenceSpec:
     """Densities as chosen from the columns; the rows are looked at."""
     chosen = {name: given[name] for name in OPTIONS["plugin"] if given[name] is not None}
+    word = one_of("structure", chosen.get("structure", "auto"), ("auto", "joint", "marginal"))
+    usual = (
+        "joint" if rows.n_dims <= MOST_TENSOR_DIMS else "marginal"
+    )  # one density a set, or one a dimension
+    chosen["structure"] = usual if word == "auto" else word
     # whatever the divergence: only its densities are used
     densities = DivergenceEmbedding("hellinger", **{"n_basis": N_BASIS, **chosen})
     if columns is None:
-        spec = densities.fit(rows).spec_
-    else:
-        with about_other():
-            spec = densities.fit(columns).spec_
-        _look_at(rows, spec)
+        return cast(DivergenceSpec, densities.fit(rows).spec_)
+    with about_other():
+        spec = cast(DivergenceSpec, densities.fit(columns).spec_)
+    _look_at(rows, spec)
     return spec
 
 

@@ -109,14 +109,28 @@ def _entries(runs: pa.Table, counts: Any, starts: Any) -> pa.Table:
 
 
 def _joined(parts: list[pa.Table]) -> pa.Table:
-    """One entry for all that agree in ids and targets, in the order of their first rows."""
+    """One entry for all that agree in ids and targets, in the order of their first rows, in which they are given."""
     whole = pa.concat_tables(parts)
     keys = whole.column_names[:-2]
     for i, name in enumerate(keys):
         if pa.types.is_floating(whole[name].type):  # one kind of missing
             whole = whole.set_column(i, name, pc.if_else(pc.is_nan(whole[name]), None, whole[name]))
+    numbered = pc.dictionary_encode(whole[keys[0]].combine_chunks())
+    codes, n_sets = numbered.indices.to_numpy(), len(numbered.dictionary)
+    firsts = np.empty(n_sets, np.int64)
+    firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+    if all(_constant(whole[name].combine_chunks(), firsts, codes) for name in keys[1:]):
+        counts = np.bincount(codes, whole[ROWS].to_numpy(), n_sets).astype(np.int64)
+        return whole.take(pa.array(firsts)).set_column(len(keys), ROWS, pa.array(counts))
     found = whole.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
     return found.rename_columns([*keys, ROWS, FIRST]).sort_by(FIRST)
+
+
+def _constant(column: Any, firsts: I64, codes: I64) -> bool:
+    """Whether all values are those that come first for their code."""
+    expected = column.take(pa.array(firsts)).take(pa.array(codes))
+    same = pc.fill_null(pc.equal(column, expected), pc.and_(pc.is_null(column), pc.is_null(expected)))
+    return bool(pc.all(same, min_count=0).as_py())
 
 
 def _settled(column: Any, as_text: bool, *, is_id: bool) -> Any:

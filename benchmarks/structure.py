@@ -1,0 +1,126 @@
+"""Which densities to take of points of many dimensions: of each alone, of pairs that matter, or of all together.
+
+    python benchmarks/structure.py [part ...] [--quick] [--output results.json]
+
+Parts: correlation6 and correlation12 (two classes of Gaussians with equal marginals; 9 of 15 pairs have correlations of
+another sign, or one pair of 66 has), auslan (series of 22 variables), mnist_sift (128, of which principal components
+are taken, too). All by default. Data: DKDIST_DATA. A row is Hellinger at a bandwidth: accuracy on test sets of ridge
+regression on the rows ("linear") and on 5,000 random features of them, what was taken, columns of a row, and seconds of
+embedding and the linear fit.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import options, report_here, write
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+sys.path.insert(0, str(Path(__file__).parent / "papers"))
+import distance_tasks
+
+BANDWIDTHS = (0.1, "auto")
+MOST_JOINT = 6
+
+Split = tuple[Any, np.ndarray, Any, np.ndarray]
+
+
+def correlation(d: int, n_pairs: int, quick: bool) -> Split:
+    """Classes that differ in the signs of the correlations of pairs alone; sets of 100 points."""
+    n = 200 if quick else 1000
+    rng = np.random.default_rng(0)
+    y = np.arange(2 * n) % 2
+    roots = [np.linalg.cholesky(_covariance(d, n_pairs, sign)) for sign in (-1, 1)]
+    sets = dk.SampleSets.from_arrays([rng.standard_normal((100, d)) @ roots[c].T for c in y])
+    return sets[:n], y[:n], sets[n:], y[n:]
+
+
+def _covariance(d: int, n_pairs: int, sign: int) -> np.ndarray:
+    """Unit variances; one pair with +-.4, or all with a factor whose loadings alternate in sign, or do not."""
+    if n_pairs == 1:
+        made = np.eye(d)
+        made[3, 7] = made[7, 3] = 0.4 * sign
+        return made
+    loadings = np.where(np.arange(d) % 2, sign, 1) * np.sqrt(0.3)
+    return np.outer(loadings, loadings) + 0.7 * np.eye(d)
+
+
+def of_file(name: str, quick: bool) -> Split:
+    data = distance_tasks.load(name, *((300, 200) if quick else (None, None)))
+    return data.train, data.y, data.test, data.y_test
+
+
+TASKS: dict[str, Callable[[bool], Split]] = {
+    "correlation6": lambda quick: correlation(6, 15, quick),
+    "correlation12": lambda quick: correlation(12, 1, quick),
+    "auslan": lambda quick: of_file("auslan", quick),
+    "mnist_sift": lambda quick: of_file("mnist_sift", quick),
+}
+
+
+def measured(
+    split: Split, structure: Any, bandwidth: Any, before: list[Any], n_features: int
+) -> dict[str, Any]:
+    """Accuracies of one structure, and what it was."""
+    train, y, test, y_test = split
+    embedding = dk.DivergenceEmbedding(structure=structure, bandwidth=bandwidth)
+    rows, features = make_pipeline(*before, embedding), dk.RandomFourierFeatures(n_features, random_state=0)
+    learners = {"linear": [dk.IncrementalRidgeClassifier(random_state=0)]}
+    learners["features"] = [features, dk.IncrementalRidgeClassifier(random_state=0)]
+    start = time.perf_counter()
+    A, found, seconds = rows.fit_transform(train), {}, 0.0
+    for name, steps in learners.items():
+        model = make_pipeline(*steps).fit(A, y)
+        seconds = seconds or time.perf_counter() - start
+        found[name] = float(model.score(rows.transform(test), y_test))
+    return found | {
+        "taken": embedding.structure_, "pairs": len(embedding.pairs_), "found": embedding.n_pairs_found_,
+        "columns": embedding.spec_.n_features, "seconds": seconds,
+    }  # fmt: skip
+
+
+def compared(name: str, quick: bool) -> dict[str, Any]:
+    """Every structure that the dimension allows, at every bandwidth; of components, too, from 32 dimensions on."""
+    split = TASKS[name](quick)
+    d = split[0].n_dims
+    words = ["marginal", "pairs", "auto", *(["joint"] if d <= MOST_JOINT else [])]
+    ways: list[tuple[str, Any, list[Any]]] = [(word, word, []) for word in words]
+    if d >= 32:
+        ways += [(f"{word} of components", word, [dk.SetPCA(64)]) for word in ("marginal", "pairs")]
+    rows = {}
+    for told, structure, before in ways:
+        for h in (0.1,) if quick else BANDWIDTHS:
+            row = measured(split, structure, h, before, 1000 if quick else 5000)
+            rows[f"{told}, bandwidth {h}"] = row
+            print(
+                f"  {name:<14}{told:<24}{h!s:<6}", *(f"{k} {_short(v)}" for k, v in row.items()), flush=True
+            )
+    return rows
+
+
+def _short(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = options(__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(TASKS)}; all by default")
+    arguments = parser.parse_args(argv)
+    if unknown := set(arguments.parts) - set(TASKS):
+        parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
+    report = report_here()
+    for name in arguments.parts or TASKS:
+        report[name] = compared(name, arguments.quick)
+    write(arguments.output, report)
+    return report
+
+
+if __name__ == "__main__":
+    main()

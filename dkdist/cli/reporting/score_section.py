@@ -1,0 +1,131 @@
+"""How good the predictions are, how sure one can be of that, and where they go wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
+
+import dkdist as dk
+from dkdist.cli.reporting.evidence import Evidence
+from dkdist.cli.reporting.inline_picture import picture
+from dkdist.cli.reporting.page import Section, paragraph
+from dkdist.cli.reporting.score_intervals import Score, scores_of_classes, scores_of_numbers
+from dkdist.plain.html_text import grid_table
+from dkdist.plot.canvas import FAINT, INK, PALETTE, dressed, gridded, plain
+
+MOST_CLASSES = 30  # of a picture of confusions
+COUNTED = 12  # classes whose counts are written into it
+SHOWN = 2000  # sets in a scatter
+CAVEAT = (
+    "Intervals are of 95 %: Wilson's of shares, by the bootstrap over sets of all else. They say how much another "
+    "sample of sets would change the score. If the model learned from sets of this store, the scores flatter it: make "
+    "the report of sets that it never saw."
+)
+
+
+def score_section(evidence: Evidence) -> Section:
+    """A sentence, the scores with their intervals, and pictures."""
+    truth, predicted = evidence.truth, evidence.predicted
+    classifies = evidence.classifies
+    if classifies:
+        classes = np.asarray(evidence.model.classes_)
+        scores = scores_of_classes(truth, predicted, classes, evidence.probabilities)
+    else:
+        scores = scores_of_numbers(truth.astype(np.float64), predicted.astype(np.float64))
+    rows = [(s.name, f"{s.value:.4g}", f"{s.low:.4g} to {s.high:.4g}", _number(s.constant)) for s in scores]
+    columns = "score", "value", "95 % interval", "largest class" if classifies else "a constant"
+    parts = [paragraph(_sentence(evidence, scores[0]), "lead"), grid_table("", columns, rows)]
+    parts += _of_classes(evidence) if classifies else _of_numbers(evidence)
+    return Section("Scores", [*parts, paragraph(CAVEAT, "note")])
+
+
+def _sentence(evidence: Evidence, score: Score) -> str:
+    n = f"{len(evidence.truth):,} sets"
+    interval = f"{score.low:.3g} to {score.high:.3g}"
+    if evidence.classifies:
+        return (
+            f"{100 * score.value:.1f} % of {n} are given their {evidence.target!r} (interval {interval}); always "
+            f"naming the largest class would give {100 * score.constant:.1f} %."
+        )
+    return (
+        f"{score.name} {score.value:.3f} over {n} (interval {interval}); a constant has {score.constant:.3g}."
+    )
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.4g}"
+
+
+def _of_classes(evidence: Evidence) -> list[str]:
+    names = np.unique(np.concatenate([evidence.truth, evidence.predicted]))
+    found = []
+    if len(names) <= MOST_CLASSES:
+        side = float(np.clip(2.6 + 0.34 * len(names), 4.2, 9))
+        caption = "How often each class (line) was taken for each (column); shares of a line are the colours."
+        found.append(picture(lambda ax: _confusions(ax, evidence, names), caption, (side + 0.8, side)))
+    if evidence.probabilities is not None:
+        said = _Said(evidence)
+        caption = "Whether probabilities are what they say: points on the diagonal are."
+        n_bins = int(np.clip(len(evidence.truth) // 20, 2, 10))
+        found.append(
+            picture(
+                lambda ax: dk.plot.calibration(said, said, evidence.truth, n_bins=n_bins, ax=ax),
+                caption,
+                (5.2, 4.8),
+            )
+        )
+    return found
+
+
+class _Said:
+    """The model and its sets in one: what it said of them all already."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, self.classes_ = evidence, evidence.model.classes_
+
+    def __len__(self) -> int:
+        return len(self.evidence.truth)
+
+    def predict_proba(self, _: Any) -> Any:
+        return self.evidence.probabilities
+
+
+def _confusions(ax: Any, evidence: Evidence, names: Any) -> None:
+    counts = confusion_matrix(evidence.truth, evidence.predicted, labels=names)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.25)
+    if len(names) <= COUNTED:
+        for (i, j), count in np.ndenumerate(counts):
+            if count:
+                colour = "white" if shares[i, j] > 0.75 else INK
+                ax.text(j, i, f"{count:,}", ha="center", va="center", color=colour)
+    labels = [plain(name) for name in names]
+    ax.set_xticks(range(len(names)), labels, rotation=45 if max(map(len, labels)) > 3 else 0, ha="right")
+    ax.set_yticks(range(len(names)), labels)
+    dressed(ax, "", f"predicted {plain(evidence.target)}", f"true {plain(evidence.target)}")
+    ax.tick_params(length=0)
+
+
+def _of_numbers(evidence: Evidence) -> list[str]:
+    if hasattr(evidence.model, "predict_interval"):
+        caption = "Intervals that should hold nine truths of ten: those that cross the diagonal do."
+        some = np.unique(
+            np.linspace(0, len(evidence.truth) - 1, min(len(evidence.truth), SHOWN)).astype(np.int64)
+        )
+        sets, y = evidence.sets[some], evidence.truth[some]
+        return [picture(lambda ax: dk.plot.intervals(evidence.model, sets, y, ax=ax), caption, (5.8, 5))]
+    return [picture(lambda ax: _scatter(ax, evidence), "Predictions against the truth.", (5.4, 4.8))]
+
+
+def _scatter(ax: Any, evidence: Evidence) -> None:
+    some = np.unique(
+        np.linspace(0, len(evidence.truth) - 1, min(len(evidence.truth), SHOWN)).astype(np.int64)
+    )
+    x, y = evidence.truth[some], evidence.predicted[some]
+    ends = [min(x.min(), y.min()), max(x.max(), y.max())]
+    ax.plot(ends, ends, "--", color=FAINT, linewidth=1)
+    ax.scatter(x, y, s=16, color=PALETTE[0], alpha=0.6, linewidths=0)
+    dressed(ax, "", f"true {plain(evidence.target)}", f"predicted {plain(evidence.target)}")
+    gridded(ax)

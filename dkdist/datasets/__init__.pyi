@@ -1,0 +1,5 @@
+"""What `dkdist.datasets` offers, with its home; imported when it is first used."""
+
+from .cells import make_cells as make_cells
+from .digits import load_digits_as_sets as load_digits_as_sets
+from .mixtures import make_mixtures as make_mixtures

@@ -1,0 +1,104 @@
+"""Pairs of dimensions that depend on each other in ways that differ between sets: what densities of each alone miss.
+
+A set is cut into two halves at random. Within a half, u_ij is the rank of point i in dimension j (so that marginals are
+gone), c_i its share of the weight, and
+
+    T_ab(j, k) = sum_i c_i f_a(u_ij) f_b(u_ik),   f_a(u) = cos(pi a u) - its mean,   1 <= a, b <= 3
+
+is what the copula of j and k has of the product of these cosines: 0 on average where the two are independent. Where
+all sets have one copula, however far it is from independence, the two halves of a set share nothing more, and the
+correlation r of their T over the S sets is 0 (marginals then tell joint densities apart as well). So each r is tested
+by t = r ((S - 2) / (1 - r^2))^(1/2), one-sided, and a pair has the least of its nine p-values, times nine (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr
+
+from dkdist.base.roles import Role
+from dkdist.execution.processes.process import one_blas_thread
+from dkdist.loops.array_types import F64
+from dkdist.loops.mid_ranks import ranked_sets
+from dkdist.loops.points import weight_array
+from dkdist.sets import SampleSets
+
+DEGREES = 3
+LEAST_POINTS, MOST_POINTS = 8, 1024  # of a set that is looked at, and that are looked at of it
+LEAST_SETS = 4
+NOTHING = 1e-12  # a variance of T that is rounding
+
+
+@dataclass(frozen=True)
+class PairTests:
+    """Of every pair j < k of d dimensions, in the order of ``np.triu_indices(d, 1)``: largest t, and p-value."""
+
+    t: F64
+    p: F64
+
+
+def differing_dependence(sets: SampleSets) -> PairTests:
+    """The tests of all pairs of dimensions. Sets of fewer than 8 points that weigh something say nothing.
+
+    Cost: 18 n d^2 products for n points, and 45 d^2 sums for each set.
+    """
+    d, halves = sets.n_dims, _halves(sets)
+    n_pairs, n_sets = d * (d - 1) // 2, len(halves) // 2
+    if n_sets < LEAST_SETS:
+        return PairTests(np.zeros(n_pairs), np.ones(n_pairs))
+    with one_blas_thread():  # which products of single sets are too small for
+        r = _correlations(halves)
+    by_pair = r.reshape(d, DEGREES, d, DEGREES).transpose(0, 2, 1, 3)[np.triu_indices(d, 1)]
+    r = np.clip(by_pair.reshape(n_pairs, -1).max(axis=1), 0, 1 - 1e-15)
+    t = r * np.sqrt((n_sets - 2) / (1 - r**2))
+    return PairTests(t, np.minimum(DEGREES**2 * stdtr(n_sets - 2, -t), 1))
+
+
+def _halves(sets: SampleSets) -> SampleSets:
+    """The first and the second half of each set, one set after the other; up to 512 points each, none of weight 0."""
+    rng = np.random.default_rng([0, Role.HALVES])
+    owner = np.repeat(np.arange(len(sets)), sets.sizes)
+    kept = np.arange(len(owner))
+    if sets.weights is not None:
+        kept = np.flatnonzero(sets.weights.reshape(-1) > 0)
+    kept = kept[np.lexsort((rng.random(len(kept)), owner[kept]))]
+    sizes = np.bincount(owner[kept], minlength=len(sets))
+    half = np.where(sizes >= LEAST_POINTS, np.minimum(sizes, MOST_POINTS) // 2, 0)
+    place = np.arange(len(kept)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = kept[place < 2 * np.repeat(half, sizes)]
+    offsets = np.concatenate([[0], np.cumsum(np.repeat(half[half > 0], 2))])
+    weights = None if sets.weights is None else sets.weights.reshape(-1)[kept]
+    return SampleSets._trusted(sets.relative[kept], offsets, weights)
+
+
+def _correlations(halves: SampleSets) -> F64:
+    """(3 d, 3 d) correlations over sets of T of first halves with T of second ones, each set by its size."""
+    m, offsets = DEGREES * halves.n_dims, halves.offsets
+    first, second, both, square_1, square_2 = np.zeros((5, m, m))
+    total = 0.0
+    scores, sizes = _scores(halves)
+    for s in range(0, len(halves), 2):
+        one, other = (scores[offsets[k] : offsets[k + 1]] for k in (s, s + 1))
+        T1, T2, w = one.T @ one, other.T @ other, float(np.sqrt(sizes[s] * sizes[s + 1]))
+        total += w
+        for to, part in ((first, T1), (second, T2), (both, T1 * T2), (square_1, T1**2), (square_2, T2**2)):
+            to += w * part
+    covariance = both / total - first * second / total**2
+    v1, v2 = square_1 / total - (first / total) ** 2, square_2 / total - (second / total) ** 2
+    known = (v1 > NOTHING) & (v2 > NOTHING)
+    return np.divide(covariance, np.sqrt(np.where(known, v1 * v2, 1)), out=np.zeros_like(v1), where=known)
+
+
+def _scores(halves: SampleSets) -> tuple[F64, F64]:
+    """(n_points, 3 d) cosines of ranks less their means, times c^(1/2); and 1 / sum c^2 of each half."""
+    points, offsets = halves.relative, halves.offsets
+    u = np.empty(points.shape)
+    weights = weight_array(halves.weights)
+    ranked_sets(points, offsets, points, offsets, *weights, u)
+    w = np.ones(len(points)) if halves.weights is None else halves.weights.astype(np.float64)
+    c = w / np.repeat(np.add.reduceat(w, offsets[:-1]), halves.sizes)
+    f = np.cos(np.pi * u[:, :, None] * np.arange(1, DEGREES + 1)).reshape(len(u), -1)
+    f -= np.repeat(np.add.reduceat(c[:, None] * f, offsets[:-1]), halves.sizes, axis=0)
+    return np.sqrt(c)[:, None] * f, 1 / np.add.reduceat(c**2, offsets[:-1])

@@ -1,0 +1,120 @@
+"""Rows of several embeddings side by side, each of some dimensions: squared distances are weighted sums of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.embedding_spec import Domain, Specification, Tables
+from dkdist.base.influence import influences
+from dkdist.loops.array_types import F32, F64
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSets
+
+Dims = tuple[int, ...]
+
+
+@kept
+@dataclass(frozen=True)
+class Part:
+    """The embedding ``spec`` of the dimensions ``dims`` alone; its squared distances count ``weight`` times."""
+
+    dims: Dims
+    spec: Any
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(set(self.dims)) < len(self.dims) or len(self.dims) != self.spec.n_dims:
+            raise ValueError(f"dims must be {self.spec.n_dims} different dimensions; found {self.dims!r:.80}")
+        if not 0 < self.weight < np.inf:
+            raise ValueError(f"weight must be a positive number; found {self.weight!r:.80}")
+
+    @property
+    def scale(self) -> np.float32:
+        """What its rows are multiplied by."""
+        return np.float32(np.sqrt(self.weight))
+
+    def of_sets(self, sets: SampleSets) -> SampleSets:
+        """The sets, with its dimensions alone."""
+        return columns_of(sets, self.dims)
+
+
+@kept
+@dataclass(frozen=True)
+class SideBySideSpec(Specification["SideBySide"]):
+    """What defines rows side by side on a box, in plain numbers; ``draw()`` makes the tables of each part."""
+
+    domain: Domain
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            if not all(0 <= j < self.n_dims for j in part.dims) or part.spec.domain != self.domain.of(
+                part.dims
+            ):
+                raise ValueError(
+                    f"a part has the dimensions {part.dims!r:.80}, or a box, that are not of these points"
+                )
+        if not self.parts:
+            raise ValueError("parts must be one or more")
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return self.domain.n_dims
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+        return sum(int(part.spec.n_features) for part in self.parts)
+
+    def _tables(self) -> SideBySide:
+        return SideBySide(self)
+
+
+class SideBySide(Tables[SideBySideSpec]):
+    """Drawn tables of a `SideBySideSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: SideBySideSpec) -> None:
+        self.spec = spec
+        self._drawn = [part.spec.draw() for part in spec.parts]
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the parts, one beside the other: (n_sets, m) float32."""
+        out = np.empty((len(sets), self.spec.n_features), np.float32)
+        for part, drawn, columns in self._columns():
+            np.multiply(drawn.embed(part.of_sets(sets)), part.scale, out=out[:, columns])
+        return out
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d): the sum of the parts', each by its own columns."""
+        out = np.zeros((len(at), gradient.shape[1]))
+        for part, drawn, columns in self._columns():
+            there = None if at is one.relative else np.ascontiguousarray(at[:, list(part.dims)])
+            out += influences(drawn, part.of_sets(one), float(part.scale) * gradient[columns], there)
+        return out
+
+    def _columns(self) -> Iterator[tuple[Part, Any, slice]]:
+        """Each part, its tables, and where its columns are."""
+        start = 0
+        for part, drawn in zip(self.spec.parts, self._drawn, strict=True):
+            stop = start + int(part.spec.n_features)
+            yield part, drawn, slice(start, stop)
+            start = stop
+
+
+def parts_of(spec: Any) -> tuple[Part, ...]:
+    """The parts of a specification: itself, of all dimensions, where nothing stands side by side."""
+    return spec.parts if isinstance(spec, SideBySideSpec) else (Part(tuple(range(spec.n_dims)), spec),)
+
+
+def columns_of(sets: SampleSets, dims: Dims) -> SampleSets:
+    """The sets, with some of their dimensions."""
+    if dims == tuple(range(sets.n_dims)):
+        return sets
+    chosen = list(dims)
+    points = np.ascontiguousarray(sets.relative[:, chosen])
+    return SampleSets._trusted(points, sets.offsets, sets.weights, None, sets.origin[chosen])

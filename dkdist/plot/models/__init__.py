@@ -1,0 +1,1 @@
+"""Pictures of models: how they learn, what they score, how sure they are."""

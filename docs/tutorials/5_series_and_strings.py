@@ -1,0 +1,85 @@
+"""
+Time series and strings
+=======================
+
+For some things there is a good distance and no vector: how far two recordings are apart when one of them runs faster,
+or how many letters must be changed to make one word of another. Comparing all pairs of N things takes N² of these
+distances. :class:`~dkdist.DistanceEmbedding` describes each thing by its distances to a few hundred random ones, which
+takes N times a few hundred, and a linear model learns from these.
+
+Series: the same gesture, at other speeds
+-----------------------------------------
+
+A series is a set whose points are in order. These have two shapes, a loop and a figure of eight, drawn at
+a speed that changes on the way, from another start and with trembling hands.
+"""
+
+import numpy as np
+from matplotlib import pyplot as plt
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+
+rng = np.random.default_rng(0)
+
+
+def gesture(eight):
+    n = rng.integers(30, 60)
+    time = np.sort(rng.beta(*rng.uniform(0.7, 1.5, 2), n)) * 2 * np.pi
+    path = np.column_stack([np.sin(time), np.sin(2 * time) / 2 if eight else np.cos(time)])
+    return path * rng.uniform(0.7, 1.3, 2) + rng.normal(0, 0.15, (n, 2))
+
+
+eight = np.arange(200) % 2
+gestures = [gesture(one) for one in eight]
+
+figure, panels = plt.subplots(1, 4, figsize=(8, 2.2), sharex=True, sharey=True)
+for axes, path, one in zip(panels, gestures, eight, strict=False):
+    axes.plot(*path.T, ".-", color="#b5651d" if one else "#1f6f8b", linewidth=1)
+    axes.set(title="eight" if one else "loop", aspect="equal")
+
+# %%
+# Dynamic time warping pairs the points of two series so that their order is kept and the sum of distances is
+# least: speed does not count.
+
+model = make_pipeline(
+    dk.DistanceEmbedding(dk.DynamicTimeWarping("euclidean"), n_components=64, random_state=0),
+    dk.IncrementalRidgeClassifier(random_state=0),
+)
+print(f"accuracy, five folds: {cross_val_score(model, gestures, eight).mean():.3f}")
+
+# %%
+# Strings: a word that is hidden in noise
+# ---------------------------------------
+#
+# Half of these sequences of four letters contain a word somewhere, often with a letter wrong. The edit distance counts
+# letters to insert, to remove and to change.
+
+
+def sequence(has_word):
+    letters = list(rng.choice(list("ACGT"), rng.integers(30, 50)))
+    if has_word:
+        word = list("GATTACAGATTACA")
+        word[rng.integers(len(word))] = rng.choice(list("ACGT"))
+        at = rng.integers(len(letters))
+        letters[at:at] = word
+    return "".join(letters)
+
+
+has_word = np.arange(400) % 2
+sequences = [sequence(one) for one in has_word]
+print(*sequences[:4], sep="\n")
+
+# %%
+
+model = make_pipeline(
+    dk.DistanceEmbedding("levenshtein", n_components=256, random_state=0),
+    dk.IncrementalRidgeClassifier(random_state=0),
+)
+print(f"accuracy, five folds: {cross_val_score(model, sequences, has_word).mean():.3f}")
+
+# %%
+# A distance of yours is a function of two things, ``dk.pairwise(function)``: slower, as it is called in Python, and
+# otherwise the same. :doc:`/distances` compares distances on published tasks, and says how many random objects it
+# takes.

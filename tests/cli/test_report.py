@@ -1,0 +1,234 @@
+"""`dkdist report`: what the page says is so, it loads nothing, and names in it are only names."""
+
+from __future__ import annotations
+
+import base64
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, log_loss, mean_absolute_error, r2_score
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.cli import main
+from dkdist.cli.reporting import run_report
+from dkdist.cli.reporting.data_section import data_section
+from dkdist.cli.reporting.evidence import Evidence, gathered
+from dkdist.cli.reporting.model_section import model_section
+from dkdist.cli.reporting.points_section import points_section
+from dkdist.cli.reporting.score_intervals import resampled, scores_of_classes, scores_of_numbers, share
+from dkdist.cli.reporting.score_section import score_section
+
+RNG = np.random.default_rng(0)
+N = 60
+HOSTILE = "<img src=x onerror=alert(1)>"
+Y = np.arange(N) % 2
+SPREAD = RNG.uniform(0.5, 2, N)
+SETS = [RNG.normal(c, s, (12, 2)) for c, s in zip(Y, SPREAD, strict=True)]
+SECTIONS = ["Scores", "Data", "Model", "Points that matter", "Environment", "How to cite"]
+VOID = {"meta", "img", "br"}
+
+
+class Page(HTMLParser):
+    """The elements of a page: balanced, with their attributes and texts."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.attributes, self.texts, self.tags = [], [], {}, []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and data.strip():
+            self.texts.setdefault(self.open[-1], []).append(data.strip())
+
+    def values(self, tag, name):
+        return [value for own, key, value in self.attributes if (own, key) == (tag, name)]
+
+    def __contains__(self, text):
+        return any(text in own for some in self.texts.values() for own in some)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    targets = {"kind": np.where(Y == 1, HOSTILE, "plain"), "spread": SPREAD}
+    store = dk.write_sets(folder / "<bags>.zarr", SETS, targets=targets)
+    for name, learner, target in (
+        ("kind", dk.IncrementalRidgeClassifier(random_state=0), targets["kind"]),
+        ("spread", dk.IncrementalRidge(random_state=0), SPREAD),
+    ):
+        model = make_pipeline(dk.MomentEmbedding(), learner).fit(store[:40], target[:40])
+        dk.save_model(model, folder / f"{name}.npz")
+    return folder
+
+
+def written(folder, target, *more):
+    output = folder / f"{target}.html"
+    command = ["report", str(folder / f"{target}.npz"), str(folder / "<bags>.zarr"), "--output", str(output)]
+    assert main([*command, "--target", target, *more]) == 0
+    return Page(output.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def of_classes(folder):
+    return written(folder, "kind")
+
+
+def test_every_section_is_there_and_linked(of_classes):
+    assert of_classes.texts["h2"] == SECTIONS
+    assert of_classes.values("a", "href") == [f"#{i}" for i in of_classes.values("section", "id")]
+    assert of_classes.texts["h1"] == ["kind.npz: kind"]
+
+
+def test_hostile_names_are_text(of_classes):
+    assert HOSTILE in of_classes
+    assert not {"script", "iframe", "link", "object"} & set(of_classes.tags)
+    assert not [name for _, name, _ in of_classes.attributes if name.startswith("on")]
+    assert any("<bags>.zarr" in text for text in of_classes.texts["td"])
+
+
+def test_the_page_loads_nothing(of_classes):
+    sources = of_classes.values("img", "src")
+    assert len(sources) == 5  # confusions, calibration, sets, map, points
+    for source in sources:
+        data = base64.b64decode(source.removeprefix("data:image/svg+xml;base64,"), validate=True)
+        assert ElementTree.fromstring(data).tag.endswith("svg")
+    assert of_classes.values("meta", "content")[0].startswith("default-src 'none'")
+    assert all(len(text) > 20 for text in of_classes.values("img", "alt"))
+
+
+def test_the_scores_are_those_of_the_model(folder, of_classes):
+    model, sets = dk.load_model(folder / "kind.npz"), dk.open_sets(folder / "<bags>.zarr")
+    right = (model.predict(sets) == sets.targets["kind"]).mean()
+    assert f"{100 * right:.1f} % of 60 sets" in of_classes
+    assert f"{right:.4g}" in of_classes.texts["td"]
+    assert "0.5" in of_classes.texts["td"]  # the largest class
+    assert "MomentEmbedding" in str(of_classes.texts["strong"])
+    assert f"{model[-1].alpha_:.6g}" in of_classes.texts["td"]
+
+
+def test_a_report_of_numbers(folder):
+    model, sets = dk.load_model(folder / "spread.npz"), dk.open_sets(folder / "<bags>.zarr")
+    page = Page("".join(score_section(gathered(model, sets, "spread", SPREAD)).parts))
+    assert f"R2 {r2_score(SPREAD, model.predict(sets)):.3f} over 60 sets" in page
+    assert page.tags.count("img") == 1
+
+
+def test_a_page_is_replaced_only_if_it_may(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(run_report, "report_page", lambda evidence, title: title)
+    output = tmp_path / "r.html"
+    output.write_text("mine")
+    command = ["report", str(folder / "spread.npz"), str(folder / "<bags>.zarr"), "--output", str(output)]
+    assert main([*command, "--target", "spread"]) == 2
+    assert "is there already: give --overwrite" in capsys.readouterr().err
+    assert output.read_text() == "mine"
+    assert main([*command, "--target", "spread", "--overwrite"]) == 0
+    assert output.read_text() == "spread.npz: spread"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (None, "the store has the targets kind, spread: say by --target"),
+        ("other", "the store has no target 'other'"),
+        ("spread", "target 'spread' holds"),
+    ],
+)
+def test_another_target_is_refused_before_work(target, message, folder, tmp_path, capsys):
+    command = [
+        "report",
+        str(folder / "kind.npz"),
+        str(folder / "<bags>.zarr"),
+        "--output",
+        str(tmp_path / "r.html"),
+    ]
+    assert main([*command, *([] if target is None else ["--target", target])]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_choices_shows_its_leaderboard(folder):
+    sets = dk.open_sets(folder / "<bags>.zarr")
+    model = dk.SetClassifier(["moments"], random_state=0).fit(sets[:40], Y[:40])
+    page = Page("".join(model_section(gathered(model, sets, "y", Y)).parts))
+    assert "Leaderboard" in page.texts["strong"]
+    assert {entry["name"] for entry in model.leaderboard_} <= set(page.texts["td"])
+    assert any(text.startswith("The best baseline is") for text in page.texts["p"])
+
+
+def test_what_cannot_be_explained_is_said(folder):
+    sets = dk.open_sets(folder / "<bags>.zarr")
+    model = make_pipeline(dk.MomentEmbedding(), LogisticRegression()).fit(sets.load(), Y)
+    section = points_section(Evidence(model, sets, "y", Y, Y, None))
+    (said,) = section.parts
+    assert "What each point adds is not known of this model" in said
+    assert "LogisticRegression" in said
+
+
+def test_strings_are_drawn(tmp_path):
+    strings = dk.SampleSets.from_strings(["GATTACA" * (1 + k % 2) + "CAT"[: k % 3] for k in range(24)])
+    y = np.arange(24) % 2 + 0.5
+    sets = dk.write_sets(tmp_path / "s", strings)
+    model = make_pipeline(
+        dk.DistanceEmbedding("levenshtein", n_components=8, random_state=0), dk.IncrementalRidge()
+    )
+    page = Page("".join(data_section(Evidence(model.fit(strings, y), sets, "y", y, y, None)).parts))
+    assert page.tags.count("img") == 2
+
+
+def test_intervals_of_shares_are_wilsons():
+    right = np.arange(50) < 40
+    found, z = share("s", right), norm.ppf(0.975)
+    middle, half = (40 + z**2 / 2) / (50 + z**2), z / (50 + z**2) * np.sqrt(40 * 10 / 50 + z**2 / 4)
+    np.testing.assert_allclose([found.low, found.value, found.high], [middle - half, 0.8, middle + half])
+
+
+def test_scores_are_those_of_scikit_learn():
+    truth = np.array(["a", "b", "c"])[RNG.integers(0, 3, 200)]
+    P = RNG.dirichlet(np.ones(3), 200)
+    predicted = np.array(["a", "b", "c"])[P.argmax(axis=1)]
+    accuracy, balanced, loss, *_ = scores_of_classes(truth, predicted, np.array(["a", "b", "c"]), P)
+    assert accuracy.value == (truth == predicted).mean()
+    assert balanced.value == pytest.approx(balanced_accuracy_score(truth, predicted))
+    assert loss.value == pytest.approx(log_loss(truth, P))
+    assert all(score.low <= score.value <= score.high for score in (accuracy, balanced, loss))
+    x = RNG.normal(size=200)
+    y = x + RNG.normal(size=200)
+    r2, rms, mean = scores_of_numbers(x, y)
+    assert r2.value == pytest.approx(r2_score(x, y))
+    assert mean.value == pytest.approx(mean_absolute_error(x, y))
+    half = norm.ppf(0.975) * np.abs(x - y).std() / np.sqrt(200)  # the central limit theorem
+    assert mean.high - mean.low == pytest.approx(2 * half, rel=0.2)
+    assert (rms.constant, r2.constant) == (pytest.approx(x.std()), 0)
+
+
+def test_the_intervals_cover_what_they_say():
+    """Of sixty samples of a known law, some nineteen of twenty intervals hold its mean absolute error."""
+    held = 0
+    for _ in range(60):
+        errors = np.abs(RNG.normal(size=80))
+        mean = resampled("mean", lambda rows, errors=errors: float(errors[rows].mean()), 80)
+        held += mean.low <= np.sqrt(2 / np.pi) <= mean.high
+    assert held >= 50  # 57 are expected
+
+
+def test_the_constant_of_one_class_is_right_always():
+    scores = scores_of_classes(np.zeros(5, int), np.zeros(5, int), np.array([0, 1]), None)
+    assert [score.name for score in scores] == ["accuracy", "found of 0"]
+    assert re.fullmatch(r"1(\.0)?", str(scores[0].constant))

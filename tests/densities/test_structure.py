@@ -1,0 +1,305 @@
+"""Pairs of dimensions: which are found, and rows of each dimension and of pairs side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, rankdata, t
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.base.influence import influences
+from dkdist.densities.structure.chosen_pairs import found_pairs
+from dkdist.densities.structure.dependence import _halves, differing_dependence
+from dkdist.densities.structure.side_by_side_spec import SideBySideSpec
+
+BOX = (-4.0, 4.0)
+KINDS = {
+    "divergence": lambda **a: dk.DivergenceEmbedding("chi2", 6, bandwidth=0.15, domain=BOX, outside="clip", **a),
+    "l2": lambda **a: dk.L2Embedding(6, bandwidth=0.15, domain=BOX, outside="clip", **a),
+    "histogram": lambda **a: dk.HistogramEmbedding(4, domain=BOX, outside="clip", **a),
+}  # fmt: skip
+
+
+def classes(n: int, d: int, pairs: Any, n_points: int = 40, rho: float = 0.6, seed: int = 0) -> dk.SampleSets:
+    """Gaussian sets of equal marginals, in which some pairs are correlated, with alternating signs."""
+    rng = np.random.default_rng(seed)
+    sets = rng.standard_normal((n, n_points, d))
+    sign = np.where(np.arange(n) % 2, 1, -1)[:, None]
+    for i, j in pairs:
+        sets[:, :, j] = sign * rho * sets[:, :, i] + np.sqrt(1 - rho**2) * sets[:, :, j]
+    return dk.SampleSets.from_arrays(list(sets))
+
+
+def columns(sets: dk.SampleSets, dims: Any) -> dk.SampleSets:
+    return dk.SampleSets(sets.points[:, list(dims)], sets.offsets, sets.weights)
+
+
+def weighted(sets: dk.SampleSets, seed: int = 0) -> dk.SampleSets:
+    return dk.SampleSets(sets.points, sets.offsets, np.random.default_rng(seed).random(sets.n_points))
+
+
+# ---- which pairs
+
+
+def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
+    sets = classes(30, 3, [(0, 2)], rho=0.3)
+    halves, T = list(_halves(sets)), []
+    assert sorted(map(tuple, np.concatenate(halves))) == sorted(map(tuple, sets.points))
+    for half in halves:
+        u = (rankdata(half, axis=0) - 0.5) / len(half)
+        f = np.cos(np.pi * u[:, :, None] * np.arange(1, 4))
+        f -= f.mean(axis=0)
+        T.append(np.einsum("nia,njb->ijab", f, f) / len(half))
+    found = differing_dependence(sets)
+    for k, (i, j) in enumerate(zip(*np.triu_indices(3, 1), strict=True)):
+        one, other = (np.array(T[start::2])[:, i, j].reshape(30, 9) for start in (0, 1))
+        r = max(np.corrcoef(one[:, ab], other[:, ab])[0, 1] for ab in range(9))
+        expected = max(r, 0) * np.sqrt(28 / (1 - r**2))
+        assert found.t[k] == pytest.approx(expected, abs=1e-8)
+        assert found.p[k] == pytest.approx(min(1, 9 * t.sf(expected, 28)), rel=1e-6)
+
+
+def test_one_copula_in_all_sets_is_no_difference() -> None:
+    """Strong dependence, the same in all sets, whose places, scales and sizes differ: p-values are uniform or more."""
+    least = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        mix = rng.normal(size=(4, 4))
+        arrays = [
+            np.exp(rng.normal()) * rng.normal(size=(n, 4)) @ mix + rng.normal(size=4)
+            for n in rng.integers(16, 60, 60)
+        ]
+        least.append(6 * differing_dependence(dk.SampleSets.from_arrays(arrays)).p.min())
+    assert sum(p <= 0.1 for p in least) <= binom.ppf(0.9999, 60, 0.1)
+    assert sum(p <= 0.01 for p in least) <= 3
+
+
+def test_planted_pairs_are_found_and_no_others() -> None:
+    sets = classes(100, 7, [(1, 4), (5, 2)])
+    assert sorted(found_pairs(sets)) == [(1, 4), (2, 5)]
+    assert found_pairs(weighted(sets)) != []
+
+
+def test_dependence_that_is_no_correlation_is_found() -> None:
+    rng = np.random.default_rng(1)
+    arrays = []
+    for i in range(100):
+        x = rng.standard_normal((60, 4))
+        if i % 2:  # a circle is uncorrelated
+            angle = rng.uniform(0, 2 * np.pi, 60)
+            x[:, 1], x[:, 3] = np.cos(angle), np.sin(angle)
+        arrays.append(x)
+    assert found_pairs(dk.SampleSets.from_arrays(arrays)) == [(1, 3)]
+
+
+def test_marginals_of_every_set_change_nothing() -> None:
+    sets = classes(60, 4, [(0, 3)])
+    rng = np.random.default_rng(0)
+    bent = [np.exp(x * rng.uniform(0.2, 1, 4)) + rng.normal(size=4) for x in sets]
+    np.testing.assert_array_equal(
+        differing_dependence(dk.SampleSets.from_arrays(bent)).t, differing_dependence(sets).t
+    )
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [np.zeros((1, 4))] * 50,
+        [np.random.default_rng(i).normal(size=(7, 4)) for i in range(50)],
+        [np.random.default_rng(i).normal(size=(50, 4)) for i in range(3)],
+        [np.ones((20, 4))] * 50,
+        [np.random.default_rng(0).normal(size=(20, 4))] * 50,
+    ],
+    ids=["one point", "few points", "few sets", "equal points", "equal sets"],
+)
+def test_what_says_nothing_gives_no_pairs(arrays: Any) -> None:
+    embedding = dk.DivergenceEmbedding(bandwidth=0.1).fit(arrays)
+    assert (embedding.structure_, embedding.pairs_, embedding.n_pairs_found_) == ("marginal", (), 0)
+
+
+# ---- rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_rows_stand_side_by_side(kind: str, with_weights: bool) -> None:
+    sets = classes(12, 4, [(1, 2)])
+    sets = weighted(sets) if with_weights else sets
+    groups = [(1, 2), (3, 0), (0, 1, 3)]
+    embedding = KINDS[kind](structure=groups).fit(sets)
+    parts = [KINDS[kind](structure="marginal").fit_transform(sets)]
+    for dims in groups:
+        parts.append(np.sqrt(4 / 3) * KINDS[kind](structure="joint").fit_transform(columns(sets, dims)))
+    rows = embedding.transform(sets)
+    np.testing.assert_allclose(rows, np.concatenate(parts, axis=1), rtol=1e-6, atol=1e-7)
+    assert (embedding.structure_, embedding.pairs_, embedding.n_pairs_found_) == ("pairs", tuple(groups), 3)
+    assert len(embedding.get_feature_names_out()) == rows.shape[1] == embedding.spec_.n_features
+    d2 = ((rows[:1] - rows[1:]) ** 2).sum(axis=1)
+    marginals, *joint = [((part[:1] - part[1:]) ** 2).sum(axis=1) for part in parts]
+    np.testing.assert_allclose(d2, marginals + sum(joint), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_dimensions_of_a_list_are_those_that_stand_alone(kind: str) -> None:
+    sets = classes(12, 5, [])
+    embedding = KINDS[kind](structure=[3, (0,), (1, 4)]).fit(sets)
+    alone = KINDS[kind](structure="marginal").fit_transform(columns(sets, (3, 0)))
+    pair = KINDS[kind](structure="joint").fit_transform(columns(sets, (1, 4)))
+    expected = np.concatenate([alone, np.sqrt(2) * pair], axis=1)
+    np.testing.assert_allclose(embedding.transform(sets), expected, rtol=1e-6, atol=1e-7)
+    moved = sets.points.copy()
+    moved[:, 2] = 0  # which nobody looks at
+    other = embedding.transform(dk.SampleSets(moved, sets.offsets))
+    np.testing.assert_array_equal(other, embedding.transform(sets))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_pair_the_rows_are_marginal(kind: str) -> None:
+    sets = classes(40, 4, [])
+    for word in ("auto", "pairs"):
+        found, marginal = (KINDS[kind](structure=s).fit(sets) for s in (word, "marginal"))
+        assert found.spec_ == marginal.spec_
+        np.testing.assert_array_equal(found.transform(sets), marginal.transform(sets))
+        assert (found.structure_, found.pairs_, found.n_pairs_found_) == ("marginal", (), 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_takes_the_pairs_that_are_found_from_memory_and_stores(kind: str, tmp_path: Any) -> None:
+    sets = classes(80, 5, [(0, 3), (1, 2)])
+    made = KINDS[kind]().fit(sets)
+    assert (made.structure_, sorted(made.pairs_), made.n_pairs_found_) == ("pairs", [(0, 3), (1, 2)], 2)
+    assert made.spec_ == KINDS[kind](structure=list(made.pairs_)).fit(sets).spec_
+    dk.write_sets(tmp_path / "s.zarr", sets)
+    for block_sets in (7, None):
+        store = dk.open_sets(tmp_path / "s.zarr", block_sets=block_sets)
+        again = KINDS[kind](structure="pairs").fit(store)
+        assert again.spec_ == made.spec_
+        np.testing.assert_array_equal(again.transform(store).compute(), made.transform(sets))
+    few = KINDS[kind]().fit(columns(sets, (0, 3)))
+    assert (few.structure_, few.pairs_) == ("joint", ())
+
+
+def test_the_strongest_are_taken_where_all_would_be_too_many() -> None:
+    sets = classes(80, 6, [(0, 3), (1, 2), (4, 5)])
+    made = dk.DivergenceEmbedding(n_basis=64, bandwidth=0.1).fit(sets)
+    assert made.n_pairs_found_ == 3
+    assert made.pairs_ == tuple(found_pairs(sets)[:2])  # of 8,192 nodes
+    assert sum(len(part.dims) == 2 for part in made.spec_.parts) == 2
+    assert len(dk.DivergenceEmbedding(n_basis=52, bandwidth=0.1).fit(sets).pairs_) == 3
+
+
+def test_bandwidths_of_pairs_are_their_own_or_those_given() -> None:
+    sets = classes(40, 4, [(0, 1)])
+    auto = dk.DivergenceEmbedding(structure=[(0, 1)], domain=BOX, outside="clip").fit(sets)
+    alone = dk.DivergenceEmbedding(domain=BOX, outside="clip").fit(columns(sets, (0, 1)))
+    assert auto.spec_.parts[1].spec == alone.spec_
+    h = [[0.1, 0.2, 0.3, 0.4], [0.2] * 4]
+    given = dk.DivergenceEmbedding(structure=[(2, 0)], bandwidth=h).fit(sets)
+    assert given.spec_.parts[1].spec.scales == ((0.3, 0.1), (0.2, 0.2))
+    np.testing.assert_array_equal(given.bandwidth_, h)
+    assert given.resolved_
+
+
+def test_a_kink_doubles_the_nodes_of_single_dimensions_alone() -> None:
+    made = dk.DivergenceEmbedding("total-variation", 8, structure=[(0, 1)], bandwidth=0.1).fit(
+        classes(9, 4, [])
+    )
+    assert [part.spec.n_basis for part in made.spec_.parts] == [16, 8]
+    assert made.n_basis_ == 8
+
+
+def test_nodes_of_the_paper_stand_side_by_side() -> None:
+    sets = classes(12, 4, [(1, 2)])
+    options: Any = {
+        "nodes": "uniform",
+        "n_nodes": 50,
+        "bandwidth": 0.2,
+        "random_state": 3,
+        "domain": BOX,
+        "outside": "clip",
+    }
+    rows = dk.DivergenceEmbedding(structure=[(1, 2)], **options).fit_transform(sets)
+    joint = dk.DivergenceEmbedding(**options).fit_transform(columns(sets, (1, 2)))
+    np.testing.assert_allclose(rows[:, -50:], 2 * joint, rtol=1e-6)
+
+
+def test_noise_and_kernel_errors_add_up() -> None:
+    sets = classes(30, 4, [(0, 1)])
+    made = KINDS["divergence"](structure=[(0, 1)]).fit(sets)
+    alone = KINDS["divergence"](structure="marginal").fit(sets)
+    pair = KINDS["divergence"]().fit(columns(sets, (0, 1)))
+    expected = alone.noise(sets) + 4 * pair.noise(columns(sets, (0, 1)))
+    np.testing.assert_allclose(made.noise(sets), expected, rtol=1e-9)
+    model = make_pipeline(made, dk.RandomFourierFeatures(2000, random_state=0)).fit(sets)
+    assert dk.kernel_error(model, sets, n_pairs=50, random_state=0).distance_rms < 0.02
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_influence_is_the_derivative_of_rows(kind: str) -> None:
+    sets = classes(6, 4, [(0, 1)])
+    tables = KINDS[kind](structure=[(0, 1), (1, 2, 3)]).fit(sets).spec_.draw()
+    gradient = np.random.default_rng(0).normal(size=(tables.spec.n_features, 2))
+    one, place, step = sets[:1], sets[0][3:4], 1e-3
+    found = influences(tables, one, gradient, place)[0]
+    values = []
+    for eps in (-step, step):  # (1 - t) P + t delta_x, x a point of P
+        w = np.full(len(one.points) + 1, (1 - eps) / len(one.points))
+        w[-1] = 0.0
+        w[3] += eps
+        there = dk.SampleSets(np.concatenate([one.points, place]), [0, len(w)], w)
+        values.append(tables.embed(there)[0].astype(np.float64) @ gradient)
+    np.testing.assert_allclose(found, (values[1] - values[0]) / (2 * step), rtol=2e-2, atol=2e-2)
+
+
+def test_what_stands_around_embeddings_takes_them(tmp_path: Any) -> None:
+    sets, y = classes(40, 4, [(0, 1)]), np.arange(40) % 2
+    embedding = KINDS["divergence"](structure=[(0, 1)])
+    model = make_pipeline(embedding, dk.IncrementalRidgeClassifier(random_state=0))
+    search = dk.OnePassSearch(model, {f"{model.steps[0][0]}__bandwidth": [0.1, 0.3]}, random_state=0).fit(
+        sets, y
+    )
+    assert search.predict(sets[:5]).shape == (5,)
+    dk.save_model(search.best_estimator_, tmp_path / "m.npz")
+    again = dk.load_model(tmp_path / "m.npz")
+    assert isinstance(again[0].spec_, SideBySideSpec)
+    assert again[0].pairs_ == ((0, 1),)
+    points = dk.explain(search, sets[:2])
+    np.testing.assert_allclose(
+        [c.sum() for c in points], search.decision_function(sets[:2]) - again[-1].intercept_, atol=1e-4
+    )
+    invariant = dk.InvariantFeatures(embedding, axes=[0]).fit(sets)
+    mirrored = [x * [-1, 1, 1, 1] for x in sets]
+    np.testing.assert_allclose(invariant.transform(sets), invariant.transform(mirrored), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("structure", "message"),
+    [
+        ("tree", "structure must be one of 'auto', 'joint', 'marginal', 'pairs'"),
+        ([], "or a list of different pairs such as"),
+        ([(0, 4)], "of dimensions 0 to 3; found"),
+        ([(0, 0)], "list of different pairs"),
+        ([(0, 1), (1, 0)], "list of different pairs"),
+        ([(0, 1, 2, 3)], "groups of three"),
+        ([(0.5, 1)], "list of different pairs"),
+        ([[0, [1, 2]]], "list of different pairs"),
+        (3, "list of different pairs"),
+        ([None], "list of different pairs"),
+    ],
+)
+def test_other_structures_are_refused(kind: str, structure: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KINDS[kind](structure=structure).fit(classes(4, 4, []))
+
+
+def test_dimensions_too_few_or_too_many_for_pairs_are_told() -> None:
+    with pytest.raises(ValueError, match=r"2 to 512 dimensions, found 1: use structure='marginal'"):
+        dk.DivergenceEmbedding(structure="pairs").fit(classes(4, 1, []))
+    with pytest.raises(ValueError, match=r"found 513: name the pairs.*SetPCA"):
+        dk.L2Embedding(structure="pairs").fit(classes(4, 513, []))
+    wide = dk.HistogramEmbedding(2).fit(classes(4, 513, []))
+    assert wide.structure_ == "marginal"

@@ -1,0 +1,56 @@
+"""The code of the pages on mathematics, the format and scikit-learn runs as it stands, and says what is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+import dkdist as dk
+from dkdist.store.format.layout import parse_commit
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def examples(page):
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+
+
+def run(page, names):
+    for code in examples(page):
+        exec(compile(code, str(DOCS / page), "exec"), names)
+    return names
+
+
+def test_the_corrected_measures_integrate_to_kappa():
+    errors = run("mathematics.md", {})["errors"]
+    assert set(errors) == {"jensen-shannon", "total-variation", "chi2"}
+    assert max(errors.values()) < 1e-7
+
+
+def test_a_store_is_read_without_this_library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    far = [np.random.default_rng(i).normal(1e7, 1, (4 + i, 2)) for i in range(3)]  # counted from an origin
+    dk.write_sets("bags.zarr", far, targets=[1, 2, 3])
+    np.testing.assert_array_equal(run("format.md", {})["first"], dk.open_sets("bags.zarr").load()[0])
+
+
+def test_every_key_of_a_commit_is_described(tmp_path):
+    sets = dk.SampleSets.from_strings(["ab", "ba"]).labelled(names=["letter"])
+    dk.write_sets(tmp_path / "strings.zarr", sets)
+    document = (tmp_path / "strings.zarr" / "zarr.json").read_bytes()
+    assert parse_commit(document, "the store")[0].n_sets == 2
+    keys = set(re.findall(r'^      "(\w+)":', document.decode(), re.MULTILINE))
+    told = set(
+        re.findall(
+            r"`(\w+)`", (DOCS / "format.md").read_text().split("## The commit")[1].split("## Chunks")[0]
+        )
+    )
+    assert {"format", "n_sets", "table", "alphabet"} <= keys <= told
+
+
+def test_bagging_and_unions_of_sets():
+    names = run("scikit-learn.md", {})
+    assert names["accuracy"] > 0.7
+    assert names["rows"].shape[0] == 80

@@ -1,0 +1,99 @@
+"""What the site shows: every tutorial runs, every public name and every page is there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import dkdist as dk
+
+DOCS = Path(__file__).parents[2] / "docs"
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
+
+
+def tutorial(name, monkeypatch):
+    """The names that a tutorial leaves behind."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    before = plt.get_backend()
+    plt.switch_backend("Agg")
+    try:
+        return runpy.run_path(str(DOCS / "tutorials" / f"{name}.py"))
+    finally:
+        plt.close("all")
+        plt.switch_backend(before)
+
+
+def test_data_frame(monkeypatch, capsys):
+    names = tutorial("1_data_frame", monkeypatch)
+    sets, donors = names["sets"], names["donors"]
+    assert sets.targets["age"].tolist() == donors.loc[sets.ids, "age"].tolist()
+    cells, means = re.findall(r"accuracy (0\.\d+), from", capsys.readouterr().out)
+    assert float(cells) > float(means) + 0.1  # as the page says
+
+
+def test_covariates(monkeypatch, capsys):
+    tutorial("2_covariates", monkeypatch)
+    cells, age, both, weighted = map(float, re.findall(r"R² (-?0\.\d+)", capsys.readouterr().out))
+    assert max(cells, age) + 0.2 < both < weighted
+
+
+def test_which_cells(monkeypatch):
+    names = tutorial("3_which_cells", monkeypatch)
+    assert names["found"].p_value < 0.01
+    markers = dict(zip(names["sets"].names, names["loudest"].mean(axis=0), strict=True))
+    assert markers["CD4"] < 1
+    assert min(markers[name] for name in ("CD3", "CD8", "CD38")) > 3  # active killer cells
+
+
+def test_images(monkeypatch):
+    names = tutorial("4_images", monkeypatch)
+    assert names["model"].score(names["sets"][names["test"]], names["y"][names["test"]]) > 0.98
+
+
+def test_series_and_strings(monkeypatch, capsys):
+    tutorial("5_series_and_strings", monkeypatch)
+    assert min(map(float, re.findall(r"folds: (\d\.\d+)", capsys.readouterr().out))) > 0.9
+
+
+def test_shapes(monkeypatch):
+    names = tutorial("6_shapes", monkeypatch)
+    assert names["found"].distance < names["found"].distance_before / 2
+    near, far = (
+        dk.kernel_distance(names["first"], names["shapes"][name], sigma=0.2)
+        for name in ("three, drawn again", "five lobes")
+    )
+    assert near < far / 2
+
+
+def test_cluster(monkeypatch, capsys):
+    tutorial("7_cluster", monkeypatch)
+    assert "the same bits: True" in capsys.readouterr().out
+
+
+def test_million_sets(monkeypatch):
+    names = tutorial("8_million_sets", monkeypatch)
+    assert names["error"] < 0.7 * names["y"][3600:].std()
+
+
+def test_every_tutorial_is_tried():
+    tried = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {re.sub(r"^\d_", "", path.stem) for path in TUTORIALS} <= tried
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = re.findall(r"^   ([\w.]+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    public = {name for name in dk.__all__ if not inspect.ismodule(getattr(dk, name))}
+    for module in (dk.datasets, dk.plot):
+        public |= {f"{module.__name__}.{name}".removeprefix("dkdist.") for name in module.__all__}
+    assert sorted(listed) == sorted(public)
+
+
+def test_every_page_is_in_the_index():
+    listed = re.findall(r"^([\w/-]+)$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert {name for name in listed if "/" not in name} == pages

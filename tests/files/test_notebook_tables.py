@@ -1,0 +1,107 @@
+"""What a notebook shows of sets, stores and results: their numbers, escaped names, and never a point of a store."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.automatic.leaderboard import Leaderboard
+
+RNG = np.random.default_rng(0)
+BAGS = [RNG.normal(size=(n, 2)) for n in (3, 7, 5)]
+HOSTILE = "<script>alert(1)</script>"
+
+
+def shown(thing):
+    """Names and values of a table, as they stand in it."""
+    lines = thing._repr_html_().split("<tr>")[1:]
+    cells = [[part.partition("</t")[0] for part in line.split('top">')[1:]] for line in lines]
+    return dict(cells)
+
+
+def test_sets_in_memory():
+    found = shown(dk.SampleSets.from_arrays(BAGS, [np.ones(len(b)) for b in BAGS]))
+    points = np.concatenate(BAGS).astype("f4")
+    assert found["sets"] == "3"
+    assert found["points"] == "15"
+    assert found["points a set"] == "3 to 7 (median 5)"
+    assert found["weights"] == "one a point"
+    assert found["lowest"] == ", ".join(f"{v:.6g}" for v in points.min(axis=0))
+
+
+def test_strings_and_no_sets():
+    assert shown(dk.SampleSets.from_strings([HOSTILE]))["alphabet"].startswith("15: ()/1&lt;&gt;")
+    assert shown(dk.SampleSets.from_arrays(BAGS)[:0])["points a set"] == "none"
+    assert shown(dk.SampleSets.from_arrays([b + 1e9 for b in BAGS]))["origin"] == "1e+09, 1e+09"
+
+
+@pytest.fixture
+def store(tmp_path):
+    targets = {"y": [0, 1, 1], "label": [HOSTILE, "a", "a"]}
+    return dk.write_sets(tmp_path / "<b>.zarr", BAGS, targets=targets, ids=["x", "y", "z"])
+
+
+def test_a_store(store):
+    found = shown(store)
+    assert found["place"].endswith("/&lt;b&gt;.zarr")
+    assert found["sets"] == "3"
+    assert found["points a set"] == "3 to 7 (median 5)"
+    assert found["ids"] == "text, 3 classes: x (1), y (1), z (1)"
+    assert found["target &#x27;y&#x27;"] == "int64, 2 classes: 0 (1), 1 (2)"
+    assert "&lt;script&gt;" in found["target &#x27;label&#x27;"]
+    assert found["chunks of points"].startswith("1 of ")
+    assert found["chunks of points"].endswith("with checksums")
+    assert found["health"].startswith("good")
+    assert "<script" not in store._repr_html_()
+
+
+def test_a_part_of_a_store(store):
+    found = shown(store[[0, 2]])
+    assert found["sets"] == "2 of 3"
+    assert found["points"] == "8"
+
+
+def test_no_point_of_a_store_is_read(store, tmp_path):
+    before = shown(store)
+    shutil.rmtree(tmp_path / "<b>.zarr" / "points" / "c")
+    assert shown(dk.open_sets(tmp_path / "<b>.zarr")) == before
+
+
+def test_damage_is_said_and_raises_nothing(store, tmp_path):
+    path = tmp_path / "<b>.zarr"
+    shutil.rmtree(path / "targets" / "y" / "c")
+    found = shown(dk.open_sets(path))
+    assert found["health"].startswith("StoreFormatError: chunk")
+    assert found["sets"] == "3"
+    shutil.rmtree(path)
+    assert "Error: " in shown(store)["health"]
+
+
+def test_results():
+    few = dk.Coreset(np.arange(3), np.array([0.5, -0.1, 0.6]), 0.0123)
+    assert shown(few)["weights"] == "-0.1 to 0.6, sum 1, 1 of them negative"
+    motion = dk.Alignment(np.eye(2), np.array([1.0, 2]), 0.1, 0.5)
+    assert shown(motion)["distance"] == "0.1, before 0.5"
+    assert shown(motion)["guarantee"] == "none was asked for"
+    sure = dk.Alignment(np.eye(2), np.zeros(2), 0.1, 0.5, certified=False, gap=0.25)
+    assert (
+        shown(sure)["guarantee"] == "squared distance at most 0.25 above the least, more than was asked for"
+    )
+    error = dk.KernelError(0.1, 0.05, 0.15, -0.02, 0.3, 0.08, 0.06, 200)
+    assert shown(error)["root mean square"] == "0.1 (95 % interval 0.05 to 0.15)"
+
+
+def test_a_leaderboard():
+    entry = {
+        "name": HOSTILE,
+        "score": 0.5,
+        "std_error": 0.01,
+        "seconds": 2.0,
+        "n_features": 1200,
+        "kernel": "gaussian",
+    }
+    page = Leaderboard([entry | {"baseline": True}])._repr_html_()
+    for text in ("&lt;script&gt;", "0.5000", "0.0100", "1,200", "baseline"):
+        assert f">{text}" in page
+    assert "<script" not in page

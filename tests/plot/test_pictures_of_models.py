@@ -1,0 +1,176 @@
+"""Pictures of models: lines, intervals, orders and counts, against what scikit-learn and closed forms say."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, learning_curve
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.plot.canvas import FAINT
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 3)).astype("f4")
+Y = (X[:, 0] + RNG.normal(size=120) > 0).astype(int)
+
+
+def errors(ax, k=0):
+    """(places, low, high) of the error bars of container k."""
+    points, _, (bars,) = ax.containers[k]
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    return points.get_xdata(), ends.min(axis=1), ends.max(axis=1)
+
+
+def test_a_learning_curve_is_the_mean_over_splits():
+    result = learning_curve(LogisticRegression(), X, Y, train_sizes=[0.2, 0.6, 1.0], cv=4)
+    ax = dk.plot.learning_curve(result)
+    for line, scores in zip(ax.lines, result[1:3], strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), result[0])
+        np.testing.assert_allclose(line.get_ydata(), scores.mean(axis=1))
+    band = ax.collections[1].get_paths()[0].vertices[:, 1]
+    assert band.max() == pytest.approx((result[2].mean(axis=1) + result[2].std(axis=1)).max())
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+def test_losses_of_descent_are_drawn_by_epoch(fraction):
+    learner = dk.IncrementalSGDClassifier(n_epochs=4, validation_fraction=fraction, random_state=0)
+    ax = dk.plot.learning_curve(make_pipeline(learner).fit(X, Y))
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), learner.loss_curve_)
+    assert len(ax.lines) == (2 if fraction else 1)
+    if fraction:
+        np.testing.assert_array_equal(ax.lines[1].get_ydata(), learner.validation_loss_curve_)
+    assert ax.get_ylabel() == "mean loss (log loss)"
+
+
+@pytest.mark.parametrize(
+    "result", [None, "no", (1, 2), ([1, 2], [[1]], [[1], [2]]), ([0], [[1]], [[1]]), ([1], [[np.nan]], [[1]])]
+)
+def test_what_is_no_learning_curve_is_refused(result):
+    with pytest.raises(ValueError, match=r"result must|scores must|sizes must"):
+        dk.plot.learning_curve(result)
+
+
+def test_a_validation_curve_of_a_search_is_the_best_of_every_value():
+    grid = {"C": [0.01, 1.0, 100.0], "fit_intercept": [True, False]}
+    search = GridSearchCV(LogisticRegression(), grid, cv=3).fit(X, Y)
+    ax = dk.plot.validation_curve(search, "C")
+    results = search.cv_results_
+    best = [results["mean_test_score"][results["param_C"] == c].max() for c in grid["C"]]
+    np.testing.assert_allclose(ax.containers[0][0].get_ydata(), best)
+    assert ax.get_xscale() == "log"
+    assert len(ax.lines[-2].get_xdata()) == 6  # all candidates
+    assert ax.lines[-1].get_ydata() == [search.best_score_]
+    with pytest.raises(ValueError, match="candidates differ in C, fit_intercept: say by name="):
+        dk.plot.validation_curve(search)
+    with pytest.raises(ValueError, match="name must be one of C, fit_intercept; found 'D'"):
+        dk.plot.validation_curve(search, "D")
+
+
+def test_values_that_are_no_numbers_stand_side_by_side():
+    scores = np.array([[0.5, 0.7], [0.8, 0.8]])
+    ax = dk.plot.validation_curve((["auto", None], scores, scores), "how")
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["auto", "None"]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.6, 0.8])
+    assert ax.get_xlabel() == "how"
+
+
+@pytest.mark.parametrize("result", [None, ([], [], []), ([1, 2], [[1]], [[1]]), 5])
+def test_what_is_no_validation_curve_is_refused(result):
+    with pytest.raises(ValueError, match=r"result|scores must"):
+        dk.plot.validation_curve(result)
+
+
+def test_errors_are_drawn_with_their_intervals():
+    found = [
+        dk.KernelError(0.1, 0.08, 0.12, 0, 0.2, 0.1, 0.01, 50),
+        dk.KernelError(0.05, 0.04, 0.07, 0, 0.1, 0.05, 0.01, 50),
+    ]
+    ax = dk.plot.error_against_features([400, 100], found[::-1])
+    D, low, high = errors(ax)
+    assert D.tolist() == [100, 400]
+    np.testing.assert_allclose([low, high], [[0.08, 0.04], [0.12, 0.07]])
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.1, 0.05])  # slope -1/2 through the first
+    assert [t.get_text() for t in ax.get_legend().get_texts()][-1].startswith("error (95 %")
+
+
+@pytest.mark.parametrize("wrong", [([10], [0.1, 0.2]), ([0], [0.1]), ([10], [-1]), ([], []), ([10], "x")])
+def test_errors_that_do_not_fit_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"errors must|n_features must"):
+        dk.plot.error_against_features(*wrong)
+
+
+def test_the_leaderboard_is_drawn_in_its_order():
+    y = np.arange(24) % 2
+    sets = [np.random.default_rng(i).normal(2 * c, 1, (10, 1)) for i, c in enumerate(y)]
+    model = dk.SetClassifier(["moments"], random_state=0).fit(sets, y)
+    ax = dk.plot.leaderboard(model)
+    names = [t.get_text() for t in ax.get_yticklabels()]
+    assert names == [entry["name"] for entry in model.leaderboard_]
+    for place, (entry, bars) in enumerate(zip(model.leaderboard_, ax.containers, strict=True)):
+        point, _, (line,) = bars
+        assert (point.get_xdata()[0], point.get_ydata()[0]) == (entry["score"], place)
+        ends = line.get_segments()[0][:, 0]
+        np.testing.assert_allclose(ends, entry["score"] + np.array([-1, 1]) * entry["std_error"])
+        assert (point.get_color() == FAINT) == entry["baseline"]
+    assert ax.get_xlabel().startswith("accuracy")
+    assert ax.yaxis_inverted()
+    assert "this model" in model.leaderboard_._repr_html_()
+
+
+def test_what_has_no_leaderboard_is_refused():
+    with pytest.raises(ValueError, match="found IncrementalRidge, which has no"):
+        dk.plot.leaderboard(dk.IncrementalRidge())
+
+
+def says(P, classes):
+    return SimpleNamespace(predict_proba=lambda X: P, classes_=np.array(classes))
+
+
+def wilson(k, n, z=1.959963984540054):
+    middle, half = (k + z * z / 2) / (n + z * z), z / (n + z * z) * np.sqrt(k * (n - k) / n + z * z / 4)
+    return middle - half, middle + half
+
+
+def test_calibration_of_two_classes():
+    p = np.repeat([0.1, 0.8], 10)
+    y = np.array(["no"] * 9 + ["yes"] + ["yes"] * 6 + ["no"] * 4)
+    ax = dk.plot.calibration(says(np.stack([1 - p, p], axis=1), ["no", "yes"]), np.zeros(20), y, n_bins=2)
+    x, low, high = errors(ax)
+    np.testing.assert_allclose(x, [0.1, 0.8])
+    np.testing.assert_allclose(ax.containers[0][0].get_ydata(), [0.1, 0.6])
+    np.testing.assert_allclose(np.stack([low, high], axis=1), [wilson(1, 10), wilson(6, 10)])
+    assert ax.get_xlabel() == "probability of yes"
+    assert ax.get_title(loc="left") == "20 sets, off by 0.100 on average"
+
+
+def test_calibration_of_more_classes_is_of_the_predicted_one():
+    P = np.array([[0.5, 0.3, 0.2]] * 4 + [[0.1, 0.0, 0.9]] * 4)
+    y = np.array([0, 0, 1, 2, 2, 2, 2, 2])
+    ax = dk.plot.calibration(says(P, [0, 1, 2]), np.zeros(8), y, n_bins=2)
+    np.testing.assert_allclose(ax.containers[0][0].get_xydata(), [[0.5, 0.5], [0.9, 1.0]])
+
+
+def test_calibration_refuses_what_says_no_probabilities():
+    with pytest.raises(ValueError, match="predict_proba; found IncrementalRidge"):
+        dk.plot.calibration(dk.IncrementalRidge(), X, Y)
+    with pytest.raises(ValueError, match="y holds 7, which is no class"):
+        dk.plot.calibration(says(np.full((2, 2), 0.5), [0, 1]), [0, 0], [0, 7])
+    with pytest.raises(ValueError, match="y must be one class for each of the 3 sets"):
+        dk.plot.calibration(says(np.full((3, 2), 0.5), [0, 1]), [0, 0, 0], [0, 1])
+
+
+def test_intervals_that_hold_the_truth_are_counted():
+    truth = np.arange(10.0)
+    found = truth + np.where(np.arange(10) < 7, 0.5, 3)
+    model = SimpleNamespace(predict=lambda X: found, predict_interval=lambda X, c: found[:, None] + [-1, 1])
+    ax = dk.plot.intervals(model, np.zeros(10), truth, coverage=0.8)
+    assert ax.get_title(loc="left") == "7 of 10 intervals (70 %) hold the truth, asked for 80 %"
+    x, low, high = errors(ax, 1)
+    np.testing.assert_array_equal(x, [7, 8, 9])
+    np.testing.assert_allclose([low, high], [found[7:] - 1, found[7:] + 1])
+    with pytest.raises(ValueError, match="y must be a finite number for each of the 10 sets"):
+        dk.plot.intervals(model, np.zeros(10), truth[:9])
+    with pytest.raises(ValueError, match="with predict_interval; found IncrementalRidge"):
+        dk.plot.intervals(dk.IncrementalRidge(), X, Y)
