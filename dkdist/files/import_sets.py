@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
@@ -59,7 +58,7 @@ def import_sets(
     chunk_rows, shards : optional
         As for `write_sets`.
     verbose : bool, default=False
-        Show progress on standard error, and which columns of tables were taken (logged by ``dkdist.importing``, too).
+        Show progress on standard error, and which columns of tables were taken (which ``dkdist.importing`` logs).
 
     Returns
     -------
@@ -104,9 +103,8 @@ def import_sets(
     reader = as_reader(read, listed)
     planned = PlannedStore(store, overwrite=overwrite)
     outlines = agreed(reader, _outlines(reader, listed, verbose))
-    told = tell((outline.told for outline in outlines), sum(outline.dropped for outline in outlines))
-    for line in told if verbose else ():
-        print(f"import: {line}", file=sys.stderr)
+    dropped = sum(outline.dropped for outline in outlines)
+    tell((outline.told for outline in outlines), dropped, verbose=verbose)
     catalogue, origin = Catalogue.of(listed, outlines), outlines[0].origin
     if origin is None and catalogue.form["points"][0] == "float32":
         origin = first_origin(reader, catalogue.sources[0])

@@ -32,7 +32,7 @@ models = {
     "cells and age": make_pipeline(make_union(points, age), dk.IncrementalRidge(random_state=0)),
 }
 for name, model in models.items():
-    print(f"{name:14} R² {cross_val_score(model, sets, severity, cv=10).mean():.2f}")
+    print(f"{name:14} R² {cross_val_score(model, sets, severity, cv=5).mean():.2f}")
 
 # %%
 # A row of an embedding has hundreds of columns, and the age is one. ``transformer_weights`` says how much the sides
@@ -41,12 +41,12 @@ for name, model in models.items():
 both = make_union(points, age)
 both.set_params(transformer_weights={both.transformer_list[1][0]: 10.0})
 weighted = make_pipeline(both, dk.IncrementalRidge(random_state=0))
-print(f"age counts tenfold: R² {cross_val_score(weighted, sets, severity, cv=10).mean():.2f}")
+print(f"age counts tenfold: R² {cross_val_score(weighted, sets, severity, cv=5).mean():.2f}")
 
 # %%
 # Every donor was predicted by models that never saw this donor:
 
-predicted = cross_val_predict(weighted, sets, severity, cv=10)
+predicted = cross_val_predict(weighted, sets, severity, cv=5)
 figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
 dots = axes.scatter(severity, predicted, c=sets.targets["age"], cmap="viridis")
 axes.axline((0, 0), slope=1, color="#8a94a0", linewidth=1)

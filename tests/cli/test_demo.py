@@ -78,7 +78,7 @@ def test_a_missing_matplotlib_is_said_before_any_work(tmp_path, capsys, monkeypa
 
 @pytest.mark.slow
 def test_the_accuracy_is_no_luck_of_one_split():
-    sets, digits = demo.digits_as_sets()
+    sets, digits = dk.datasets.load_digits_as_sets()
     scores = []
     for seed in range(1, 6):
         train, test = demo.split(digits, seed)

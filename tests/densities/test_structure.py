@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import dkdist as dk
 from dkdist.base.influence import influences
 from dkdist.densities.structure.chosen_pairs import found_pairs
 from dkdist.densities.structure.dependence import _halves, differing_dependence
-from dkdist.densities.structure.side_by_side_spec import SideBySideSpec
+from dkdist.densities.structure.side_by_side_spec import Part, SideBySideSpec
 
 BOX = (-4.0, 4.0)
 KINDS = {
@@ -303,3 +304,20 @@ def test_dimensions_too_few_or_too_many_for_pairs_are_told() -> None:
         dk.L2Embedding(structure="pairs").fit(classes(4, 513, []))
     wide = dk.HistogramEmbedding(2).fit(classes(4, 513, []))
     assert wide.structure_ == "marginal"
+
+
+def test_parts_that_do_not_fit_are_no_specification() -> None:
+    spec = KINDS["l2"](structure=[(0, 1)]).fit(classes(4, 4, [])).spec_
+    alone, pair = spec.parts
+    for wrong in (
+        lambda: SideBySideSpec(spec.domain, ()),
+        lambda: SideBySideSpec(spec.domain, (Part((2, 9), pair.spec),)),
+        lambda: SideBySideSpec(spec.domain, (Part((0, -1), pair.spec),)),
+        lambda: SideBySideSpec(replace(spec.domain, low=(-5.0,) * 4), (alone, pair)),
+        lambda: Part((0, 0), pair.spec),
+        lambda: Part((0, 1, 2), pair.spec),
+        lambda: Part((0, 1), pair.spec, float("nan")),
+        lambda: Part((0, 1), pair.spec, -1.0),
+    ):
+        with pytest.raises(ValueError, match=r"dimensions|weight must be|parts must be"):
+            wrong()

@@ -7,6 +7,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dkdist as dk
@@ -48,6 +49,7 @@ def test_which_cells(monkeypatch):
     markers = dict(zip(names["sets"].names, names["loudest"].mean(axis=0), strict=True))
     assert markers["CD4"] < 1
     assert min(markers[name] for name in ("CD3", "CD8", "CD38")) > 3  # active killer cells
+    assert np.abs(names["matters"]).mean(axis=0).argmax() == 3  # CD38
 
 
 def test_images(monkeypatch):

@@ -36,7 +36,7 @@ def write_las(path, points, intensity=None):
 
 @pytest.fixture
 def samples(tmp_path):
-    return [write_fcs(tmp_path / f"donor {k}.fcs", events) for k, events in enumerate(EVENTS)]
+    return [write_fcs(tmp_path / f"donor {k}.FCS", events) for k, events in enumerate(EVENTS)]
 
 
 def test_a_file_of_events_is_a_set(samples):

@@ -173,6 +173,14 @@ def test_far_from_zero_the_origin_is_that_of_the_first_sets_wherever_they_lie(tm
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_verbose_says_what_was_taken(tmp_path, capsys):
+    write(CELLS, tmp_path / "t.csv")
+    for verbose, lines in ((True, ["import: points: cd3, cd4; left out: label (text)"]), (False, [])):
+        reader = dk.TableReader("donor", weight="w", targets=["age"])
+        dk.import_sets(MemoryStore(), tmp_path / "t.csv", reader, verbose=verbose)
+        assert [line for line in capsys.readouterr().err.splitlines() if "points: " in line] == lines
+
+
 def test_indices_are_left_out_and_it_is_told(tmp_path, caplog, pieces):
     caplog.set_level(logging.INFO, "dkdist.importing")
     frame = CELLS.drop(columns=["w", "label", "age"]).assign(note="x", index=np.arange(len(CELLS)))
@@ -325,3 +333,11 @@ def test_a_bad_row_leaves_no_files_of_rows_behind(tmp_path, pieces, monkeypatch)
         dk.import_sets(MemoryStore(), tmp_path / "t.parquet", READER)
     assert all(file.closed for file in opened)
     assert len(opened) > 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_booleans_are_0_and_1(suffix, tmp_path):
+    write(pd.DataFrame({"id": ["a", "a"], "on": [True, False], "x": [0.5, 2]}), tmp_path / f"t{suffix}")
+    sets = dk.import_sets(MemoryStore(), tmp_path / f"t{suffix}", dk.TableReader("id"))
+    assert sets.names == ("on", "x")
+    assert sets[0].tolist() == [[1, 0.5], [0, 2]]

@@ -25,7 +25,7 @@ def kind_of(path: Any) -> str:
     """'table' (as folders are), 'array', 'cytometry' or 'lidar'; '' for any other file."""
     if os.path.isdir(path):
         return "table"
-    suffix = suffix_of(path).lower()
+    suffix = suffix_of(path)
     return next((kind for kind, suffixes in KINDS.items() if suffix in suffixes), "")
 
 

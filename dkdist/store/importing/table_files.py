@@ -35,8 +35,8 @@ class TableReader:
     set_id : str
         The column that says which set a point belongs to; it becomes the ids, int64 or text.
     points : sequence of str, optional
-        The coordinates; by default all columns of numbers that are nothing else. Indices that pandas wrote are left
-        out then (``Unnamed: 0``, ``__index_level_0__``, and ``index`` if it counts the rows).
+        The coordinates; by default all columns of numbers (booleans are 0 and 1) that are nothing else. Indices that
+        pandas wrote are left out then (``Unnamed: 0``, ``__index_level_0__``, and ``index`` if it counts the rows).
     weight : str, optional
         A column with the weights of the points.
     targets : sequence of str
@@ -133,8 +133,8 @@ def as_names(name: str, given: Any) -> tuple[str, ...]:
 
 
 def suffix_of(path: Any) -> str:
-    """The suffix that says what kind of file this is, before that of a compression; '' if it has none."""
-    suffixes = [s for s in Path(path).suffixes if s not in COMPRESSED]
+    """The suffix that says what kind of file this is, in small letters, before that of a compression; '' for none."""
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in COMPRESSED]
     return suffixes[-1] if suffixes else ""
 
 

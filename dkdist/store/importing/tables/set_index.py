@@ -6,7 +6,6 @@ one entry a run, joined (one entry for equal ones) whenever there are many.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,65 +40,83 @@ class SetIndex(NamedTuple):
 
 def index_of(source: TableSource, columns: Any, *, look_at_index: bool) -> SetIndex:
     """Read ids and targets. Refuses rows without an id, and targets that vary within a set or (unless dropped) miss."""
-    keys = [columns.set_id, *columns.targets]
-    entries, n_runs, sums, files = _read(source, keys, source.as_text - set(columns.text), look_at_index)
-    ids = entries[0].combine_chunks()
-    numbered = pc.dictionary_encode(ids)
-    codes = numbered.indices.to_numpy()
-    targets = {name: entries[name] for name in columns.targets}
-    if len(codes) > len(numbered.dictionary):
-        raise _varying(columns.set_id, targets, codes, numbered.dictionary, entries[FIRST], files)
-    missing = np.zeros(len(codes), bool)
+    tally = _Tally(source, columns, look_at_index)
+    for piece in source.pieces(tally.needed):
+        tally.add(piece)
+    entries = tally.entries()
+    ids, targets = entries[0].combine_chunks(), {name: entries[name] for name in columns.targets}
+    missing = np.zeros(len(ids), bool)
     for column in targets.values():
         missing |= pc.is_null(column).to_numpy()
     if missing.any() and columns.missing_targets == "raise":
         raise _missing(source.label, targets, ids)
-    sizes = entries[ROWS].to_numpy()
-    order = pc.sort_indices(ids).to_numpy() if columns.sort else np.arange(len(ids))
-    moved = bool((np.diff(order.astype(np.int64)) < 0).any())
-    kept = order[~missing[order]]
+    order = pc.sort_indices(ids).to_numpy().astype(np.int64) if columns.sort else np.arange(len(ids))
+    kept, sizes = order[~missing[order]], entries[ROWS].to_numpy()
     return SetIndex(
         _array(ids.take(pa.array(kept))),
         sizes[kept],
         {name: _array(column.take(pa.array(kept))) for name, column in targets.items()},
-        n_runs == len(ids) and not moved,
+        tally.n_runs == len(ids) and not (np.diff(order) < 0).any(),
         (sizes, ~missing),
-        sums is not None and sums.is_index(),
+        tally.sums is not None and tally.sums.is_index(),
     )
 
 
-def _read(
-    source: TableSource, keys: Sequence[str], meant: set[str], look_at_index: bool
-) -> tuple[pa.Table, int, IndexSums | None, list[tuple[int, str]]]:
-    """(entries in the order of their first rows, runs of ids, sums of the column called index, where files begin)."""
-    names = list(dict.fromkeys(keys))
-    sums = IndexSums() if look_at_index else None
-    held, files = [_entries(source.schema.empty_table().select(names), 0, 0)], list[tuple[int, str]]()
-    n_held = n_runs = 0
-    last: Any = None
-    for piece in source.pieces([*names, INDEX] if look_at_index else names):
+class _Tally:
+    """What was read so far: the entries, how many runs of ids there were, and where files begin.
+
+    ``sums`` are those of the column called index, if it is looked at.
+    """
+
+    def __init__(self, source: TableSource, columns: Any, look_at_index: bool) -> None:
+        self._keys = list(dict.fromkeys([columns.set_id, *columns.targets]))
+        self._meant = source.as_text - set(columns.text)
+        self.needed = [*self._keys, INDEX] if look_at_index else self._keys
+        self.sums = IndexSums() if look_at_index else None
+        self.files: list[tuple[int, str]] = []
+        self.n_runs = 0
+        self._held = [_entries(source.schema.empty_table().select(self._keys), 0, 0)]
+        self._n_held = 0
+        self._last: Any = None
+
+    def add(self, piece: Piece) -> None:
+        """Take the next rows."""
         if piece.row == 1:
-            files.append((piece.start, piece.file))
-        if sums is not None:
-            sums.add(piece)
-        begins = begins_of(piece.batch.column(names[0]))
-        first = piece.batch.column(names[0])[0]
-        n_runs += int(begins.sum()) - (last is not None and first.equals(last))
-        last = piece.batch.column(names[0])[-1]
-        for name in names[1:]:
-            begins |= begins_of(piece.batch.column(name))
+            self.files.append((piece.start, piece.file))
+        if self.sums is not None:
+            self.sums.add(piece)
+        ids, *targets = (piece.batch.column(name) for name in self._keys)
+        begins = begins_of(ids)
+        self.n_runs += int(begins.sum()) - (self._last is not None and ids[0].equals(self._last))
+        self._last = ids[-1]
+        for column in targets:
+            begins |= begins_of(column)
         starts = np.flatnonzero(begins)
-        runs = pa.Table.from_batches([piece.batch.select(names).take(pa.array(starts))])
-        _require_ids(piece, runs[names[0]], starts)
-        held.append(_entries(runs, np.diff(np.append(starts, len(begins))), starts + piece.start))
-        n_held += len(starts)
-        if n_held > MOST_ENTRIES:
-            held = [_joined(held)]
-            n_held = 0
-    entries = _joined(held)
-    settled = [_settled(entries[name], name in meant, is_id=name == names[0]) for name in names]
-    entries = pa.table([*settled, entries[ROWS], entries[FIRST]], [*names, ROWS, FIRST])
-    return entries if meant.isdisjoint(names) else _joined([entries]), n_runs, sums, files
+        runs = pa.Table.from_batches([piece.batch.select(self._keys).take(pa.array(starts))])
+        _require_ids(piece, runs[0], starts)
+        self._hold(_entries(runs, np.diff(np.append(starts, len(begins))), starts + piece.start))
+
+    def _hold(self, entries: pa.Table) -> None:
+        self._held.append(entries)
+        self._n_held += len(entries)
+        if self._n_held > MOST_ENTRIES:
+            self._held, self._n_held = [_joined(self._held)], 0
+            if len(self._held[0]) > MOST_ENTRIES:
+                self.entries()  # targets that vary are refused before they fill the memory
+
+    def entries(self) -> pa.Table:
+        """One entry a set, in the order of their first rows; refuses targets that vary within a set."""
+        found = _joined(self._held)
+        settled = [
+            _settled(found[name], name in self._meant, is_id=name == self._keys[0]) for name in self._keys
+        ]
+        found = pa.table([*settled, found[ROWS], found[FIRST]], found.column_names)
+        found = found if self._meant.isdisjoint(self._keys) else _joined([found])
+        numbered = pc.dictionary_encode(found[0].combine_chunks())
+        if len(found) > len(numbered.dictionary):
+            targets = {name: found[name] for name in self._keys[1:]}
+            raise _varying(targets, numbered, found[FIRST], self.files)
+        return found
 
 
 def _entries(runs: pa.Table, counts: Any, starts: Any) -> pa.Table:
@@ -117,13 +134,19 @@ def _joined(parts: list[pa.Table]) -> pa.Table:
             whole = whole.set_column(i, name, pc.if_else(pc.is_nan(whole[name]), None, whole[name]))
     numbered = pc.dictionary_encode(whole[keys[0]].combine_chunks())
     codes, n_sets = numbered.indices.to_numpy(), len(numbered.dictionary)
-    firsts = np.empty(n_sets, np.int64)
-    firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+    firsts = _firsts(codes, n_sets)
     if all(_constant(whole[name].combine_chunks(), firsts, codes) for name in keys[1:]):
         counts = np.bincount(codes, whole[ROWS].to_numpy(), n_sets).astype(np.int64)
         return whole.take(pa.array(firsts)).set_column(len(keys), ROWS, pa.array(counts))
     found = whole.group_by(keys).aggregate([(ROWS, "sum"), (FIRST, "min")])
     return found.rename_columns([*keys, ROWS, FIRST]).sort_by(FIRST)
+
+
+def _firsts(codes: I64, n_sets: int) -> I64:
+    """Where each code comes first."""
+    firsts = np.empty(n_sets, np.int64)
+    firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+    return firsts
 
 
 def _constant(column: Any, firsts: I64, codes: I64) -> bool:
@@ -163,20 +186,21 @@ def begins_of(column: Any) -> NDArray[np.bool_]:
     return np.concatenate([[True], differs.to_numpy(zero_copy_only=False)])
 
 
-def _varying(
-    set_id: str, targets: dict[str, Any], codes: I64, ids: Any, first: Any, files: list[tuple[int, str]]
-) -> ValueError:
+def _varying(targets: dict[str, Any], numbered: Any, first: Any, files: list[tuple[int, str]]) -> ValueError:
     """The first row at which a set has another target than before, in words."""
-    entry = next(e for e in range(len(codes)) if (codes[:e] == codes[e]).any())
-    before = int(np.argmax(codes == codes[entry]))
+    codes = numbered.indices.to_numpy()
+    firsts = _firsts(codes, len(numbered.dictionary))[codes]
+    entry = int(np.argmax(firsts != np.arange(len(codes))))
+    before = int(firsts[entry])
     values = {name: [column[e].as_py() for e in (before, entry)] for name, column in targets.items()}
     name, found = next((name, pair) for name, pair in values.items() if pair[0] != pair[1])
     row = first[entry].as_py()
     start, file = max(pair for pair in files if pair[0] <= row)
     told = ["missing" if value is None else repr(value) for value in found]
+    one = numbered.dictionary[int(codes[entry])].as_py()
     return ValueError(
-        f"target {name!r} is {told[0]} and then {told[1]} within set {ids[int(codes[entry])].as_py()} (row "
-        f"{row - start + 1} of {file}): a target has one value a set. Repair the table, or make it a coordinate"
+        f"target {name!r} is {told[0]} and then {told[1]} within set {one} (row {row - start + 1} of {file}): a target "
+        "has one value a set. Repair the table, or make it a coordinate"
     )
 
 

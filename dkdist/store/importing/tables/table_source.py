@@ -110,11 +110,12 @@ def _plain(kind: Any) -> Any:
 
 def _called(kind: Any) -> str:
     """What a column that holds no numbers holds."""
-    return {pa.string(): "text", pa.bool_(): "booleans"}.get(kind, f"values of type {kind}")
+    return "text" if pa.types.is_string(kind) else f"values of type {kind}"
 
 
 def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    """Whether values can be coordinates; booleans are 0 and 1."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def _csv(
@@ -131,7 +132,8 @@ def _csv(
         values = values_of(column, padded=name in numbers)
         empty = values.null_count == len(values)
         number = _is_number(values.type)
-        fields[name] = pa.float64() if number and name not in text else pa.string()
+        kind = values.type if pa.types.is_boolean(values.type) else pa.float64()
+        fields[name] = kind if number and name not in text else pa.string()
         if not number:
             others[name] = "no values" if empty else _called(values.type)
     return fields, others
