@@ -300,7 +300,7 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
 
     Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
     """
-    from dkdist.base.bandwidth import median_distance, moments
+    from dkdist.base.drawn_samples import median_distance, moments
     from dkdist.learners.rows import Known, Rows
     from dkdist.learners.sgd_steps import Objective, State, prepare, step, step_size
 

@@ -53,7 +53,7 @@ def _covariance(d: int, n_pairs: int, sign: int) -> np.ndarray:
 
 
 def of_file(name: str, quick: bool) -> Split:
-    data = distance_tasks.load(name, *((300, 200) if quick else (None, None)))
+    data = distance_tasks.load(name, *((150, 100) if quick else (None, None)))
     return data.train, data.y, data.test, data.y_test
 
 
@@ -97,7 +97,7 @@ def compared(name: str, quick: bool) -> dict[str, Any]:
     rows = {}
     for told, structure, before in ways:
         for h in (0.1,) if quick else BANDWIDTHS:
-            row = measured(split, structure, h, before, 1000 if quick else 5000)
+            row = measured(split, structure, h, before, 500 if quick else 5000)
             rows[f"{told}, bandwidth {h}"] = row
             print(
                 f"  {name:<14}{told:<24}{h!s:<6}", *(f"{k} {_short(v)}" for k, v in row.items()), flush=True

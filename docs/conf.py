@@ -52,6 +52,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 1e9,
     "ignore_repr_types": "matplotlib",
+    "remove_config_comments": True,
 }
 
 warnings.filterwarnings("error", module="dkdist")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,3 +62,9 @@ def test_specifications_know_neither_clusters_nor_stores_nor_estimators(path: Pa
     known = {module for module, _ in imports(path)}
     assert not {module.split(".")[0] for module in known} & {"dask", "distributed", "sklearn", "zarr"}
     assert [m for m in known if m.startswith(("dkdist.execution", "dkdist.store"))] == []
+
+
+def test_stubs_are_in_the_wheel() -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    kept = {package.replace(".", "/") for package, files in told.items() if "*.pyi" in files}
+    assert {str(path.parent.relative_to(ROOT)) for path in (ROOT / "dkdist").rglob("*.pyi")} == kept

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from dkdist.base.drawn_samples import PooledSample, quantiles, weighted_columns
 from dkdist.base.embedding import SetEmbedding
 from dkdist.base.embedding_spec import LEAST_WIDTH, MOST_WIDTH, Domain
 from dkdist.base.inputs import Sets, Survey
 from dkdist.base.parameter_checks import is_word, one_of
-from dkdist.base.pooled_sample import PooledSample, quantiles, weighted_columns
 from dkdist.loops.array_types import F64
 from dkdist.sets import SampleSetError
 

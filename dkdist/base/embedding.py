@@ -83,7 +83,8 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_features_in_ = sets.n_dims
         self.origin_ = sets.origin
         self.skipped_ = found.bad
-        learn_names(self, sets)
+        if _named(self, sets):
+            learn_names(self, sets)
         return found
 
     @property
@@ -95,8 +96,14 @@ def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
     """The sets X for a fitted estimator: of its dimensions, by number and name, and counted from where it counts."""
     check_is_fitted(estimator)
     sets = check_sets(X, estimator.n_features_in_, text=text, origin=origin_of(estimator))
-    require_names(estimator, sets)
+    if _named(estimator, sets):
+        require_names(estimator, sets)
     return sets
+
+
+def _named(estimator: Any, sets: Sets) -> bool:
+    """Whether anybody knows names of the dimensions."""
+    return sets.names is not None or hasattr(estimator, "feature_names_in_")
 
 
 def origin_of(estimator: Any) -> F64:

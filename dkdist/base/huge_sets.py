@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dkdist.base.bad_sets import negative_weight, weightless
-from dkdist.base.bandwidth import some
+from dkdist.base.drawn_samples import PooledSample, Weighing, drawn_sample, joined, some
 from dkdist.base.embedding_spec import Additive, Piece
-from dkdist.base.pooled_sample import PooledSample, Weighing, drawn_sample, joined
 from dkdist.loops.array_types import F32
 from dkdist.loops.points import column_bounds
 from dkdist.store import SetStore

@@ -14,10 +14,19 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.bad_sets import attempt, require_nonnegative_weights
-from dkdist.base.bandwidth import moments, some, some_runs
+from dkdist.base.drawn_samples import (
+    PooledSample,
+    drawn_sample,
+    joined,
+    moments,
+    no_sample,
+    sample_share,
+    some,
+    some_runs,
+    weighing_of,
+)
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
-from dkdist.base.pooled_sample import PooledSample, drawn_sample, joined, no_sample, sample_share, weighing_of
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect

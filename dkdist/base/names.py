@@ -21,12 +21,10 @@ def learn_names(estimator: Any, sets: Any) -> None:
 def require_names(estimator: Any, sets: Any) -> None:
     """Refuse sets whose dimensions have other names than those of ``fit``, or the same in another order.
 
-    Where one of both has no names, a warning says so.
+    One of both has names at least; where the other has none, a warning says so.
     """
     kind = type(estimator).__name__
     given, known = sets.names, getattr(estimator, "feature_names_in_", None)
-    if given is None and known is None:
-        return
     if known is None:
         warn(f"X has feature names, but {kind} was fitted without feature names")
     elif given is None:

@@ -86,9 +86,9 @@ def own_rows(rows: Any) -> Any:
 
 def beside_targets(rows: Any, sets: Any, y: Any) -> Any:
     """Rows of sets (or made of rows) as ``fit_transform`` hands them on: as they are, if targets are in their order."""
-    if not has_index(y):
-        return rows
     owner = _owner_of(sets)
+    if owner is None or not has_index(y):
+        return rows
     ids = ids_of(sets)
     if ids is None or in_order(y, ids):
         return rows
@@ -115,11 +115,12 @@ def with_index(estimator: Any, rows: Any) -> Any:
 
 def in_row_order(X: Any, **beside: Any) -> tuple[Any, ...]:
     """X without its guard, and what has one entry a set: Series and frames in the order of X, by their index."""
-    indexed = [name for name, values in beside.items() if has_index(values)]
-    if not indexed:
+    owner = _owner_of(X)
+    indexed = [] if owner is None else [name for name, values in beside.items() if has_index(values)]
+    if not indexed:  # or nothing to join it to: sets without ids
         return own_rows(X), *beside.values()
     ids = ids_of(X)
-    if _owner_of(X) is UNKNOWN:
+    if owner is UNKNOWN:
         for name in indexed:
             _require_no_other_order(beside[name], name)
     return own_rows(X), *(aligned(values, ids, name) for name, values in beside.items())

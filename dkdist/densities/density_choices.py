@@ -1,4 +1,4 @@
-"""Choices that embeddings by densities share: index set, frequencies, bandwidths, and nodes for them.
+"""Choices that embeddings by densities share: structure, index set, frequencies, bandwidths, and nodes for them.
 
 Bandwidths and n_basis, the nodes or functions of a dimension, are those that a user asked for, or those that the sets
 ask for. q midpoint nodes take the cosine of degree 2q for a constant: with h >= 1 / (2 q) the Gaussian has damped it to
@@ -10,12 +10,14 @@ part of a squared distance.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dkdist.base.bandwidth import scott_bandwidth
+from dkdist.base.domains import DomainEmbedding
+from dkdist.base.drawn_samples import scott_bandwidth
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.inputs import Sets, sample_moments
 from dkdist.base.parameter_checks import LEAST, MOST, draw_seed, is_word, one_of, positive, settled, whole
@@ -24,12 +26,21 @@ from dkdist.densities.cross_validation import cross_validated
 from dkdist.densities.divergence_spec import finest_bandwidth, lattice_size
 from dkdist.densities.measures.divergences import Divergence
 from dkdist.densities.measures.frequencies import DEFAULT_RULE, RULES, frequency_count, frequency_rule
-from dkdist.densities.structure.side_by_side_spec import Dims
-from dkdist.densities.structure.structured_embedding import MOST_PAIRED, Columns
+from dkdist.densities.structure.asked_structure import (
+    MOST_TENSOR_DIMS,
+    STRUCTURES,
+    AskedStructure,
+    Columns,
+    listed_structure,
+)
+from dkdist.densities.structure.chosen_pairs import MOST_DIMS
+from dkdist.densities.structure.paired_columns import MOST_PAIRED, paired
+from dkdist.densities.structure.side_by_side_spec import Dims, parts_of
 from dkdist.loops.array_types import F64, I64
 
 Numbers = tuple[float, ...]
 
+MOST_JOINT_DIMS = 6
 LEAST_ORDER = 0.02  # of an index set: below it there are the axes alone, as there
 RESOLVED = 0.5  # bandwidth over node spacing from which d^2 is integrated to a percent
 SCOTT_RESOLVED = 0.8  # of Scott's rule at a given n_basis
@@ -37,6 +48,56 @@ SEEN = 0.3  # below it points between nodes are hardly seen by any
 RESOLVED_SERIES = float(np.sqrt(2 * np.log(10)) / np.pi)
 MOST_NODES = 11**3  # of a set: 36 in each of two dimensions, 11 in each of three
 LEAST_NODES, USUAL_NODES = 4, 10  # of a dimension
+
+
+def asked_structure(structure: Any, d: int) -> AskedStructure:
+    """The parameter ``structure`` of points of d dimensions, checked. "auto" looks for pairs from 4 dimensions on."""
+    every = tuple(range(d))
+    if not isinstance(structure, str):
+        return listed_structure(structure, d)
+    word = one_of("structure", structure, STRUCTURES)
+    if word == "auto":
+        word = "joint" if d <= MOST_TENSOR_DIMS else "pairs" if d <= MOST_DIMS else "marginal"
+    elif word == "pairs" and not 1 < d <= MOST_DIMS:
+        raise ValueError(
+            f"structure='pairs' looks for pairs among 2 to {MOST_DIMS} dimensions, found {d}: "
+            + ("use structure='marginal'" if d == 1 else "name the pairs, or take fewer dimensions (SetPCA)")
+        )
+    return AskedStructure(word, every, None if word == "pairs" else ())
+
+
+def density_kind(kind: str, d: int) -> str:
+    """How d dimensions are estimated: "tensor", "ball" (joint, four dimensions or more) or "marginal"."""
+    if kind != "joint":
+        return "marginal"
+    if d > MOST_JOINT_DIMS:
+        raise ValueError(
+            f"structure='joint' estimates a density in {d} dimensions; up to {MOST_JOINT_DIMS} are supported. "
+            "Use structure='marginal' or 'pairs', or reduce the dimension of the points first (SetPCA)"
+        )
+    return "tensor" if d <= MOST_TENSOR_DIMS else "ball"
+
+
+class StructuredEmbedding(DomainEmbedding):
+    """Base of embeddings by densities that have a parameter ``structure``."""
+
+    structure: Any
+    spec_: Any
+    pairs_: tuple[Dims, ...]
+
+    def _arrange(
+        self, asked: AskedStructure, looked: Columns, make: Callable[[Columns], Any], nodes: int | None
+    ) -> list[Any]:
+        """Settle ``spec_``, ``structure_`` and the pairs of the columns ``looked`` at; returns what ``make`` has made.
+
+        ``make`` gives the specification of some columns; ``nodes`` are those of a pair, where their number is given.
+        """
+        if asked.kind != "pairs":
+            self.spec_, self.structure_, self.pairs_, self.n_pairs_found_ = make(looked), asked.kind, (), 0
+            return [self.spec_]
+        self.spec_, self.pairs_, self.n_pairs_found_ = paired(asked, looked, make, nodes)
+        self.structure_ = "pairs" if self.pairs_ else "marginal"
+        return [part.spec for part in parts_of(self.spec_)]
 
 
 def index_order(index_set: Any, more: dict[str, float]) -> float:

@@ -15,8 +15,11 @@ from dkdist.base.inputs import check_sets, of_blocks
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.densities.density_choices import (
     RESOLVED,
+    StructuredEmbedding,
     asked,
+    asked_structure,
     chosen_frequencies,
+    density_kind,
     flat,
     index_order,
     is_resolved,
@@ -28,9 +31,8 @@ from dkdist.densities.density_choices import (
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.densities.measures.divergences import divergence
 from dkdist.densities.noise import row_noise
-from dkdist.densities.structure.asked_structure import asked_structure, density_kind
+from dkdist.densities.structure.asked_structure import Columns
 from dkdist.densities.structure.side_by_side_spec import SideBySideSpec, parts_of
-from dkdist.densities.structure.structured_embedding import Columns, StructuredEmbedding
 from dkdist.densities.uniform_nodes_spec import UniformNodesSpec
 from dkdist.loops.array_types import F64
 from dkdist.sets import SampleSets
@@ -261,8 +263,9 @@ class DivergenceEmbedding(StructuredEmbedding):
             return UniformNodesSpec(*common, n_uniform, seed) if n_uniform else DivergenceSpec(*common)
 
         looked = Columns(sets, found.bad, domain, tuple(range(d)), kind)
-        parts = self._arrange(structure, looked, make, n_uniform or nodes_of_pair(wanted, RESOLVED))
-        specs: list[DivergenceSpec] = [part.spec for part in parts]
+        specs: list[DivergenceSpec] = self._arrange(
+            structure, looked, make, n_uniform or nodes_of_pair(wanted, RESOLVED)
+        )
         each = [
             (min(s.bandwidth), s.structure, s.n_dims, s.n_basis // fold(s.structure, s.n_dims)) for s in specs
         ]

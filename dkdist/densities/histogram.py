@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import is_word, whole
-from dkdist.densities.density_choices import chosen_frequencies
+from dkdist.densities.density_choices import StructuredEmbedding, asked_structure, chosen_frequencies
 from dkdist.densities.histogram_spec import HistogramSpec
 from dkdist.densities.measures.divergences import divergence
-from dkdist.densities.structure.asked_structure import asked_structure
-from dkdist.densities.structure.structured_embedding import Columns, StructuredEmbedding
+from dkdist.densities.structure.asked_structure import Columns
 
 MOST_CELLS = 2**20
 

@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike
 from dkdist.base.inputs import check_sets
 from dkdist.densities.density_choices import (
     RESOLVED_SERIES,
+    StructuredEmbedding,
     asked,
+    asked_structure,
+    density_kind,
     flat,
     index_order,
     most_nodes,
@@ -20,8 +23,7 @@ from dkdist.densities.density_choices import (
     shown,
 )
 from dkdist.densities.l2_spec import L2Spec, basis_size, most_functions
-from dkdist.densities.structure.asked_structure import asked_structure, density_kind
-from dkdist.densities.structure.structured_embedding import Columns, StructuredEmbedding
+from dkdist.densities.structure.asked_structure import Columns
 
 BALL = 2.0  # the order of a ball of degrees
 
@@ -136,7 +138,7 @@ class L2Embedding(StructuredEmbedding):
             return L2Spec(some.domain, flat(h), some.kind, n_basis, order)
 
         looked = Columns(sets, found.bad, domain, tuple(range(d)), kind)
-        first = self._arrange(structure, looked, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0].spec
+        first = self._arrange(structure, looked, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0]
         self.bandwidth_ = shown(np.array(first.bandwidth).reshape(first.n_scales, -1))
         self.n_basis_ = first.n_basis
         return self

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import Attempt, attempt, skips
-from dkdist.base.bandwidth import some
+from dkdist.base.drawn_samples import some
 from dkdist.base.embedding import SetEmbedding, origin_of
 from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, check_sets
 from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole

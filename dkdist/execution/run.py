@@ -3,7 +3,8 @@
 One thread for every BLAS call, set once around a run: Dask already uses every core, and a matrix product
 that is split among threads would not always give the same bits. (Nor would processors of several kinds: `processors`.)
 
-A plan is made before a run starts: blocks, bytes, passes and peak memory; a run that cannot fit is refused.
+A plan is made before a run starts: blocks, bytes, passes and peak memory; a run that cannot fit is refused, and one
+that is asked for its plan alone (`plan_of`) ends there.
 
     peak of a process ~ (threads + items waiting) x one block + state
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -29,7 +31,6 @@ from dask.system import CPU_COUNT
 from dask.typing import Key
 from dask.utils import format_bytes, parse_bytes
 
-from dkdist.execution.planning import stop_if_only_planned
 from dkdist.execution.processes.process import (
     keep_freed_memory,
     one_blas_thread,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from dkdist.execution.blocks import Blocks
 
 SPARE_THREADS = 2
+_ONLY_PLANNED: ContextVar[bool] = ContextVar("only_planned", default=False)
 
 
 def run(
@@ -168,13 +170,34 @@ class Cost:
     @contextmanager
     def announced(self, verbose: bool | int) -> Iterator[Progress]:
         """Check the plan, print it if asked to, and give the progress of its blocks; say when loops are compiled."""
-        stop_if_only_planned(self)
+        if _ONLY_PLANNED.get():
+            raise _PlannedError(self)
         self.check()
         if verbose:
             print(self, file=sys.stderr)
         told = WATCH.telling(_tell_of_compiling) if verbose else nullcontext()
         with told, closing(Progress(self.n_blocks * self.passes, self.what, show=bool(verbose))) as progress:
             yield progress
+
+
+class _PlannedError(Exception):
+    """A run has come to its plan, which is all that is wanted."""
+
+    def __init__(self, plan: Cost) -> None:
+        super().__init__(str(plan))
+        self.plan = plan
+
+
+def plan_of(start: Callable[[], Any]) -> Any:
+    """The plan of the run that ``start`` begins, which ends before its first task; RuntimeError if it makes no plan."""
+    token = _ONLY_PLANNED.set(True)
+    try:
+        start()
+    except _PlannedError as found:
+        return found.plan
+    finally:
+        _ONLY_PLANNED.reset(token)
+    raise RuntimeError("what was started has come to its end without a plan")
 
 
 def _tell_of_compiling() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dkdist.base.bandwidth import median_seed
 from dkdist.base.domains import data_domain
+from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import SetEmbedding
 from dkdist.base.inputs import check_sets, remembered_surveys
 from dkdist.base.parameter_checks import one_of

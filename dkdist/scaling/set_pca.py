@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dkdist.base.bad_sets import skips, tell_skipped
+from dkdist.base.drawn_samples import PooledSample
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import check_sets, survey
 from dkdist.base.names import learn_names
-from dkdist.base.pooled_sample import PooledSample
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag

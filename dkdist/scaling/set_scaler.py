@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dkdist.base.bad_sets import require_nonnegative_weights, skips, tell_skipped
+from dkdist.base.drawn_samples import PooledSample
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets, check_sets, survey
 from dkdist.base.names import learn_names
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, within_float32
-from dkdist.base.pooled_sample import PooledSample
 from dkdist.loops.array_types import F64
 from dkdist.loops.points import set_arrays
 from dkdist.plain.flags import as_flag

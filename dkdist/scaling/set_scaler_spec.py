@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.pooled_sample import SEED, sample_size
+from dkdist.base.drawn_samples import SEED, sample_size
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.mid_ranks import column_knots, ranked_column, ranked_sets
 from dkdist.loops.points import drawn_points, read_only, set_arrays, weight_array

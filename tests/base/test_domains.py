@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.base.pooled_sample import quantiles
+from dkdist.base.drawn_samples import quantiles
 from dkdist.files.model_text import make
 from dkdist.loops.points import drawn_points
 

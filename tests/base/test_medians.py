@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 import dkdist as dk
-from dkdist.base.bandwidth import least_keys, row_keys, some, some_runs
+from dkdist.base.drawn_samples import least_keys, row_keys, some, some_runs
 
 GRID = np.stack(np.meshgrid(np.arange(512.0), np.arange(512.0)), axis=-1).reshape(-1, 2)
 

@@ -13,7 +13,7 @@ import dkdist as dk
 from dkdist.cli import main
 from dkdist.cli.output import json_keys
 from dkdist.densities.density_choices import most_nodes
-from dkdist.execution.planning import plan_of
+from dkdist.execution.run import plan_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.kernel.features.random_fourier_features_loops import dense_features, orthogonal_frequencies
+from dkdist.kernel.features.random_fourier_features_spec import dense_features, orthogonal_frequencies
 from dkdist.loops.products import TILE, steady_factor
 
 

@@ -18,7 +18,7 @@ from dkdist.cli.console import bytes_text, scheduler
 from dkdist.cli.fit import split
 from dkdist.cli.model import feature_options, feature_steps, learner, target_of, task_of
 from dkdist.cli.output.answer import answer
-from dkdist.execution.planning import plan_of
+from dkdist.execution.run import plan_of
 
 FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
 MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most

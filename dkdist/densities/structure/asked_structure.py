@@ -1,4 +1,4 @@
-"""What the parameter ``structure`` of embeddings by densities asks for."""
+"""What the parameter ``structure`` of embeddings by densities asks for, and the columns that it is asked of."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.parameter_checks import one_of
-from dkdist.densities.structure.chosen_pairs import MOST_DIMS
+from dkdist.base.embedding_spec import Domain
+from dkdist.base.inputs import Sets
 from dkdist.densities.structure.side_by_side_spec import Dims
+from dkdist.loops.array_types import I64
 
 STRUCTURES = ("auto", "joint", "marginal", "pairs")
 MOST_TENSOR_DIMS = 3
-MOST_JOINT_DIMS = 6
 
 
 @dataclass(frozen=True)
@@ -29,35 +29,22 @@ class AskedStructure:
     together: tuple[Dims, ...] | None = ()
 
 
-def asked_structure(structure: Any, d: int) -> AskedStructure:
-    """The parameter ``structure`` of points of d dimensions, checked. "auto" looks for pairs from 4 dimensions on."""
-    every = tuple(range(d))
-    if not isinstance(structure, str):
-        return _listed(structure, d)
-    word = one_of("structure", structure, STRUCTURES)
-    if word == "auto":
-        word = "joint" if d <= MOST_TENSOR_DIMS else "pairs" if d <= MOST_DIMS else "marginal"
-    elif word == "pairs" and not 1 < d <= MOST_DIMS:
-        raise ValueError(
-            f"structure='pairs' looks for pairs among 2 to {MOST_DIMS} dimensions, found {d}: "
-            + ("use structure='marginal'" if d == 1 else "name the pairs, or take fewer dimensions (SetPCA)")
-        )
-    return AskedStructure(word, every, None if word == "pairs" else ())
+@dataclass(frozen=True)
+class Columns:
+    """Sets, of which the dimensions ``dims`` are left, that a density of this ``kind`` is chosen by.
+
+    ``most`` is how many nodes a dimension may have; None for as many as an embedding takes by itself.
+    """
+
+    sets: Sets
+    bad: I64
+    domain: Domain
+    dims: Dims
+    kind: str
+    most: int | None = None
 
 
-def density_kind(kind: str, d: int) -> str:
-    """How d dimensions are estimated: "tensor", "ball" (joint, four dimensions or more) or "marginal"."""
-    if kind != "joint":
-        return "marginal"
-    if d > MOST_JOINT_DIMS:
-        raise ValueError(
-            f"structure='joint' estimates a density in {d} dimensions; up to {MOST_JOINT_DIMS} are supported. "
-            "Use structure='marginal' or 'pairs', or reduce the dimension of the points first (SetPCA)"
-        )
-    return "tensor" if d <= MOST_TENSOR_DIMS else "ball"
-
-
-def _listed(given: Any, d: int) -> AskedStructure:
+def listed_structure(given: Any, d: int) -> AskedStructure:
     """A list of dimensions and of groups of them; without single dimensions, all stand alone beside the groups."""
     groups = [_group(one, d) for one in given] if isinstance(given, Sequence) else []
     if not groups or None in groups or len({frozenset(g) for g in groups if g}) < len(groups):

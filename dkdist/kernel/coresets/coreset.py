@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.bandwidth import least_keys, median_seed, row_keys
+from dkdist.base.drawn_samples import least_keys, median_seed, row_keys
 from dkdist.base.parameter_checks import LEAST, draw_seed, one_of, positive, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.distance.point_inputs import points_of, weights_of

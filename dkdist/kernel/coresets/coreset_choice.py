@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.base.bandwidth import median_distance
+from dkdist.base.drawn_samples import median_distance
 from dkdist.base.embedding_spec import Domain, EmbeddingParameters
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, positive, settled
 from dkdist.base.roles import Role

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import require_nonnegative_weights
-from dkdist.base.bandwidth import median_seed
+from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import check_sets, sample_points, survey
 from dkdist.base.names import learn_names

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.base.bandwidth import least_keys, row_keys
+from dkdist.base.drawn_samples import least_keys, row_keys
 from dkdist.execution.passes import collect
 from dkdist.kernel.coresets.coreset_choice import SAMPLE
 from dkdist.kernel.coresets.lazy_points import LazyPoints, split_weights

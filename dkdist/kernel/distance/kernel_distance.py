@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.bandwidth import median_seed
+from dkdist.base.drawn_samples import median_seed
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
 from dkdist.kernel.distance.kernel_inputs import Pair, bandwidth, read_pair

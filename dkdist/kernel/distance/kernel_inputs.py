@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.bandwidth import median_distance, some
+from dkdist.base.drawn_samples import median_distance, some
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.point_inputs import box, points_of, require_near, weights_of
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh

@@ -9,7 +9,7 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs
-from dkdist.kernel.features.random_fourier_features_loops import DRAWS, least_error
+from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.kernel.sums.blocks_loops import block_energy, kernel_blocks
 from dkdist.kernel.sums.cells_loops import kernel_cells
 from dkdist.kernel.sums.exact_loops import mass, scaled

@@ -15,7 +15,7 @@ import joblib
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
-from dkdist.base.bandwidth import median_seed
+from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import SetEmbedding
 from dkdist.execution.arrays import take_rows
 from dkdist.execution.blocks import is_lazy

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.bandwidth import median_distance
+from dkdist.base.drawn_samples import median_distance
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
 from dkdist.loops.array_types import F32, F64, I64
