@@ -6,6 +6,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import dkdist
 from dkdist.cli.console import bytes_text, scheduler, stopwatch, wants_progress
@@ -16,7 +17,12 @@ from dkdist.cli.output.model_description import model_document, model_pairs
 
 def info(args: Namespace) -> None:
     """Print what a store or a model file holds; points are not read, and nothing of a model runs."""
-    if Path(args.store).is_file() and not args.store.lower().endswith(".zip"):
+    lower = args.store.lower()
+    if (
+        Path(args.store).is_file()
+        and not lower.endswith(".zip")
+        and (lower.endswith(".npz") or is_zipfile(args.store))
+    ):
         model = model_document(args.store)
         answer(args, model, model_pairs(model))
         return

@@ -49,7 +49,7 @@ def make_cells(
 
     Four markers of every cell. All donors have the same kinds of cells, in shares that vary; of the cells of the ill
     some 5 % instead of 1 % are active killer cells (CD8 and CD38 near 4). Measurements of one donor are shifted
-    against another's, so that means tell little.
+    against another's by as much as it takes for means to tell little: the simulation was tuned so that they fail.
 
     Parameters
     ----------

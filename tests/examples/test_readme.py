@@ -194,6 +194,7 @@ def test_every_page_with_examples_is_tried():
         "plots",
         "scikit-learn",
         "storage",
+        "tables",
         "your_data",
     }
     assert {page.stem for page in (ROOT / "docs").glob("*.md") if examples(page)} == tried

@@ -152,7 +152,7 @@ def test_damage_is_named(place):
     (place / "targets/label/c/0").unlink()
     with pytest.raises(StoreFormatError, match=r"targets/label/c/0 of .* is missing"):
         _ = open_sets(place).targets["label"]
-    assert_same_sets(open_sets(place).load(), SETS)
+    assert_same_sets(open_sets(place).points_alone(), SETS)  # load() reads targets too
     (place / "offsets/c/0").unlink()
     with pytest.raises(StoreFormatError, match="chunk 0 of array 'offsets' is missing"):
         open_sets(place)

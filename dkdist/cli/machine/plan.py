@@ -55,7 +55,8 @@ def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
     embedding, *features = steps
     if embedding.bandwidth == "auto":
         embedding.set_params(bandwidth=FINEST)
-    stand_ins = np.random.default_rng(0).random((2, 8, sets.n_dims), np.float32)
+    made_up = list(np.random.default_rng(0).random((2, 8, sets.n_dims), np.float32))
+    stand_ins = dkdist.SampleSets.from_arrays(made_up, names=sets.names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the bandwidth, which is nobody's choice
         embedding.set_params(domain="unit").fit(stand_ins)

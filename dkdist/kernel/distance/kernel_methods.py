@@ -9,7 +9,6 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.kernel.sums.blocks_loops import block_energy, kernel_blocks
 from dkdist.kernel.sums.cells_loops import kernel_cells
 from dkdist.kernel.sums.exact_loops import mass, scaled
@@ -160,6 +159,8 @@ def _rff(task: Task) -> float:
             f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
             "use 'exact', or a larger bandwidth or eps"
         )
+    from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
+
     draw = DRAWS[least_error(d)]
     count, square = 64, mass(task.z) ** 2
     while REPLICATES * count <= MOST_FREQUENCIES:
