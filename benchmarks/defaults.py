@@ -3,9 +3,9 @@
     python benchmarks/defaults.py [part ...] [--quick] [--output results.json]
 
 Parts: gram (the Gram experiment of P1's appendix), divergence (d^2 against the true one, by the number of points),
-mixtures, images, auslan, pentip, splice, mnist_str8, mnist_str4, mnist_sift (`SetClassifier` or `SetRegressor` with no
-argument, beside the tuned figure of the documents, its own baselines, and the five lines at defaults), intervals,
-groups (level of `group_test`), points (planted ones found). All by default. Data: DKDIST_DATA.
+mixtures, images, scenes, auslan, pentip, splice, mnist_str8, mnist_str4, mnist_sift (`SetClassifier` or `SetRegressor`
+with no argument, beside the tuned figure of the documents, its own baselines, and the five lines at defaults),
+intervals, groups (level of `group_test`), points (planted ones found). All by default. Data: DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import cats_dogs
 import distance_tasks
 import gram_published
 import mixture
+import scenes as fifteen_scenes
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,15 @@ def images(quick: bool) -> Task:
     return Task(
         cats_dogs.values(x[:n]), y[:n], cats_dogs.values(x_test[:n_test]), y_test[:n_test], 0.688, 0.010
     )
+
+
+def scenes(quick: bool) -> Task:
+    """Images as sets of 2,700 descriptors in 128 dimensions, as they are; those of each class in random order."""
+    found = fifteen_scenes.descriptors(None, 12 if quick else None)
+    train, test = fifteen_scenes.split(found.labels, 8 if quick else fifteen_scenes.A_CLASS, 0)
+    parts = [[found.values[found.offsets[i] : found.offsets[i + 1]] for i in rows] for rows in (train, test)]
+    sets = [dk.SampleSets.from_arrays([part.astype(np.float32) for part in given]) for given in parts]
+    return Task(sets[0], found.labels[train], sets[1], found.labels[test], 0.820, 0.007)
 
 
 TUNED = {
@@ -197,6 +207,7 @@ def points(quick: bool) -> dict[str, float]:
 PARTS: dict[str, Callable[[bool], Any]] = {
     "gram": gram, "divergence": divergence,
     "mixtures": lambda quick: learned(mixtures(quick)), "images": lambda quick: learned(images(quick)),
+    "scenes": lambda quick: learned(scenes(quick)),
     **{name: lambda quick, name=name: learned(of_distances(name, quick)) for name in TUNED},
     "intervals": intervals, "groups": groups, "points": points,
 }  # fmt: skip

@@ -120,6 +120,7 @@ def paper_recipe(points: list[np.ndarray], h: float, seed: int = 0) -> Callable[
 def bench_embedding(quick: bool) -> list[dict[str, Any]]:
     rows = []
     for d, n, n_sets, target in ((1, 200, 8192, 100_000), (2, 200, 4096, 25_000), (3, 2048, 512, 4_000)):
+        n_sets = n_sets // 8 if quick else n_sets
         sets = mixture_sets(n_sets, n, d)
         with threadpool_limits(1):
             embed = dk.DivergenceEmbedding(
@@ -332,7 +333,7 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
 
 
 def bench_road(quick: bool) -> dict[str, Any]:
-    n_sets, epochs = (10_240, 2) if quick else (51_200, 5)
+    n_sets, epochs = (4_096, 2) if quick else (51_200, 5)
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", n_sets)
         sets = dk.open_sets(f"{folder}/sets.zarr")

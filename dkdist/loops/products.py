@@ -91,11 +91,10 @@ class WholeNumbers:
     def product(self, A: F32, out: F32) -> None:
         """out = A B, for (n, k) and (n, m) float32; rows that are not finite give rows of NaN."""
         for start in range(0, len(A), TILE):
-            rows = slice(start, start + TILE)
-            Q, back = _whole(A[rows], self._bits)
+            Q, back = _whole(A[start : start + TILE], self._bits)
             for first in range(0, out.shape[1], EXACT_COLUMNS):
                 columns = slice(first, first + EXACT_COLUMNS)
-                _scale(self._sums(Q, columns), back, self._back[columns], out[rows, columns])
+                _scale(self._sums(Q, columns), back, self._back, out, start, first)
 
     def _sums(self, Q: F64, columns: slice) -> F64:
         total: F64 = Q[:, :EXACT_SLICE] @ self._B[:EXACT_SLICE, columns]
@@ -113,10 +112,10 @@ def _whole(rows: F32, bits: int) -> tuple[F64, F64]:
 
 
 @loop()
-def _scale(sums, rows, columns, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out)):
-        for j in range(out.shape[1]):
-            out[i, j] = sums[i, j] * rows[i] * columns[j]
+def _scale(sums, rows, columns, out, row, column):  # type: ignore[no-untyped-def]
+    for i in range(sums.shape[0]):
+        for j in range(sums.shape[1]):
+            out[row + i, column + j] = sums[i, j] * rows[i] * columns[column + j]
 
 
 def three_axes(matrices: list[F32]) -> list[F32]:

@@ -24,13 +24,9 @@ def run(name, **environment):
     )
 
 
-def output_of(name):
-    done = run(name)
-    assert done.returncode == 0, done.stderr
-    told = [
-        line for line in done.stderr.splitlines() if "Worker process still alive" not in line
-    ]  # a busy machine
-    assert told == []
+def output_of(name, **environment):
+    done = run(name, **environment)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -63,7 +59,8 @@ def test_streaming_ingestion():
 
 
 def test_cluster():
-    text = output_of("cluster.py")
+    # On a busy machine Dask's workers are still sending heartbeats when the scheduler closes, and tell of it.
+    text = output_of("cluster.py", DASK_LOGGING__DISTRIBUTED="critical")
     assert numbers(text)[0] > 0.9
     assert "same bits without a cluster: True" in text
 

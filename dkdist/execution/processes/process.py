@@ -19,7 +19,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock, RLock, get_ident
 from typing import Any
 
@@ -36,7 +36,7 @@ class _Runs:
     def begin(self, runs: int = 1) -> int:
         """Count so many more; the BLAS threads that were found, at least 1."""
         with self.lock:
-            pools = ThreadpoolController().select(user_api="blas")
+            pools = _blas_of(len(sys.modules))
             found = max((pool.num_threads for pool in pools.lib_controllers), default=1)
             if found > 1:  # the first, or a library that was loaded since
                 self.limits.append(pools.limit(limits=1))
@@ -49,6 +49,12 @@ class _Runs:
             self.under_way -= 1
             while self.limits and not self.under_way and not self.for_good:
                 self.limits.pop().restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _blas_of(n_modules: int) -> ThreadpoolController:
+    """The BLAS libraries of this process, looked for (some milliseconds) when modules were loaded since."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 _runs = _Runs()
