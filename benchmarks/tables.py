@@ -3,8 +3,10 @@
     python benchmarks/tables.py [--rows 5000000] [--sets 100000] [--quick] [--folder DIR] [--output tables.json]
 
 One point a row: an id, a target, two coordinates; 16 files. ``grouped``: the rows of a set stand together, sets cross
-the borders of files; ``shuffled``: rows in any order. Imports run in a process of their own, which has imported a
-small table before. ``speed`` is the time of reading divided by that of importing; memory is what the process grew by.
+the borders of files, which are imported as a table and as a Dask DataFrame of partitions that hold a file each;
+``shuffled``: rows in any order. Imports run in a process of their own, which has imported a small table before.
+``speed`` is the time of reading divided by that of importing: of a scan by pyarrow that keeps nothing, for the frame
+also of its partitions alone, computed one after another and forgotten; memory is what the process grew by.
 """
 
 from __future__ import annotations
@@ -49,32 +51,56 @@ def read(folder: Path, _: Path) -> None:
         pass
 
 
+def read_frame(folder: Path, _: Path) -> None:
+    import dask.dataframe as dd
+
+    frame = dd.read_parquet(folder)
+    for i in range(frame.npartitions):
+        frame.partitions[i].compute()
+
+
 def imported(folder: Path, store: Path) -> None:
     dk.import_sets(store, folder, READER)
 
 
-def measured(work: Callable[[Path, Path], None], small: Path, folder: Path, store: Path) -> dict[str, float]:
+def imported_frame(folder: Path, store: Path) -> None:
+    import dask.dataframe as dd
+
+    frame = dd.read_parquet(folder)
+    dk.import_frame(store, frame, READER.set_id, READER.points, READER.targets)
+
+
+IMPORTS = {"table": imported, "Dask DataFrame": imported_frame}
+
+
+def measured(work: Callable[[Path, Path], None], small: Path, folder: Path, made: Path) -> dict[str, float]:
     """Seconds of the best of some runs, and by how many MB this process grew, after a run on a small table."""
-    work(small, store)
+    made.mkdir()
+    work(small, made / "small.zarr")
     before = peak()
-    stores = [store.with_name(f"{k}.zarr") for k in range(REPEATS)]
+    stores = [made / f"{k}.zarr" for k in range(REPEATS)]
     seconds = min(seconds_of(lambda place=place: work(folder, place)) for place in stores)
     return {"seconds": seconds, "peak_mb": peak() - before}
 
 
 def compared(folder: Path, rows: int, sets: int, shuffled: bool) -> dict[str, Any]:
-    small, large, store = folder / "small", folder / "large", folder / "s.zarr"
+    small, large = folder / "small", folder / "large"
     make(small, 10_000, 100, shuffled)
     make(large, rows, sets, shuffled)
-    found: dict[str, Any] = {"read": measured(read, small, large, store)}
-    with ProcessPoolExecutor(1, get_context("spawn")) as process:
-        found["import"] = process.submit(measured, imported, small, large, store).result()
-    stored = dk.open_sets(folder / "0.zarr")
+    found: dict[str, Any] = {"read": measured(read, small, large, folder / "read")}
+    for name in ["table"] if shuffled else IMPORTS:
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            found[name] = process.submit(measured, IMPORTS[name], small, large, folder / name).result()
+        found[name]["speed"] = found["read"]["seconds"] / found[name]["seconds"]
+    if not shuffled:
+        found["partitions"] = measured(read_frame, small, large, folder / "partitions")
+        its = found["Dask DataFrame"]
+        its["speed_of_partitions"] = found["partitions"]["seconds"] / its["seconds"]
+    stored = dk.open_sets(folder / "table" / "0.zarr")
     first = stored[:1000].load()
     means = np.add.reduceat(first.points[:, 0], first.offsets[:-1]) / first.sizes
     errors = (means - stored.targets["age"][:1000]) * np.sqrt(first.sizes)  # standard normal
     found |= {"rows": stored.n_points, "sets": len(stored), "spread": float(errors.std())}
-    found["speed"] = found["read"]["seconds"] / found["import"]["seconds"]
     return found
 
 
@@ -90,10 +116,14 @@ def main() -> None:
     for name, shuffled in (("grouped", False), ("shuffled", True)):
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             report[name] = row = compared(Path(folder), args.rows, args.sets, shuffled)
-        print(
-            f"{name:<9} {row['rows']:,} rows of {row['sets']:,} sets: read {row['read']['seconds']:.2f} s, import "
-            f"{row['import']['seconds']:.2f} s, {row['import']['peak_mb']:.0f} MB; {row['speed']:.0%} of the speed"
-        )
+        print(f"{name}: {row['rows']:,} rows of {row['sets']:,} sets, read in {row['read']['seconds']:.2f} s")
+        for kind in IMPORTS.keys() & row:
+            its = row[kind]
+            print(
+                f"  {kind:<15}{its['seconds']:6.2f} s, {its['peak_mb']:.0f} MB; {its['speed']:.0%} of the speed"
+            )
+            if "speed_of_partitions" in its:
+                print(f"  {'':<15}{its['speed_of_partitions']:.0%} of that of its partitions alone")
     write(args.output, report)
 
 

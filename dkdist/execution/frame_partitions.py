@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dkdist.plain.ahead import ahead
+
 
 def is_dask_frame(frame: Any) -> bool:
     """Whether this is a Dask DataFrame; dask.dataframe is not imported to find out."""
@@ -17,7 +19,9 @@ def first_partition(frame: Any) -> Any:
 
 
 def partitions(frame: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """Some columns of each partition in turn, in memory, on the active client's cluster or this machine's threads."""
+    """Some columns of each partition in turn, in memory, on the active client's cluster or this machine's threads.
+
+    The next one is computed while the last one is used.
+    """
     chosen = frame[list(columns)]
-    for i in range(chosen.npartitions):
-        yield chosen.partitions[i].compute()
+    return ahead(chosen.partitions[i].compute() for i in range(chosen.npartitions))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dkdist.execution.frame_partitions import first_partition, is_dask_frame, partitions
+from dkdist.plain.ahead import ahead
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame
@@ -72,9 +73,8 @@ def import_frame(
     roles = _roles(first_partition(frame), set_id, points, targets, weights)
     seen = set[Any]()
     with SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer:
-        for number, piece in _whole_sets(partitions(frame, roles.needed), set_id):
+        for number, sets in ahead(_collections(frame, roles, set_id, targets, weights)):
             with _naming(number):
-                sets = SampleSets.from_frame(piece, set_id, roles.points, targets, weights)
                 _note(sets.ids, seen, set_id)
             writer.append(sets)
     return open_sets(writer.address)
@@ -85,21 +85,55 @@ def _roles(first: Any, set_id: str, points: Any, targets: Any, weights: str | No
     return roles_of(first, columns, set_id, points, targets, weights)
 
 
+def _collections(
+    frame: Any, roles: Roles, set_id: str, targets: Any, weights: str | None
+) -> Iterator[tuple[int, SampleSets]]:
+    """The sets that end in each partition, and its number."""
+    for number, piece in _whole_sets(partitions(frame, roles.needed), set_id):
+        with _naming(number):
+            sets = SampleSets.from_frame(piece, set_id, roles.points, targets, weights)
+        yield number, sets
+
+
 def _whole_sets(pieces: Iterable[Any], set_id: str) -> Iterator[tuple[int, Any]]:
     """Rows of whole sets, and the number of the partition: the set of a partition's last row may go on in the next."""
+    held, number = list[Any](), 0  # what there is of the set that may go on
+    for number, piece in enumerate(pieces):
+        if not len(piece):
+            continue
+        last, rest = piece[set_id].iloc[-1], piece
+        if held:
+            more, rest = _parted(rest, set_id, held[0][set_id].iloc[0])
+            held.append(more)
+            if len(more) and held[0][set_id].iloc[0] == last:
+                if len(rest):
+                    yield number, rest
+                continue
+            yield number, _joined(held)
+        going_on, rest = _parted(rest, set_id, last)
+        held = [going_on.copy()]  # not a view of all of the partition
+        if len(rest):
+            yield number, rest
+    if held:
+        yield number, _joined(held)
+
+
+def _parted(rows: Any, set_id: str, one: Any) -> tuple[Any, Any]:
+    """The rows of one set, and the others; views, if those of the set are the first or the last."""
+    of_it = (rows[set_id] == one).to_numpy(bool, na_value=False)
+    n = int(of_it.sum())
+    if of_it[:n].all():
+        return rows.iloc[:n], rows.iloc[n:]
+    if of_it[len(rows) - n :].all():
+        return rows.iloc[len(rows) - n :], rows.iloc[: len(rows) - n]
+    return rows[of_it], rows[~of_it]
+
+
+def _joined(parts: list[Any]) -> Any:
     import pandas as pd
 
-    held, number = None, 0
-    for number, piece in enumerate(pieces):
-        rows = piece if held is None else pd.concat([held, piece], ignore_index=True)
-        if not len(rows):
-            continue
-        goes_on = (rows[set_id] == rows[set_id].iloc[-1]).to_numpy(bool, na_value=False)
-        held = rows[goes_on]
-        if not goes_on.all():
-            yield number, rows[~goes_on]
-    if held is not None:
-        yield number, held
+    parts = [part for part in parts if len(part)]
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
 
 @contextmanager

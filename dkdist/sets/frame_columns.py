@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.loops.array_types import Array
+from dkdist.loops.array_types import I64, Array
 from dkdist.sets.alignment import has_index
 from dkdist.sets.point_checks import SampleSetError
 
@@ -33,6 +33,18 @@ class Column:
         if counts and np.array_equal(self.series.to_numpy(), np.arange(len(self.series))):
             return "it counts the rows"
         return None
+
+    def starts(self) -> I64:
+        """The rows whose value is not that of the row before; the first is one, and each that has no value."""
+        differs = np.ones(len(self.series), bool)
+        if len(differs) > 1:
+            same = (self.series[1:] == self.series[:-1]).fill_null(False)
+            differs[1:] = ~np.asarray(same.to_numpy(), bool)
+        return np.flatnonzero(differs)
+
+    def taken(self, rows: I64) -> Column:
+        """Some of the rows."""
+        return Column(self.name, self.series[rows])
 
     def numbers(self, name_of_row: NameOfRow) -> Array:
         """(T,) finite numbers; booleans are 0 and 1. Refuses text and categories, and missing values by row."""

@@ -26,9 +26,18 @@ class Grouped:
     ids: Array
 
     @cached_property
+    def in_order(self) -> bool:
+        """Whether the rows stand set after set as they are."""
+        return not (np.diff(self.codes) < 0).any()
+
+    @cached_property
     def order(self) -> I64:
         """The rows, set after set; those of a set keep their order."""
         return np.argsort(self.codes, kind="stable")
+
+    def sorted(self, values: Array) -> Array:
+        """The values of the rows (T,), set after set; they themselves, if they stand so."""
+        return values if self.in_order else values[self.order]
 
     @cached_property
     def offsets(self) -> I64:
@@ -38,7 +47,7 @@ class Grouped:
     @cached_property
     def firsts(self) -> I64:
         """(N,) the first row of each set."""
-        return self.order[self.offsets[:-1]]
+        return self.offsets[:-1] if self.in_order else self.order[self.offsets[:-1]]
 
     def name(self, row: int) -> str:
         """A row and its set, for messages."""
@@ -71,9 +80,8 @@ def parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: 
     groups = grouped(columns[set_id])
     joined = {} if targets is None or roles.targets else targets_by_id(targets, set_id, groups.ids)
     joined |= {name: constant(columns[name], groups) for name in roles.targets}
-    order = groups.order
-    mass = None if weights is None else columns[weights].numbers(groups.name)[order]
-    rows = _points([columns[name] for name in roles.points], groups, order)
+    mass = None if weights is None else np.array(groups.sorted(columns[weights].numbers(groups.name)))
+    rows = _points([columns[name] for name in roles.points], groups)
     return Parts(rows, groups.offsets, groups.ids, tuple(roles.points), joined, mass)
 
 
@@ -91,14 +99,16 @@ def roles_of(
 
 
 def grouped(column: Column) -> Grouped:
-    """The sets of the rows, by their ids."""
+    """The sets of the rows, by their ids; neighbours of one set are looked at once."""
     import pandas as pd
 
-    values = column.values(lambda row: f"row {row}")
-    if not len(values):
+    starts = column.starts()
+    if not len(starts):
         raise SampleSetError("the frame has no rows: give at least one point")
+    values = column.taken(starts).values(lambda k: f"row {starts[k]}")
     codes, ids = pd.factorize(values)
-    return Grouped(codes.astype(np.int64), as_ids(np.asarray(ids), len(ids)))
+    lengths = np.diff(np.append(starts, len(column.series)))
+    return Grouped(np.repeat(codes.astype(np.int64), lengths), as_ids(np.asarray(ids), len(ids)))
 
 
 def constant(column: Column, groups: Grouped) -> Array:
@@ -168,14 +178,14 @@ def _chosen(
     return chosen
 
 
-def _points(columns: Sequence[Column], groups: Grouped, order: I64) -> NDArray[Any]:
+def _points(columns: Sequence[Column], groups: Grouped) -> NDArray[Any]:
     """(T, d), set after set."""
     values = [column.numbers(groups.name) for column in columns]
     if len(values) == 1 and values[0].dtype in CODE_DTYPES:
-        return values[0][order, None]  # codes of strings keep their type
-    rows = np.empty((len(order), len(values)), np.result_type(np.float32, *values))
+        return groups.sorted(values[0])[:, None].copy()  # codes of strings keep their type
+    rows = np.empty((len(groups.codes), len(values)), np.result_type(np.float32, *values))
     for j, column in enumerate(values):
-        rows[:, j] = column[order]
+        rows[:, j] = groups.sorted(column)
     return rows
 
 

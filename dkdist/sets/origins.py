@@ -122,6 +122,8 @@ def _sample(parts: Sequence[NDArray[Any]]) -> F64:
     count = int(np.clip(SAMPLE_VALUES // max(1, d), LEAST_ROWS, SAMPLE_ROWS))
     if total <= count:
         X = np.concatenate(parts, dtype=np.float64, casting="unsafe")
+    elif len(parts) == 1:
+        X = parts[0][np.random.default_rng(0).integers(0, total, count)].astype(np.float64)
     else:
         rows = np.random.default_rng(0).integers(0, total, count)
         owner = np.searchsorted(ends, rows, side="right")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
+from dkdist.plain.ahead import ahead
 from dkdist.sets.labels import Names
 from dkdist.store.chunks.chunk_sums import U32, Bound, new_key, object_key
 from dkdist.store.format.batches import Batch, Columns, Form, committed_origin
@@ -79,7 +80,7 @@ class PartWriter:
             for name, m in self.arrays.items()
         }
         kept: dict[str, list[Array]] = {}
-        for batch in batches:
+        for batch in ahead(iter(batches)):
             first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
             for name, values in batch.columns.items():
                 kept.setdefault(name, []).append(values[first:last])

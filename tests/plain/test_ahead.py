@@ -1,0 +1,49 @@
+"""Items come as they are, one is made while another is used, and what goes wrong in the making is raised in turn."""
+
+import threading
+from contextvars import ContextVar
+
+import pytest
+
+from dkdist.plain.ahead import ahead
+
+
+def test_the_items_in_their_order_whatever_they_are():
+    assert list(ahead(iter([]))) == []
+    assert list(ahead(iter([3, None, False, 1]))) == [3, None, False, 1]
+
+
+def test_one_is_made_while_another_is_used_and_no_more():
+    made, second = [], threading.Event()
+
+    def items():
+        for i in range(5):
+            made.append(i)
+            if i == 1:
+                second.set()
+            yield i
+
+    taken = ahead(items())
+    assert next(taken) == 0
+    assert second.wait(60)  # made while item 0 is used here
+    taken.close()
+    assert made == [0, 1]
+
+
+def test_an_error_comes_after_the_items_before_it():
+    def items():
+        yield 1
+        raise ValueError("the second")
+
+    taken = ahead(items())
+    assert next(taken) == 1
+    with pytest.raises(ValueError, match="the second"):
+        next(taken)
+
+
+def test_the_context_goes_along_and_no_thread_stays():
+    chosen = ContextVar("chosen", default="none")
+    chosen.set("here")
+    threads = threading.active_count()
+    assert list(ahead(chosen.get() for _ in range(3))) == ["here"] * 3
+    assert threading.active_count() == threads
