@@ -121,7 +121,7 @@ def unpadded(sets: dk.SampleSets) -> dk.SampleSets:
 
 
 def load(name: str, quick: bool) -> Split:
-    data = distance_tasks.load(name, *((300, 100) if quick else (None, None)))
+    data = distance_tasks.load(name, *((200, 100) if quick else (None, None)))
     sides = [unpadded(side) if name == "pentip" else side for side in (data.train, data.test)]
     return sides[0], data.y, sides[1], data.y_test
 

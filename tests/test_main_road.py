@@ -117,7 +117,7 @@ def test_the_road_from_a_store_to_coefficients_goes_through_few_files(store: str
             called.add(str(file.relative_to(root)))
 
     def follow() -> None:
-        sets = dk.open_sets(store)
+        sets = dk.open_sets(store)[:200]
         steps = dk.DivergenceEmbedding(), dk.RandomFourierFeatures(), dk.IncrementalSGDClassifier()
         assert make_pipeline(*steps).fit(sets, sets.targets["y"])[-1].coef_.any()
 

@@ -234,7 +234,7 @@ def best_error(K: np.ndarray, y: np.ndarray, n: int) -> float:
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
-    parser = options(__doc__, quick="300 images, D = 200, one seed")
+    parser = options(__doc__, quick="1,000 images, D = 200, one seed")
     parser.add_argument("parts", nargs="*", help="triples, gradients, width; default: all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--features", type=int, default=5000)
@@ -258,7 +258,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     )
     exact_n, exact_widths = 3000, (1000, 2000, 4000, 8000, 16_000, 32_000)
     if args.quick:
-        sizes, tuned_on, n_test, D, widths, args.seeds = (1000,), 500, 300, 200, (200,), 1
+        sizes, tuned_on, n_test, D, widths, args.seeds = (1000,), 250, 300, 200, (200,), 1
         exact_n, exact_widths = 200, (200, 400)
     rivals = [r for r in RIVALS if not args.only or r.name in args.only]
     report: dict[str, Any] = {"experiment": "cats_dogs", "sizes": sizes, "D": D}

@@ -76,13 +76,18 @@ def test_a_cluster_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monke
     """Of one pass over a store, and of exact kernels: what is chosen, what is predicted and why."""
     dk.write_sets(tmp_path / "s.zarr", SETS)
     stored = dk.open_sets(tmp_path / "s.zarr", block_sets=16)
-    for exact in (4000, 50):
-        monkeypatch.setattr(choosing, "EXACT_SETS", exact)
-        monkeypatch.setattr(choosing, "N_COMPONENTS", 128)
-        alone = answers(stored)
-        with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
-            found = answers(stored)
-        for a, b in zip(found, alone, strict=True):
+    monkeypatch.setattr(choosing, "N_COMPONENTS", 128)
+
+    def found() -> list[Any]:
+        both = []
+        for exact in (4000, 50):
+            monkeypatch.setattr(choosing, "EXACT_SETS", exact)
+            both += answers(stored)
+        return both
+
+    alone = found()
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
+        for a, b in zip(found(), alone, strict=True):
             np.testing.assert_array_equal(a, b)
 
 

@@ -52,8 +52,8 @@ def forms(dtype: str = "f8") -> list[Any]:
 
 
 LEARNERS = [
-    dk.IncrementalSGDClassifier(random_state=0),
-    dk.IncrementalSGDRegressor(random_state=0),
+    dk.IncrementalSGDClassifier(n_epochs=3, random_state=0),
+    dk.IncrementalSGDRegressor(n_epochs=3, random_state=0),
     dk.IncrementalRidgeClassifier(random_state=0),
     dk.IncrementalRidge(random_state=0),
 ]

@@ -50,7 +50,7 @@ def some_weights(n, kind):
     ("method", "d"), [("fourier", 1), ("fourier", 2), ("fourier", 3), ("orthogonal", 1), ("orthogonal", 7)]
 )
 def test_rows_have_the_bits_of_whole_sets(weights, d, sigma, method, tmp_path, small_pieces, no_whole_sets):
-    sizes = (300, 20_011, 7, 33_000)
+    sizes = (300, 10_011, 7, 14_000)
     arrays = [RNG.normal(i, 1, (n, d)).astype(np.float32) for i, n in enumerate(sizes)]
     w = None if weights == "none" else [some_weights(n, weights) for n in sizes]
     store = write(tmp_path / "s.zarr", arrays, w)
@@ -104,9 +104,11 @@ def test_memory_is_that_of_a_piece(method, weighted, tmp_path, monkeypatch):
     monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**19)
     n = 6_000_000  # Python's own table of names may grow by 8 MB meanwhile
     weights = [np.ones(n, np.float32)] if weighted else None
-    store = write(tmp_path / "s.zarr", [RNG.random((n, 2), dtype=np.float32)], weights, 8192)
+    points = RNG.random((n, 2), dtype=np.float32)
+    store = write(tmp_path / "s.zarr", [points], weights, 2**15)
     embedding = dk.MeanEmbedding(50, 0.5, method, random_state=0)
-    embedding.fit(store).transform(store).compute()  # compiles
+    few = write(tmp_path / "few.zarr", [points[:300_000]], weights and [weights[0][:300_000]], 2**15)
+    embedding.fit(few).transform(few).compute()  # compiles
     tracemalloc.start()
     row = embedding.fit(store).transform(store).compute()
     peak = tracemalloc.get_traced_memory()[1]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scripts import run_script
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
 def run(name: str, *arguments: str, output: Path) -> Any:
-    command = [sys.executable, str(FOLDER / name), *arguments, "--quick", "--output", str(output)]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    told = output.with_suffix(".txt")
+    code, words = run_script(FOLDER / name, *arguments, "--quick", "--output", str(output), told=told)
+    assert code == 0, words
     return json.loads(output.read_text())
 
 
@@ -258,33 +258,28 @@ def test_a_million_strings_in_small(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.zarr"))
 
 
-def test_a_missing_data_file_is_named_with_its_source(tmp_path: Path) -> None:
-    environment = {**os.environ, "DKDIST_DATA": str(tmp_path)}
-    command = [sys.executable, str(FOLDER / "papers/cats_dogs.py"), "--quick"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
-    assert found.returncode != 0
-    assert "cifar10_cats_dogs.npz" in found.stderr
-    assert "www.cs.toronto.edu" in found.stderr
+def test_a_missing_data_file_is_named_with_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DKDIST_DATA", str(tmp_path))
+    script, told = FOLDER / "papers/cats_dogs.py", tmp_path / "told.txt"
+    code, words = run_script(script, "--quick", told=told)
+    assert code == 1
+    assert "cifar10_cats_dogs.npz" in words
+    assert "www.cs.toronto.edu" in words
     (tmp_path / "cifar10_cats_dogs.npz").write_bytes(b"something else")
-    found = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
-    assert "SHA-256" in found.stderr
+    code, words = run_script(script, "--quick", told=told)
+    assert code == 1
+    assert "SHA-256" in words
 
 
 @pytest.mark.slow
 def test_the_million_in_small(tmp_path: Path) -> None:
     output = tmp_path / "million.json"
-    command = [
-        sys.executable,
-        str(FOLDER / "million.py"),
-        "--sets",
-        "6000",
-        "--compare",
-        "3000",
-        "--workers",
-        "2",
-    ]
-    command += ["--huge", "--huge-points", "2000", "--folder", str(tmp_path), "--output", str(output)]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    sizes = ["--sets", "6000", "--compare", "3000", "--workers", "2", "--huge", "--huge-points", "2000"]
+    places = ["--folder", str(tmp_path), "--output", str(output)]
+    code, words = run_script(FOLDER / "million.py", *sizes, *places, told=tmp_path / "told.txt")
+    assert code == 0, words
     report = json.loads(output.read_text())
     small, large = report["runs"]
     assert (small["sets"], large["sets"]) == (3000, 6000)

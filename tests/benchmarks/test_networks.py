@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scripts import run_script
 
 import dkdist as dk
 
@@ -31,8 +30,11 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def run(*arguments: str, output: Path) -> Any:
-    command = [sys.executable, str(FOLDER / "networks.py"), *arguments, "--quick", "--output", str(output)]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    told = output.with_suffix(".txt")
+    code, words = run_script(
+        FOLDER / "networks.py", *arguments, "--quick", "--output", str(output), told=told
+    )
+    assert code == 0, words
     return json.loads(output.read_text())
 
 
