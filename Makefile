@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check network processors chaos bench site clean
+.PHONY: demo test check network processors versions chaos bench site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/dkdist demo
@@ -27,6 +27,10 @@ network: $(VENV)/.dev-ready
 # The rooms that compute with the kernels that other processors take; those that this one cannot run are named and skipped.
 processors: $(VENV)/.dev-ready
 	$(BIN)/pytest -n 2 -rs -m processors tests/test_every_processor.py
+
+# A short set of tests on the other Pythons of this machine, each with the newest of all that is needed, and with the lowest.
+versions:
+	.ci/versions
 
 # Kills and corruptions at full length.
 chaos: $(VENV)/.dev-ready

@@ -82,7 +82,7 @@ def _is(value: Any, hint: Any) -> bool:
             and len(value) == len(each)
             and all(_is(v, p) for v, p in zip(value, each, strict=True))
         )
-    if origin is np.ndarray:
+    if origin in (np.ndarray, NDArray):  # an alias by itself from NumPy 2.5 and Python 3.12 on
         return isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and _finite(value)
     if hint is float:
         return type(value) in (int, float) and value == value  # not NaN; an order may be infinite

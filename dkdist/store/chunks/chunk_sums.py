@@ -25,16 +25,15 @@ import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import google_crc32c
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.abc.codec import Codec
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
-from zarr.codecs.bytes import Endian
-from zarr.codecs.sharding import ShardingCodecIndexLocation
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import WrapperStore
 
@@ -93,17 +92,17 @@ def coding_of(array: zarr.Array[Any]) -> Coding | None:
         known = not any(isinstance(codec, ShardingCodec) for codec in codecs)
         return Coding(None, isinstance(codecs[-1], Crc32cCodec)) if known else None
     numbers, *rest = shard.index_codecs
-    little = isinstance(numbers, BytesCodec) and numbers.endian is Endian.little
+    little = isinstance(numbers, BytesCodec) and _said(numbers)["endian"] == "little"
     closed = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
-    if (
-        len(codecs) > 1
-        or not little
-        or not closed
-        or shard.index_location is not ShardingCodecIndexLocation.end
-    ):
+    if len(codecs) > 1 or not little or not closed or _said(shard)["index_location"] != "end":
         return None
     inner = math.prod(a // b for a, b in zip(array.shards or (), array.chunks, strict=True))
     return Coding(inner, isinstance(shard.codecs[-1], Crc32cCodec))
+
+
+def _said(codec: Codec) -> dict[str, Any]:
+    """The configuration of a codec, in the words of the store's metadata."""
+    return cast("dict[str, Any]", codec.to_dict()["configuration"])
 
 
 def object_key(array: zarr.Array[Any], position: int) -> str:

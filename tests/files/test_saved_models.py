@@ -1,0 +1,25 @@
+"""Models that earlier versions saved are read by this one, and predict what they predicted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+
+SAVED = sorted((Path(__file__).parent / "saved").glob("*/*.expected.npz"))
+
+
+def test_every_version_has_left_some():
+    assert len(SAVED) >= 6 * len({path.parent for path in SAVED}) > 0
+
+
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: f"{path.parent.name} {path.name.split('.')[0]}")
+def test_a_saved_model_predicts_what_it_did(path):
+    with np.load(path) as kept:
+        sets, expected = dk.SampleSets(kept["points"], kept["offsets"]), kept["expected"]
+    found = dk.load_model(path.with_name(path.name.replace(".expected", ""))).predict(sets)
+    if expected.dtype.kind == "f":  # features are float32, and a ridge solution has the condition of its rows
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    else:
+        assert found.tolist() == expected.tolist()
