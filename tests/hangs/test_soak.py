@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from distributed import Client, LocalCluster
+from distributed.metrics import time as distributed_time
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dkdist.execution.dashboard import stages
@@ -34,6 +35,19 @@ def counts(cluster: Any, client: Any) -> dict[str, int]:
     }
 
 
+def settle(scheduler: Any) -> None:
+    """Wait until no task is known any more, and every worker has been heard long enough after that to be done with."""
+    end = time.monotonic() + 60
+    while scheduler.tasks and time.monotonic() < end:
+        gc.collect()  # futures in circles of references
+        time.sleep(0.2)
+    idle = distributed_time()
+    while (
+        min(w.last_seen for w in scheduler.workers.values()) < idle + stages.LATE and time.monotonic() < end
+    ):
+        time.sleep(0.05)
+
+
 def soak(
     runs: int, every: int, monkeypatch: pytest.MonkeyPatch, path: Any
 ) -> list[tuple[dict[str, int], int]]:
@@ -52,8 +66,9 @@ def soak(
         for run in range(1, runs + 1):
             problem.fit()
             if run % every == 0:
-                time.sleep(2.5)
+                settle(cluster.scheduler)
                 problem.fit()  # forgets what is over
+                settle(cluster.scheduler)
                 found.append((counts(cluster, client), psutil.Process().memory_info().rss))
     return found
 
