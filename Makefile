@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check network processors versions chaos bench site clean
+.PHONY: demo test check network processors versions coverage chaos bench site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/dkdist demo
@@ -31,6 +31,10 @@ processors: $(VENV)/.dev-ready
 # A short set of tests on the other Pythons of this machine, each with the newest of all that is needed, and with the lowest.
 versions:
 	.ci/versions
+
+# Lines of the package that the suite runs, compiled loops aside: at least 95 % of them.
+coverage: $(VENV)/.dev-ready
+	$(BIN)/pytest -n 2 -m "not chaos and not slow and not network" --cov --cov-report=term
 
 # Kills and corruptions at full length.
 chaos: $(VENV)/.dev-ready
