@@ -261,12 +261,12 @@ def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     tasks = list(dict.fromkeys(row["task"] for row in rows))
-    columns = min(2, len(tasks))
+    columns = len(tasks) if len(tasks) < 4 else 2
     lines = -(-len(tasks) // columns)
     figure, panels = plt.subplots(
         lines,
         columns,
-        figsize=(max(7.5, 5.2 * columns), 3.6 * lines + 0.7),
+        figsize=(max(7.5, 4.7 * columns), 3.6 * lines + 0.7),
         layout="constrained",
         squeeze=False,
     )
@@ -298,7 +298,7 @@ def panel(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
             axes.plot([row["fitting"], row["seconds"]], [row["score"]] * 2, ":", color=colour, lw=1, zorder=2)
     axes.set(
         xscale="log",
-        xlabel="seconds of choosing and training (dotted: from training alone)",
+        xlabel="seconds to choose and train (dotted: to train)",
         title=TASKS[rows[0]["task"]][0],
     )
     axes.set_ylabel(rows[0]["measure"] + (" (axis upside down)" if rows[0]["measure"] == "RMSE" else ""))

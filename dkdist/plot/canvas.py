@@ -15,7 +15,7 @@ MARKERS = "os^Dvp"  # where there are more groups than colours
 INK, FAINT, LINES = "#1d2733", "#6b7683", "#e6eaee"
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
 SIZE = (6.4, 4.4)  # inches
-MOST_CHARACTERS = 48  # of a name
+MOST_CHARACTERS = 72  # of a name
 
 
 def axes_for(ax: Any, size: tuple[float, float] = SIZE) -> Axes:

@@ -22,11 +22,11 @@ sets
 # %%
 # The first ten, as the library sees them: points in the unit square, larger for more ink.
 
-figure, panels = plt.subplots(2, 5, figsize=(8, 3.6))
+figure, panels = plt.subplots(2, 5, figsize=(9, 4.2), layout="constrained")
 for i, axes in enumerate(panels.flat):
-    axes.scatter(*sets[i].T, s=4 * sets.weights_of(i), color="#1f6f8b")
+    axes.scatter(*sets[i].T, s=9 * sets.weights_of(i), color="#1f6f8b")
     axes.set(
-        title=f"a {y[i]}: {len(sets[i])} points",
+        title=f"{y[i]} ({len(sets[i])} points)",
         xlim=(0, 1),
         ylim=(0, 1),
         xticks=[],

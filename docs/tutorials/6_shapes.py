@@ -51,12 +51,12 @@ found = dk.align(Q, P, sigma=0.1)
 print(f"kernel distance {found.distance_before:.3f} before, {found.distance:.3f} after")
 
 aligned = Q @ found.rotation.T + found.translation
-figure, axes = plt.subplots(figsize=(6, 3))
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(*P.T, ".", color="#1f6f8b", label="P")
 axes.plot(*Q.T, ".", color="#c9c9c9", label="Q, as it came")
 axes.plot(*aligned.T, ".", color="#b5651d", markersize=3, label="Q, aligned")
 axes.set(aspect="equal")
-axes.legend(loc="lower right")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 # %%
 # Few points that stand for many

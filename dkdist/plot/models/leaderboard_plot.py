@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from matplotlib.axes import Axes
 
 from dkdist.automatic.leaderboard import CHOSEN
 from dkdist.plot.canvas import FAINT, INK, PALETTE, axes_for, dressed, gridded, legend, plain
+
+LINE = 36  # characters; longer names take a second line
 
 KINDS = {"model": (PALETTE[1], "D", 8), "candidate": (PALETTE[0], "o", 7), "baseline": (FAINT, "s", 7)}
 """Colour, marker and size: the average that predicts, what it was chosen from, and what is simpler."""
@@ -68,7 +71,7 @@ def leaderboard(model: Any, *, ax: Any = None) -> Axes:
     simple = [entry["score"] for entry, kind in zip(entries, kinds, strict=True) if kind == "baseline"]
     if simple:
         axes.axvline(max(simple), color=FAINT, linewidth=1, linestyle="--", zorder=0)
-    axes.set_yticks(np.arange(len(entries)), [plain(entry["name"]) for entry in entries])
+    axes.set_yticks(np.arange(len(entries)), [fill(plain(entry["name"]), LINE) for entry in entries])
     axes.set_ylim(len(entries) - 0.5, -0.5)
     dressed(axes, "sets that were left out", f"{_score_of(model)} (\N{PLUS-MINUS SIGN} standard error)")
     for label, kind in zip(axes.get_yticklabels(), kinds, strict=True):
