@@ -50,7 +50,7 @@ def test_the_test_is_a_correlation_over_sets_of_both_halves() -> None:
     halves, T = list(_halves(sets)), []
     assert sorted(map(tuple, np.concatenate(halves))) == sorted(map(tuple, sets.points))
     for half in halves:
-        u = (rankdata(half, axis=0) - 0.5) / len(half)
+        u = (rankdata(half.astype(np.float64), axis=0) - 0.5) / len(half)
         f = np.cos(np.pi * u[:, :, None] * np.arange(1, 4))
         f -= f.mean(axis=0)
         T.append(np.einsum("nia,njb->ijab", f, f) / len(half))

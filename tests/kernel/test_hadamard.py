@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.linalg import hadamard
+from numba import njit
+from scipy.linalg import hadamard as matrix
 
-from dkdist.kernel.features.hadamard_loops import LANES, _hadamard, padded_length, structured_features
+from dkdist.kernel.features.random_fourier_features_spec import padded_length, structured_features
+from dkdist.loops.hadamard import hadamard
 
 
 @pytest.mark.parametrize(
@@ -16,11 +18,24 @@ def test_padded_length(m, length):
     assert padded_length(m) == length
 
 
-@pytest.mark.parametrize("L", [1, 2, 4, 8, 16, 32, 64, 128, 512, 1024])
+@njit
+def transform(V, D):
+    for v in V:
+        hadamard(v, D)
+
+
+@pytest.mark.parametrize("L", [16, 32, 64, 128, 256, 512, 1024, 2048, 32768])
 def test_transform_is_the_hadamard_matrix(L):
-    V = np.random.default_rng(L).integers(-9, 9, (L, LANES)).astype(np.float32)
-    expected = hadamard(L) @ V.astype(np.float64)
-    _hadamard(V)
+    rng = np.random.default_rng(L)
+    V, D = rng.integers(-9, 10, (3, L)).astype(np.float32), rng.choice(np.array([-1, 1], np.float32), L)
+    expected = V * D.astype(np.float64)
+    for h in 2 ** np.arange(L.bit_length() - 1):
+        halves = expected.reshape(3, -1, 2, h)
+        sums, differences = halves[:, :, 0] + halves[:, :, 1], halves[:, :, 0] - halves[:, :, 1]
+        expected = np.stack([sums, differences], axis=2).reshape(3, L)
+    if L <= 1024:
+        np.testing.assert_array_equal(expected, (V * D) @ matrix(L))
+    transform(V, D)
     np.testing.assert_array_equal(V, expected)  # integers: exact
 
 
@@ -28,21 +43,21 @@ def random_case(seed, m, F):
     rng = np.random.default_rng(seed)
     L = padded_length(m)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
-    return signs, (np.sqrt(rng.chisquare(L, F)) / L**1.5).astype(np.float32)
+    return signs, (np.sqrt(rng.chisquare(L, F)) / (L**1.5 * np.pi)).astype(np.float32)
 
 
 def features(X, signs, scales):
-    out = np.full((len(X), 2 * len(scales)), np.nan, np.float32)
-    structured_features(X, signs, scales, out)
-    return out
+    outs = np.full((2, len(X), 2 * len(scales)), np.nan, np.float32)
+    structured_features(X, signs, np.stack([scales / 3, scales]), outs)
+    return outs[1]
 
 
 def explicit(X, signs, scales):
     L = signs.shape[2]
-    H = hadamard(L).astype(np.float64)
+    H = matrix(L).astype(np.float64)
     W = np.concatenate([H * s[2] @ (H * s[1]) @ (H * s[0]) for s in signs.astype(np.float64)])
     padded = np.pad(X.astype(np.float64), ((0, 0), (0, L - X.shape[1])))
-    phases = padded @ (W[: len(scales)] * scales[:, None].astype(np.float64)).T
+    phases = np.pi * padded @ (W[: len(scales)] * scales[:, None].astype(np.float64)).T
     return np.concatenate([np.sin(phases), np.cos(phases)], axis=1) / np.sqrt(len(scales))
 
 
@@ -66,3 +81,14 @@ def test_bits_of_a_row_do_not_depend_on_the_others(n, cut, m):
     parts = [features(X[:cut], signs, scales), features(X[cut:], signs, scales)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     np.testing.assert_array_equal(features(X[::-1].copy(), signs, scales)[::-1], whole)
+
+
+def test_sigmas_share_the_transform_and_change_no_bit():
+    X = np.random.default_rng(0).standard_normal((5, 70)).astype(np.float32)
+    signs, scales = random_case(0, 70, 200)
+    lengths = np.stack([scales, 2 * scales])
+    both, alone = np.empty((2, 5, 400), np.float32), np.empty((1, 5, 400), np.float32)
+    structured_features(X, signs, lengths, both)
+    for k in range(2):
+        structured_features(X, signs, lengths[k : k + 1], alone)
+        np.testing.assert_array_equal(both[k], alone[0])

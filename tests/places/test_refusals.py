@@ -172,6 +172,7 @@ def test_no_credentials_at_all(aws_environment, monkeypatch):
 
 
 def test_features_of_a_storage_that_fails_are_not_begun():
+    pytest.importorskip("aiohttp")
     store = FaultyStore()
     store.good = 0
     with pytest.raises(PermissionError, match="faulty://place"):

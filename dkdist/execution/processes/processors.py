@@ -60,7 +60,7 @@ def kernels() -> Kernels:
 def _blas() -> set[str]:
     """The libraries that NumPy and SciPy brought with them, or all that are loaded where they brought none."""
     import scipy.linalg  # noqa: F401  its BLAS is another one
-    from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
+    from llvmlite.binding import get_host_cpu_name
 
     loaded = [library for library in threadpool_info() if library["user_api"] == "blas"]
     brought = [library for library in loaded if _folder(library).startswith(("numpy", "scipy"))]

@@ -42,7 +42,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     method : {"auto", "orthogonal", "structured", "iid"}, default="auto"
         Independent Gaussian frequencies (the paper's), orthogonal ones, or products of sign flips and
         Hadamard transforms, which are nearly as good as orthogonal ones and cost D log m instead of D m.
-        "auto" is "structured" above 200 input columns, else "orthogonal".
+        "auto" is "structured" above 64 input columns, else "orthogonal".
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
 
@@ -65,7 +65,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     with NaN (a set that was skipped) gives a row of NaN, and has no part in the median. Rows in memory that are some
     million sigmas from the origin, where float32 has no digits left, are told of in `fit`. The
     error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Cost of a row at
-    D = 5000: D m flops ("iid", "orthogonal") or about 15 us for m = 600 ("structured"), and 20 KB written.
+    D = 5000: D m flops ("iid", "orthogonal") or about 5 us for m = 600 ("structured"), and 20 KB written.
 
     References
     ----------

@@ -24,7 +24,7 @@ import math
 import re
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import google_crc32c
@@ -35,10 +35,10 @@ from zarr.abc.codec import Codec
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
-from zarr.storage import WrapperStore
 
 from dkdist.loops.array_types import I64
 from dkdist.store.places.address import get_bytes
+from dkdist.store.places.wrapped import Wrapped
 from dkdist.store.refusals import MAX_TABLE_BYTES, RESTORE, StoreFormatError, WrongChunkError, decoding
 
 U8 = NDArray[np.uint8]
@@ -209,7 +209,7 @@ def _parsed(key: str, data: bytes) -> Table:
     return table
 
 
-class ArrayObjects(WrapperStore[Store]):
+class ArrayObjects(Wrapped):
     """The objects of one array, between Zarr and the storage."""
 
     def __init__(self, store: Store, name: str, coding: Coding) -> None:
@@ -252,12 +252,6 @@ class CheckedArray(ArrayObjects):
         if value is not None and expected is not None:
             await self._check(key, value.as_numpy_array(), byte_range, expected)
         return value
-
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        """Several parts of objects."""
-        return [await self.get(key, prototype, part) for key, part in key_ranges]
 
     async def _check(self, key: str, data: U8, part: ByteRequest | None, expected: U32) -> None:
         coding = self._coding

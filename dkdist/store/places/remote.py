@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
-from zarr.storage import WrapperStore
 
 from dkdist.store.places import retry
 from dkdist.store.places.secrets import secrets_of, without_secrets
+from dkdist.store.places.wrapped import Wrapped
 
 T = TypeVar("T")
 AT_ONCE = 64  # requests under way; more would wait in the client's pool, where waiting counts as no answer
@@ -25,7 +25,7 @@ AT_ONCE = 64  # requests under way; more would wait in the client's pool, where 
 _answered: set[str] = set()  # the labels of stores that have answered in this process
 
 
-class RemoteStore(WrapperStore[Store]):
+class RemoteStore(Wrapped):
     """A store object with bounded retries and clear errors; `label` is how messages name it."""
 
     def __init__(self, store: Store, label: str, secrets: Set[str] = frozenset()) -> None:
@@ -54,18 +54,6 @@ class RemoteStore(WrapperStore[Store]):
             )
         return value
 
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        """Several parts of objects."""
-        return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
-
-    async def _get_many(
-        self, requests: Iterable[tuple[str, BufferPrototype, ByteRequest | None]]
-    ) -> AsyncGenerator[tuple[str, Buffer | None], None]:
-        for key, prototype, part in requests:
-            yield key, await self.get(key, prototype, part)
-
     async def exists(self, key: str) -> bool:
         """Whether there is an object; a "no" is asked twice, for file systems say it for every failure."""
 
@@ -84,9 +72,6 @@ class RemoteStore(WrapperStore[Store]):
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Store one object, whole, where there is none."""
         await self.tried(f"write {key} of", lambda: self._store.set_if_not_exists(key, value))
-
-    async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
-        await asyncio.gather(*(self.set(key, value) for key, value in values))
 
     async def delete(self, key: str) -> None:
         """Remove one object, if it is there."""
