@@ -178,7 +178,11 @@ def test_cats_and_dogs(tmp_path: Path) -> None:
     data_file("cifar10_cats_dogs.npz")
     report = run("papers/cats_dogs.py", "gradients", "width", output=tmp_path / "cats.json")
     gradients = report["gradients"]
-    assert gradients[gradients["best"]]["D = 200"]["mean"] < 0.42  # of two classes
+    # The error of two classes; .347 is the mean over draws of the features, their standard deviation .019. (The best
+    # view is chosen by 63 images here, which is a guess: it may be any.)
+    assert gradients["edges, slopes, values"]["D = 200"]["mean"] < 0.42
+    held_out = {name: row["chosen"]["held_out_score"] for name, row in gradients.items() if name != "best"}
+    assert held_out[gradients["best"]] == max(held_out.values()) > 0.6
     assert report["width"]["edges"].keys() == {"exact", "D = 200", "D = 400"}
 
 
