@@ -2,8 +2,8 @@
 
     python losing_power.py FOLDER LOSSES SEED
 
-Prints one line of JSON for each loss: the operation, after how many changes of files of how many, and what was wrong
-(null for nothing).
+Half of the losses come right after a root document took its place, which is when most is at stake. Prints one line of
+JSON for each loss: the operation, after how many changes of files of how many, and what was wrong (null for nothing).
 """
 
 import gc
@@ -28,8 +28,11 @@ def main(folder, n_losses, seed):
         place, left = home / "finished" / "s", home / "left" / "s"
         shutil.rmtree(place.parent)
         shutil.copytree(begun.parent, place.parent)
-        for _ in range(-(-n_losses // len(OPERATIONS))):
-            moment = int(rng.integers(1, len(changes) + 1)) if rng.random() < 0.75 else len(changes)
+        placed = [
+            k for k, change in enumerate(changes, 1) if change[0] == "rename" and change[2].endswith("/zarr.json")
+        ]
+        for i in range(-(-n_losses // len(OPERATIONS))):
+            moment = int(rng.choice(placed if i % 2 else [*range(1, len(changes) + 1), *[len(changes)] * 40]))
             disk = Disk(place.parent)
             for change in changes[:moment]:
                 disk.follow(*change)

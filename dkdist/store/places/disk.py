@@ -3,7 +3,7 @@
 Zarr's own store waits for ever at a named pipe that somebody put in place of a chunk, follows links to wherever they
 lead, and leaves it to the system when a file reaches the disk. This one refuses what is no file of the store, bounds
 documents, says what could not be written where, and remembers what it wrote: `flush` makes that durable, which a
-commit asks for before and after it. A file that is replaced is flushed before it takes the old one's place.
+commit asks for before and after it. A root document, and a file that is replaced, is flushed before it takes its place.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class DiskStore(LocalStore):
                 if not os.path.isdir(folder):
                     os.makedirs(folder, exist_ok=True)
             self._require_inside(os.path.dirname(key))
-            with files.written_whole(path, beside=growing, flush=there) as handle:
+            with files.written_whole(path, beside=growing, flush=there or key == DOCUMENT) as handle:
                 files.write_all(handle, value.as_buffer_like())
         except OSError as error:
             for empty in (growing, os.path.dirname(path)):
