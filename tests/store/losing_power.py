@@ -29,7 +29,9 @@ def main(folder, n_losses, seed):
         shutil.rmtree(place.parent)
         shutil.copytree(begun.parent, place.parent)
         placed = [
-            k for k, change in enumerate(changes, 1) if change[0] == "rename" and change[2].endswith("/zarr.json")
+            k
+            for k, change in enumerate(changes, 1)
+            if change[0] == "rename" and change[2].endswith("/zarr.json")
         ]
         for i in range(-(-n_losses // len(OPERATIONS))):
             moment = int(rng.choice(placed if i % 2 else [*range(1, len(changes) + 1), *[len(changes)] * 40]))
