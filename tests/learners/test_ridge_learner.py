@@ -53,6 +53,17 @@ def test_statistics_are_the_sums_they_say(d: int) -> None:
     assert s.n == len(X)
 
 
+def test_sums_of_float32_are_as_exact_as_they_say() -> None:
+    X = np.random.default_rng(0).random((3000, 530), np.float32)  # all positive: the sums that lose most
+    s = sums(X, np.zeros((3000, 1)), centre=False)
+    exact = X.T.astype("f8") @ X
+    error = (s.zz - exact)[np.triu_indices(530)] / exact.max()
+    assert (
+        np.sqrt((error**2).mean()) < 2.5e-7
+    )  # four roundings: sums of up to 400 terms, of which three tiles' average
+    assert not np.tril(s.zz, -512).any()  # the other half is never made
+
+
 @settings(max_examples=25)
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(-1e3, 1e3), st.integers(0, 1000))
 def test_merging_is_the_statistics_of_all_rows(n: int, m: int, offset: float, seed: int) -> None:

@@ -12,7 +12,10 @@ import pytest
 from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier
+from dkdist.execution.blocks import Blocks
 from dkdist.execution.tree import tree_sum
+from dkdist.learners.rows import Known
+from dkdist.linear.ridge.ridge_pass import jobs_of
 
 from .problems import smooth_problem
 
@@ -136,6 +139,28 @@ def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) 
     assert (
         jobs == [23] * 3
     )  # three blocks each: what a task makes is four times what it sends, or there are 32
+
+
+@pytest.mark.parametrize(
+    ("n_blocks", "columns", "sizes"),
+    [
+        (16, 5000, [8, 8]),  # a Gram matrix takes as much as ten blocks: fewer tasks, of equal shares
+        (977, 5000, [30, 31]),  # 32 tasks: what makes four times what it sends would be 25
+        (977, 600, [4, 5]),
+        (40, 100, [1]),  # no fewer than there are
+        (1, 100, [1]),
+    ],
+)
+def test_tasks_share_the_blocks_and_make_more_than_they_send(
+    n_blocks: int, columns: int, sizes: list[int]
+) -> None:
+    bounds = 1024 * np.arange(n_blocks + 1)
+    blocks = Blocks("rows", bounds, [None] * n_blocks, row_bytes=4 * columns, n_columns=columns)  # type: ignore[list-item]
+    jobs = jobs_of(blocks, Known(np.zeros(int(bounds[-1])), np.zeros(int(bounds[-1]), bool)), skip=False)
+    assert sorted({len(job.blocks) for job in jobs}) == sorted(set(sizes))
+    assert [i for job in jobs for i in job.blocks] == list(range(n_blocks))
+    if n_blocks > 1:
+        assert 2 <= len(jobs) <= 256
 
 
 def test_refusals() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -139,16 +140,17 @@ class RidgePass:
 
 
 def jobs_of(blocks: Blocks, known: Known, skip: bool) -> list[Job]:
-    """Neighbouring blocks in tasks, 32 to 256 of them: few enough that a task makes four times what it sends.
+    """Neighbouring blocks in tasks, 32 to 256 of them; fewer where a task would make less than it sends.
 
-    Their number follows from the data alone, and with it the order of the sums.
+    A task makes four times what it sends where that leaves 32. Their number follows from the data alone, and with it
+    the order of the sums.
     """
     gram, block = 8 * blocks.n_columns**2, blocks.row_bytes * int(np.diff(blocks.bounds).max())
-    size = int(np.clip(-(-4 * gram // block), -(-len(blocks) // MOST_JOBS), -(-len(blocks) // JOBS)))
-    return [
-        neighbours_job(blocks, first, min(first + size, len(blocks)), known, skip)
-        for first in range(0, len(blocks), size)
-    ]
+    size = max(
+        -(-gram // block), min(-(-4 * gram // block), -(-len(blocks) // JOBS)), -(-len(blocks) // MOST_JOBS)
+    )
+    edges = np.linspace(0, len(blocks), -(-len(blocks) // size) + 1).round().astype(int).tolist()
+    return [neighbours_job(blocks, a, b, known, skip) for a, b in pairwise(edges)]
 
 
 def _window(blocks: Blocks, split: bool) -> int:
