@@ -33,6 +33,12 @@ def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
     assert figures["road"]["ratio"] > 0
 
 
+def test_the_roofline_prints_what_is_attainable_beside_what_is_achieved(tmp_path: Path) -> None:
+    rows = run("roofline.py", output=tmp_path / "roofline.json")["rows"]
+    assert {(row["stage"], row["threads"]) for row in rows} == {("read", 1), ("read", 2)}
+    assert all(row["ratio"] > 0 and row["achieved"] > 0 < row["attainable"] for row in rows)
+
+
 def test_defaults_are_near_the_truth(tmp_path: Path) -> None:
     figures = run("defaults.py", "gram", "divergence", "points", output=tmp_path / "defaults.json")
     assert figures["gram"]["A"]["mean"] > 0.95  # of 12 mixtures; .993 of 50

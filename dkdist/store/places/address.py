@@ -91,17 +91,16 @@ class Address:
         On a local disk this costs one stat, for a zip file (which stays open) nothing, and elsewhere one
         request for the object, which had better be small.
         """
-        if self.zipped:
-            return None
-        if self.path is None:
-            return get_bytes(store, [key])[0]
-        path = os.path.join(self.path, key)
+        folder = self.path
+        if folder is None:
+            return None if self.zipped else get_bytes(store, [key])[0]
+        path = os.path.join(folder, key)
         found = _stat(path)
         if found is None:
-            restore(self.path)  # where names cannot be exchanged, there is a moment without
+            restore(folder)  # where names cannot be exchanged, there is a moment without
             found = _stat(path)
-        if found is None and not os.path.exists(self.path):
-            raise FileNotFoundError(f"there is no store at {self.label}: {_advice(self.path)}")
+        if found is None and not os.path.exists(folder):
+            raise FileNotFoundError(f"there is no store at {self.label}: {_advice(folder)}")
         return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
     def require_writable(self) -> None:

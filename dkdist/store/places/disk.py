@@ -124,22 +124,30 @@ class DiskStore(LocalStore):
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """The same as `get`, at once."""
+        data = self.read_bytes(key, byte_range)
+        return None if data is None else (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+
+    def read_bytes(self, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
+        """The bytes of a file, or of the asked part of it; None if there is none."""
         try:
             handle = self._opened(key)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
-        with os.fdopen(handle, "rb", buffering=0) as file:
+        try:
             size = os.fstat(handle).st_size
             start, stop = _part(byte_range, size)
             if stop - start > (most := self._bound_of(key)):
                 raise StoreFormatError(
                     f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE}"
                 )
-            file.seek(start)
-            data = file.read(max(stop - start, 0)) or b""
-            while len(data) < stop - start and (more := file.read(stop - start - len(data))):
+            if start:
+                os.lseek(handle, start, os.SEEK_SET)
+            data = os.read(handle, max(stop - start, 0))
+            while len(data) < stop - start and (more := os.read(handle, stop - start - len(data))):
                 data += more
-        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+        finally:
+            os.close(handle)
+        return data
 
     def _bound_of(self, key: str) -> float:
         if key.rpartition("/")[2] == DOCUMENT:
@@ -152,9 +160,9 @@ class DiskStore(LocalStore):
         return self._most.get("/".join(parts[: 2 if parts[0] == "targets" else 1]), inf)
 
     def _opened(self, key: str) -> int:
-        path = os.path.join(self._folder, key)
+        path = f"{self._folder}/{key}"
         try:
-            self._require_inside(os.path.dirname(key))
+            self._require_inside(key.rpartition("/")[0])
             return files.open_regular(path)
         except files.NotRegularError as error:
             inner = os.path.realpath(path)
@@ -188,9 +196,8 @@ class DiskStore(LocalStore):
         """Refuse a folder of the store that is a link to a place outside; the upper folders are looked at once."""
         if folder in self._inside:
             return
-        above = os.path.dirname(folder)
-        self._require_inside(above)
-        path = os.path.join(self._folder, folder)
+        self._require_inside(folder.rpartition("/")[0])
+        path = f"{self._folder}/{folder}"
         if stat.S_ISLNK(os.lstat(path).st_mode) and not self._holds(os.path.realpath(path)):
             raise self._foreign(folder, "a link")
         if not folder[-1:].isdigit():  # "points/c", and not the many folders "points/c/7"

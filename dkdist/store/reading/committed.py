@@ -8,6 +8,7 @@ dictionary look-up.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ import numpy as np
 import zarr
 
 from dkdist.loops.array_types import F32, F64, I64, Array
+from dkdist.loops.points import all_finite, read_only
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import NO_LABELS, Labels
 from dkdist.store.chunks.chunk_sums import (
@@ -28,8 +30,17 @@ from dkdist.store.chunks.chunk_sums import (
     object_key,
     read_table,
 )
-from dkdist.store.format.layout import Commit, Metadata, array_of, array_through, read_layout, require_fit
+from dkdist.store.format.layout import (
+    ROW_ARRAYS,
+    Commit,
+    Metadata,
+    array_of,
+    array_through,
+    read_layout,
+    require_fit,
+)
 from dkdist.store.places.address import Address, missing_keys
+from dkdist.store.reading.local_chunks import local_chunks
 from dkdist.store.refusals import DOCUMENT, RESTORE, StoreFormatError, decoding
 
 OFFSET_CHUNKS_KEPT = 64
@@ -51,6 +62,8 @@ class Committed:
         self._require_same_content(found)
         self.arrays = {name: self._open_array(name, m) for name, m in self.metadata.items()}
         require_fit(self.arrays, self.commit, address.label)
+        self._sizes = {name: int(array.chunks[0]) for name, array in self.arrays.items()}  # rows of a chunk
+        self._local = {name: local_chunks(self.store, array) for name, array in self.arrays.items()}
         self._offsets_chunk: Callable[[int], I64] = lru_cache(OFFSET_CHUNKS_KEPT)(self._read_offsets_chunk)
         self.offsets(self.commit.n_sets, self.commit.n_sets)
 
@@ -67,7 +80,7 @@ class Committed:
     @property
     def chunk_rows(self) -> int:
         """The number of points in a chunk."""
-        return int(self.arrays["points"].chunks[0])
+        return self._sizes["points"]
 
     @property
     def target_names(self) -> list[str]:
@@ -76,17 +89,19 @@ class Committed:
 
     def offsets(self, start: int, stop: int) -> I64:
         """The offsets o_start .. o_stop, both included."""
-        size = int(self.arrays["offsets"].chunks[0])
-        chunks = range(start // size, stop // size + 1)
-        first = chunks[0] * size
-        edges = np.concatenate([self._offsets_chunk(k) for k in chunks])[start - first : stop - first + 1]
+        size = self._sizes["offsets"]
+        first, last = start // size, stop // size
+        if first == last:  # checked when it was read
+            return self._offsets_chunk(first)[start - first * size : stop - first * size + 1]
+        parts = [self._offsets_chunk(k) for k in range(first, last + 1)]
+        edges = np.concatenate(parts)[start - first * size : stop - first * size + 1]
         self._check_offsets(edges, start, stop)
         return edges
 
     def extents(self, index: I64) -> tuple[I64, I64]:
         """The first row of each set of an array of positions, in any order, and the row after its last."""
         positions = np.unique(np.concatenate([index, index + 1]))
-        size = int(self.arrays["offsets"].chunks[0])
+        size = self._sizes["offsets"]
         owners = positions // size
         values = np.empty(len(positions), np.int64)
         for k in np.unique(owners):
@@ -125,7 +140,6 @@ class Committed:
 
     def column(self, name: str, start: int, stop: int) -> Array:
         """Read the entries start .. stop - 1 of ``ids`` or ``targets/NAME``; strings come as NumPy str."""
-        self.require_chunks(name, start, stop)
         values = self._read(name, start, stop)
         self.require_current()
         if values.dtype.kind != "T":
@@ -226,27 +240,32 @@ class Committed:
         return array_through(array, checked)
 
     def _row_array(self, name: str, start: int, stop: int) -> Array:
-        if self.metadata[name].get("fill_value") != "NaN":
-            self.require_chunks(name, start, stop)
         values = self._read(name, start, stop)
-        if values.dtype.kind != "f" or np.isfinite([values.min(initial=0), values.max(initial=0)]).all():
+        if values.dtype.kind != "f" or all_finite(values):
             return values
         self.require_current()
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         row, last = start + int(bad[0]), start + int(bad[-1]) + 1
         raise StoreFormatError(
             f"array '{name}' of {self.address.label} is not finite in {len(bad)} rows from row {row} "
-            f"({self.where(row, last)}): chunk {row // int(self.arrays[name].chunks[0])} is missing "
+            f"({self.where(row, last)}): chunk {row // self._sizes[name]} is missing "
             f"or damaged. {RESTORE}"
         )
 
     def _read(self, name: str, start: int, stop: int) -> Array:
-        array = self.arrays[name]
-        n_chunks = -(-stop // array.chunks[0]) - start // array.chunks[0]
+        size, local = self._sizes[name], self._local[name]
+        n_chunks = -(-stop // size) - start // size
+        if local is not None and n_chunks <= MAX_READ_CHUNKS:
+            with contextlib.suppress(
+                Exception
+            ):  # Zarr's way finds the tail of an append, or says what is wrong
+                return local.read(start, stop, self.table.get(name))
+        if name != "offsets" and (name not in ROW_ARRAYS or self.metadata[name].get("fill_value") != "NaN"):
+            self.require_chunks(name, start, stop)  # a lost one would show as numbers
         if n_chunks > MAX_READ_CHUNKS:
             raise StoreFormatError(
                 f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
-                f"{array.chunks[0]} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
+                f"{size} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
             )
         try:
             return self._values(name, start, stop)
@@ -280,7 +299,7 @@ class Committed:
 
     def _damage(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
         """Find the first chunk that cannot be decoded, and name it with its sets."""
-        size = int(self.arrays[name].chunks[0])
+        size = self._sizes[name]
         for k in range(start // size, -(-stop // size)):
             first, last = max(k * size, start), min((k + 1) * size, stop)
             try:
@@ -295,12 +314,12 @@ class Committed:
         )
 
     def _read_offsets_chunk(self, k: int) -> I64:
-        size = int(self.arrays["offsets"].chunks[0])
+        size = self._sizes["offsets"]
         stop = min((k + 1) * size, self.commit.n_sets + 1)
         values = self._read("offsets", k * size, stop).astype(np.int64, copy=False)
         self.require_current()
         self._check_offsets(values, k * size, stop - 1)
-        return values
+        return read_only(values)
 
     def _check_offsets(self, edges: I64, start: int, stop: int) -> None:
         ends_fit = edges[0] >= 0 and edges[-1] <= self.commit.n_points
@@ -313,7 +332,7 @@ class Committed:
         raise self._bad_offsets(start + worst, int(edges[worst]), int(edges[min(worst + 1, len(edges) - 1)]))
 
     def _bad_offsets(self, i: int, start: int, stop: int) -> StoreFormatError:
-        chunk = i // int(self.arrays["offsets"].chunks[0])
+        chunk = i // self._sizes["offsets"]
         return StoreFormatError(
             f"the offsets of {self.address.label} are wrong near set {i} (from {start} to {stop}; they must "
             f"start at 0, increase, and end at {self.commit.n_points}): chunk {chunk} of array 'offsets' is "
