@@ -40,6 +40,9 @@ from .files.store_care import compact as compact
 from .files.store_care import verify_sets as verify_sets
 from .kernel.alignment.align import Alignment as Alignment
 from .kernel.alignment.align import align as align
+from .kernel.comparing.adjusted_p_values import adjusted_p_values as adjusted_p_values
+from .kernel.comparing.two_sample import two_sample_test as two_sample_test
+from .kernel.comparing.two_sample_power import two_sample_power as two_sample_power
 from .kernel.coresets.coreset import Coreset as Coreset
 from .kernel.coresets.coreset import coreset as coreset
 from .kernel.coresets.coreset import coreset_size as coreset_size
@@ -62,8 +65,7 @@ from .kernel.distance.shape_points import (
 )
 from .kernel.distance.shapes import Curve as Curve
 from .kernel.distance.shapes import Surface as Surface
-from .kernel.distance.two_sample import two_sample_test as two_sample_test
-from .kernel.distance.two_sample import witness as witness
+from .kernel.distance.witness import witness as witness
 from .kernel.features.mean_embedding import MeanEmbedding as MeanEmbedding
 from .kernel.features.random_fourier_features import RandomFourierFeatures as RandomFourierFeatures
 from .linear.ridge.ridge import IncrementalRidge as IncrementalRidge

@@ -310,3 +310,10 @@ def test_what_a_cluster_costs(tmp_path: Path) -> None:
     assert report["scheduler"].keys() == {"map", "fold"}
     assert 0 < report["bytes"]["mb_a_block"] < 0.1
     assert report["lanes"]["mixtures"]["8 lanes, 5 passes"] > 0.6
+
+
+def test_two_sample_tests_are_compared(tmp_path: Path) -> None:
+    figures = run("two_sample.py", "level", "cost", output=tmp_path / "two_sample.json")
+    assert all(share <= 0.25 for share in figures["level"].values())  # of 40: .05, and .035 by chance
+    assert [row["n"] for row in figures["cost"]] == [1000, 10_000]
+    assert all(row["seconds"] > 0 for row in figures["cost"])

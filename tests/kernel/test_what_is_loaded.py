@@ -16,7 +16,8 @@ CALLS = {
     "dkdist.align(x, y, sigma=0.5, guarantee=0.1, random_state=0)": 55,
     "dkdist.kernel_distance(x, y, sigma=0.3)": 35,
     "dkdist.kernel_distance(np.tile(x, (60, 1)), y, sigma=0.3)": 35,
-    "dkdist.two_sample_test(x, y, sigma='median', n_permutations=9)": 35,
+    "dkdist.two_sample_test(x, y, sigma='median', n_permutations=9)": 55,
+    "dkdist.two_sample_test(x, y)": 55,
     "dkdist.coreset(x, 9, sigma='median')": 55,
 }
 

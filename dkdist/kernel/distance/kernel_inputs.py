@@ -55,6 +55,14 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
 
 
+def read_points(P: Any, Q: Any, weights: Any) -> Pair:
+    """Two point sets with their weights; shapes are refused."""
+    pair = read_pair(P, Q, weights)
+    if pair.shapes:
+        raise ValueError("P and Q must be point sets, not shapes: give arrays (n, d)")
+    return pair
+
+
 def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:

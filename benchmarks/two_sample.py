@@ -1,0 +1,194 @@
+"""Two-sample tests: the power of `two_sample_test` without a bandwidth beside others, its level, and what it costs.
+
+    python benchmarks/two_sample.py [power] [level] [cost] [--quick] [--output two_sample.json]
+
+power   share of rejections at level .05 by each test of the same samples: ours; the kernel distance with the median
+        bandwidth; MMDAgg as written down by its authors in plain NumPy, of ten Gaussian and ten Laplacian kernels on
+        all pairs, with as many permutations; the energy distance; and hyppo's MMD, if it is installed
+level   the same of samples of one distribution, by ours
+cost    seconds and memory by n, of one thread, with 999 permutations; and of one bandwidth
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from common import options, report_here, write
+from scipy.spatial.distance import cdist, pdist
+from sklearn.datasets import load_digits
+
+import dkdist as dk
+
+Samples = tuple[np.ndarray, np.ndarray]
+LEVEL, B = 0.05, 199
+
+
+def shift(rng: np.random.Generator) -> Samples:
+    return rng.normal(size=(100, 2)), rng.normal([0.45, 0], 1, (100, 2))
+
+
+def scale(rng: np.random.Generator) -> Samples:
+    return rng.normal(size=(100, 2)), 1.3 * rng.normal(size=(100, 2))
+
+
+def waves(n: int, d: int, height: float, periods: int) -> Callable[[np.random.Generator], Samples]:
+    """Uniform points, and those of the density 1 + height prod_j sin(2 pi periods x_j)."""
+
+    def draw(rng: np.random.Generator) -> Samples:
+        x = rng.random((8 * n, d))
+        density = 1 + height * np.sin(2 * np.pi * periods * x).prod(axis=1)
+        return rng.random((n, d)), x[2 * rng.random(8 * n) < density][:n]
+
+    return draw
+
+
+DIGITS = load_digits()
+
+
+def digits(rng: np.random.Generator) -> Samples:
+    """Digits, and digits of which a third are odd ones more than by chance."""
+    images, odd = DIGITS.data, DIGITS.data[DIGITS.target % 2 == 1]
+    P, Q = images[rng.choice(len(images), 120)], images[rng.choice(len(images), 120)]
+    more = rng.random(120) < 0.5
+    return P, np.where(more[:, None], odd[rng.choice(len(odd), 120)], Q)
+
+
+def tails(rng: np.random.Generator) -> Samples:
+    """Normal and Student-t points of one variance."""
+    return rng.normal(size=(300, 1)), rng.standard_t(3, size=(300, 1)) / np.sqrt(3)
+
+
+CASES: dict[str, Callable[[np.random.Generator], Samples]] = {
+    "shift, d = 2": shift,
+    "scale, d = 2": scale,
+    "perturbed uniform, d = 1": waves(300, 1, 0.55, 4),
+    "perturbed uniform, d = 2": waves(400, 2, 0.8, 2),
+    "tails, d = 1": tails,
+    "digits, d = 64": digits,
+}
+
+
+def partitions(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    z = np.repeat([1 / n, -1 / m], [n, m])
+    return np.stack([z, *(rng.permutation(z) for _ in range(B))])
+
+
+def squares(K: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return np.einsum("bi,bi->b", Z @ K, Z)
+
+
+def ours(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
+    return dk.two_sample_test(P, Q, n_permutations=B, random_state=seed).p_value
+
+
+def median(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
+    return dk.two_sample_test(P, Q, sigma="median", n_permutations=B, random_state=seed).p_value
+
+
+def mmdagg(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
+    """Schrab et al. 2023: the least of the p-values by single kernels, itself compared with those of permutations."""
+    rng, x = np.random.default_rng(seed), np.concatenate([P, Q])
+    Z = partitions(len(P), len(Q), rng)
+    kernels = []
+    for metric, of in (("euclidean", lambda t: np.exp(-(t**2) / 2)), ("cityblock", lambda t: np.exp(-t))):
+        distances = pdist(x, metric)
+        low, high = np.quantile(distances[distances > 0], [0.05, 0.95])
+        R = cdist(x, x, metric)
+        kernels += [squares(of(R / width), Z) for width in np.geomspace(low / 2, 2 * high, 10)]
+    ranks = np.stack([np.searchsorted(np.sort(T), T) for T in kernels])  # how many are smaller
+    best = ranks.max(axis=0)
+    return float((best >= best[0]).mean())
+
+
+def energy(P: np.ndarray, Q: np.ndarray, seed: int) -> float:
+    x = np.concatenate([P, Q])
+    T = squares(-cdist(x, x), partitions(len(P), len(Q), np.random.default_rng(seed)))
+    return float((T - T[0] >= -1e-12).mean())
+
+
+def peers() -> dict[str, Callable[[np.ndarray, np.ndarray, int], float]]:
+    """Tests of other libraries that are installed."""
+    found: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {}
+    try:
+        from hyppo.ksample import MMD
+
+        found["hyppo MMD"] = lambda P, Q, seed: float(
+            MMD().test(P, Q, reps=B, auto=False, random_state=seed)[1]
+        )
+    except ImportError:
+        print("hyppo is not installed: left out")
+    return found
+
+
+TESTS: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {
+    "ours": ours, "median bandwidth": median, "MMDAgg": mmdagg, "energy": energy,
+}  # fmt: skip
+
+
+def power(quick: bool) -> list[dict[str, Any]]:
+    repetitions, rows = (6 if quick else 200), []
+    tests = {**TESTS, **peers()}
+    for name, draw in CASES.items():
+        hits = dict.fromkeys(tests, 0)
+        for i in range(repetitions):
+            P, Q = draw(np.random.default_rng([1, i]))
+            for test, run in tests.items():
+                hits[test] += run(P, Q, i) <= LEVEL
+        row = {"case": name, "power": {test: count / repetitions for test, count in hits.items()}}
+        rows.append(row)
+        print(name, row["power"], flush=True)
+    return rows
+
+
+def level(quick: bool) -> dict[str, float]:
+    repetitions, found = (40 if quick else 1000), {}
+    nulls: dict[str, Callable[[np.random.Generator], Samples]] = {
+        "normal, 60 and 40, d = 2": lambda rng: (rng.normal(size=(60, 2)), rng.normal(size=(40, 2))),
+        "digits, 60 and 60": lambda rng: tuple(
+            np.split(DIGITS.data[rng.choice(1797, 120, replace=False)], 2)
+        ),
+        "uniform, 6,000 and 5,000 in bins": lambda rng: (rng.random((6000, 1)), rng.random((5000, 1))),
+    }
+    for name, draw in nulls.items():
+        p = [ours(*draw(np.random.default_rng([2, i])), i) for i in range(repetitions)]
+        found[name] = float((np.array(p) <= LEVEL).mean())
+        print("level", name, found[name], flush=True)
+    return found
+
+
+def cost(quick: bool) -> list[dict[str, float]]:
+    rng, rows = np.random.default_rng(3), []
+    ours(rng.random((50, 2)), rng.random((50, 2)), 0)
+    for n in (10**3, 10**4) if quick else (10**3, 10**4, 10**5, 10**6, 5 * 10**6):
+        P, Q = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
+        start = time.process_time()
+        dk.two_sample_test(P, Q, random_state=0)
+        rows.append({"n": n, "m": n, "seconds": time.process_time() - start})
+        if n == 10**3 or (n == 10**4 and not quick):
+            start = time.process_time()
+            dk.two_sample_test(P, Q, sigma=0.5, n_permutations=63, random_state=0)
+            rows[-1]["one bandwidth, 63 permutations"] = time.process_time() - start
+        print(rows[-1], flush=True)
+    return rows
+
+
+PARTS = {"power": power, "level": level, "cost": cost}
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("parts", nargs="*", help="power, level, cost; default: all")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(PARTS):
+        parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(PARTS)}")
+    report = report_here()
+    for part in arguments.parts or PARTS:
+        report[part] = PARTS[part](arguments.quick)
+    write(arguments.output, report)
+
+
+if __name__ == "__main__":
+    main()

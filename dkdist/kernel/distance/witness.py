@@ -1,0 +1,74 @@
+"""`witness`: where two point sets differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dkdist.base.parameter_checks import one_of
+from dkdist.kernel.distance.kernel_inputs import bandwidth, read_points
+from dkdist.kernel.distance.point_inputs import points_of
+from dkdist.kernel.sums.exact_loops import KERNELS, scaled, sums
+from dkdist.loops.array_types import F64
+
+
+def witness(
+    P: Any,
+    Q: Any,
+    queries: ArrayLike,
+    *,
+    sigma: float | str | None = None,
+    h: float | None = None,
+    gamma: float | None = None,
+    weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
+    kernel: str = "gaussian",
+) -> F64:
+    """Where P outweighs Q: the function whose norm in the space of the kernel is the kernel distance.
+
+        f(u) = sum_i p_i k(x_i, u) - sum_j q_j k(y_j, u),   D^2 = sum_i p_i f(x_i) - sum_j q_j f(y_j)
+
+    Parameters
+    ----------
+    P, Q : (n, d) and (m, d) arrays
+        Points; bandwidth, ``weights`` and ``kernel`` as in `kernel_distance`.
+    queries : (N, d) array
+        Points u.
+
+    Returns
+    -------
+    (N,) float64 ndarray
+        f(u), exact but for rounding: positive where P is denser, negative where Q is.
+
+    Raises
+    ------
+    ValueError
+        As `kernel_distance`; for shapes, and for queries of another dimension.
+
+    Notes
+    -----
+    Cost: N (n + m) pairs, 1e9 of them a second on one core, in O(N + n + m) memory.
+
+    References
+    ----------
+    Gretton et al.: A kernel two-sample test (2012), section 2.3.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> rng = np.random.default_rng(0)
+    >>> P, Q = rng.normal(-1, 1, (2000, 1)), rng.normal(1, 1, (2000, 1))
+    >>> dk.witness(P, Q, [[-2.0], [2.0]], sigma=0.5).round(1)
+    array([ 0.3, -0.3])
+    """
+    one_of("kernel", kernel, tuple(KERNELS))
+    pair = read_points(P, Q, weights)
+    width = bandwidth(pair, sigma, h, gamma, kernel)
+    u = points_of("queries", queries)
+    if u.shape[1] != pair.x.shape[1]:
+        raise ValueError(
+            f"queries have {u.shape[1]} dimensions and P has {pair.x.shape[1]}: both must have the same"
+        )
+    values = sums(scaled(u - pair.middle, width, kernel), scaled(pair.x, width, kernel), pair.z, kernel)
+    return np.asarray(values[:, 0])
