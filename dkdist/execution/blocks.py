@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import methodcaller
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import dask.array as da
 import numpy as np
@@ -20,12 +21,27 @@ from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_g
 from dask.base import tokenize
 from dask.typing import Key
 
-from dkdist.execution.processes.processors import alike
+from dkdist.execution.processes.processors import Alike, alike
 from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
+
+
+@runtime_checkable
+class RowMap(Protocol):
+    """A function of (tables, block) that makes each row by itself, and can leave that until rows are asked for."""
+
+    @property
+    def row_bytes(self) -> int:
+        """What is kept of a row until then."""
+
+    def __call__(self, tables: Any, block: Any) -> Any:
+        """All rows of the block."""
+
+    def on_request(self, tables: Any, block: Any) -> Any:
+        """What makes the rows that it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,21 @@ class Recipe:
                 if last_use[key] == i:
                     del values[key]
         return values[self.key]
+
+    @property
+    def row_map(self) -> RowMap | None:
+        """The map of rows that is its last step, if it is one."""
+        last = getattr(self.nodes[-1], "func", None)
+        function = last.function if isinstance(last, Alike) else last
+        return function if isinstance(function, RowMap) else None
+
+    def on_request(self) -> Recipe:
+        """The recipe of what makes the rows that it is asked for."""
+        last: Any = self.nodes[-1]
+        left: Any = self.row_map.on_request  # type: ignore[union-attr]
+        if isinstance(last.func, Alike):
+            left = replace(last.func, function=left)
+        return replace(self, nodes=(*self.nodes[:-1], Task(last.key, left, *last.args)))
 
 
 @dataclass(frozen=True)
@@ -78,6 +109,28 @@ class Blocks:
     def rows(self, i: int) -> slice:
         """The rows of block i."""
         return slice(int(self.bounds[i]), int(self.bounds[i + 1]))
+
+    @cached_property
+    def source_bytes(self) -> int:
+        """What a row takes before a map of rows that is the last step of all recipes, or else when it is finished."""
+        maps = [recipe.row_map for recipe in self.recipes]
+        found = [each.row_bytes for each in maps if each is not None]
+        return max(found) if len(found) == len(maps) > 0 else self.row_bytes
+
+    def on_request(self) -> Blocks:
+        """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes."""
+        if any(recipe.row_map is None for recipe in self.recipes):
+            return self
+        recipes = [recipe.on_request() for recipe in self.recipes]
+        return replace(self, recipes=recipes, row_bytes=self.source_bytes)
+
+    @cached_property
+    def share_all(self) -> bool:
+        """Whether every block needs all that is shared, which needs nothing itself: so it lives as long as a run."""
+        keys = self.shared.keys()
+        return not any(node.dependencies for node in self.shared.values()) and all(
+            len(recipe.needs) == len(keys) for recipe in self.recipes
+        )
 
 
 def is_lazy(X: object) -> bool:
@@ -237,20 +290,36 @@ class Recipes:
 
 def job_task(key: Key, work: TaskRef, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()) -> Task:
     """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
-    rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
-    together = Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit)
+    together = _recipes(blocks, job)
     needs = tuple(dict.fromkeys(key for recipe in together.recipes for key in recipe.needs))
     call = _call if blocks.local or active_client() is None else alike(_call)
     return Task(key, call, work, together, job.extra, job.single, needs, *map(TaskRef, needs), *after)
+
+
+def _recipes(blocks: Blocks, job: Job) -> Recipes:
+    rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
+    return Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit)
 
 
 def _call(
     work: Callable[..., Any], recipes: Recipes, extra: Any, single: bool, needs: tuple[Key, ...], *values: Any
 ) -> Any:
     shared = dict(zip(needs, values, strict=False))  # what follows the needs are credits
+    return _used(work, recipes, extra, single, shared)
+
+
+def _used(
+    work: Callable[..., Any], recipes: Recipes, extra: Any, single: bool, shared: Mapping[Key, Any]
+) -> Any:
     try:
         made = (recipe.run(shared) for recipe in recipes.recipes)
         return work(next(made), *extra) if single else work(made, extra)
     except Exception as error:
         error.add_note(f"This was raised while {recipes.where} were made.")
         raise
+
+
+def maker(work: Callable[..., Any], blocks: Blocks) -> Callable[[Job], Any]:
+    """What gives the result of a job at once, without a task; only for blocks that are `Blocks.share_all`."""
+    shared = {key: node({}) for key, node in blocks.shared.items()}
+    return lambda job: _used(work, _recipes(blocks, job), job.extra, job.single, shared)

@@ -4,25 +4,31 @@
     state ──> step ──────────> step ──────────> step     one after another: the state travels, blocks never do
 
 Item j of a fold may start only when step j - window is done, because schedulers by themselves would let finished
-blocks pile up before a slow step. On this machine an edge of the graph (a credit) says so; it is the step's own result,
-so that a freed thread takes the next step before another block. On a cluster an edge would be one more result that can
-be lost with its worker, and with it everything since the graph began: there the client hands items out (`stream`).
-Cost: two tasks a job.
+blocks pile up before a slow step. Three ways lead there:
+
+    own threads     where there is no client and nobody chose a scheduler: they look what is next (`own_threads`)
+    a graph         for the user's scheduler, and where blocks do not all need the same of what they share, so that
+                    somebody must know how long it lives: an edge, a credit, says so. It is the step's own result, so
+                    that a freed thread takes the next step before another block. Cost: two tasks a job
+    a cluster       an edge would be one more result that can be lost with its worker, and with it everything since
+                    the graph began: there the client hands items out (`stream`)
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task
+from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task, maker
+from dkdist.execution.own_threads import each, fold_items
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client, resources, run
+from dkdist.execution.run import active_client, own_threads, resources, run, without_scheduler
 
 SEGMENT = 128  # jobs of one graph, which is what a scheduler has to know at a time; and between two reports of a state
 
@@ -65,6 +71,10 @@ def _each(
         from dkdist.execution.cluster.stream import stream_map  # what this machine alone does not need
 
         return stream_map(client, blocks, jobs, work, label=label, progress=progress)
+    if blocks.share_all and without_scheduler(blocks.local):
+        with own_threads() as n_threads:
+            make = maker(work, blocks)
+            return each(lambda j: make(jobs[j]), len(jobs), n_threads, lambda _: progress.advance(1))
     results: list[Any] = []
     for start in range(0, len(jobs), SEGMENT):
         name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
@@ -103,7 +113,7 @@ def fold(
     window: int | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them.
+    """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them, in any thread.
 
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
     extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
@@ -121,6 +131,14 @@ def fold(
             client, blocks, jobs, prepare, step, state,
             label=label, window=width, report=_every(SEGMENT, len(jobs), on_segment), progress=progress,
         )  # fmt: skip
+    if blocks.share_all and without_scheduler(blocks.local):
+        report = _every(SEGMENT, len(jobs), on_segment)
+        with own_threads() as n_threads:
+            make = maker(prepare, blocks)
+            return fold_items(
+                lambda j: _with_size(make, jobs[j]), partial(_step_and_count, step, progress), state, len(jobs),
+                window=width(), n_threads=n_threads, told=lambda state, j: report(state, j + 1),
+            )  # fmt: skip
     for start in range(0, len(jobs), SEGMENT):
         segment = jobs[start : start + SEGMENT]
         graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, width())
@@ -128,6 +146,19 @@ def fold(
         state = run(graph, steps[-1:], watch=weights, progress=progress, local=blocks.local)[0]
         if on_segment is not None:
             on_segment(state, start + len(segment))
+    return state
+
+
+def _with_size(make: Callable[[Job], Any], job: Job) -> tuple[Any, int]:
+    return make(job), len(job.blocks)
+
+
+def _step_and_count(
+    step: Callable[[Any, Any], Any], progress: Progress | None, state: Any, item: tuple[Any, int]
+) -> Any:
+    state = step(state, item[0])
+    if progress is not None:
+        progress.advance(item[1])
     return state
 
 

@@ -14,11 +14,13 @@ over the processes.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import dask.threaded
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from dkdist.execution.blocks import Blocks
 
 SPARE_THREADS = 2
+UNASKED_BYTES, UNASKED_SHARE = 2**28, 8  # what is kept in memory if nobody says so: at most, and of the limit
 _ONLY_PLANNED: ContextVar[bool] = ContextVar("only_planned", default=False)
 
 
@@ -83,10 +86,28 @@ def run(
 
 
 def _own_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
-    """Dask's threads, two more than there are cores: somebody always waits, for a disk or for Dask."""
     keep_freed_memory()
-    threads = dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
-    return dask.threaded.get(graph, keys, num_workers=threads, callbacks=callbacks)
+    return dask.threaded.get(graph, keys, num_workers=_n_threads(), callbacks=callbacks)
+
+
+def _n_threads() -> int:
+    """Threads of this machine: two more than there are cores, for somebody always waits, for a disk or for others."""
+    return int(dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS)
+
+
+def without_scheduler(local: bool = False) -> bool:
+    """Whether a run needs no scheduler: there is no client, and nobody chose one, a pool or callbacks of Dask's."""
+    chosen = not local and get_scheduler() is not None
+    return not (chosen or Callback.active or dask.config.get("pool", None))
+
+
+@contextmanager
+def own_threads() -> Iterator[int]:
+    """How many threads a run without a scheduler may have, which hold BLAS to one thread each."""
+    require_whole_process()
+    keep_freed_memory()
+    with one_blas_thread():
+        yield _n_threads()
 
 
 def _takes_callbacks(scheduler: Callable[..., Any]) -> bool:
@@ -136,7 +157,7 @@ def resources(local: bool = False) -> Resources:
     limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
     client = None if local else active_client()
     if client is None:
-        threads = dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS
+        threads = _n_threads()
         return Resources(1, threads, threads, int(limit))
     workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
     counts = [w["nthreads"] for w in workers] or [1]
@@ -144,6 +165,12 @@ def resources(local: bool = False) -> Resources:
     if configured is None and limits:
         limit = min(limits)
     return Resources(len(counts), max(counts), sum(counts), int(limit))
+
+
+def n_cores(local: bool = False) -> int:
+    """Cores that work goes to: threads of the cluster, or of this machine without those that wait."""
+    away = not local and active_client() is not None
+    return resources().all_threads if away else int(dask.config.get("num_workers", None) or CPU_COUNT)
 
 
 @dataclass(frozen=True)
@@ -212,6 +239,8 @@ class Plan(Cost):
 
     n_rows: int
     block_bytes: int
+    kept: str = ""
+    """What is said of rows that are kept after the first pass."""
 
     to_fix = "use fewer features, smaller blocks (open_sets(..., block_sets=))"
 
@@ -221,7 +250,46 @@ class Plan(Cost):
             f"{self.what}: {self.n_rows:,} rows in {self.n_blocks:,} blocks of up to {format_bytes(self.block_bytes)}"
             f"{read}, {self.passes} pass{'es' if self.passes > 1 else ''}; "
             f"peak memory about {format_bytes(self.peak_bytes)} a process (limit {format_bytes(self.limit_bytes)})"
+            f"{self.kept}"
         )
+
+
+MEMORY = "memory"
+
+
+class Keep(NamedTuple):
+    """Where blocks are kept after the first pass (`MEMORY` or a folder), and how many bytes; nowhere is ""."""
+
+    place: str = ""
+    n_bytes: int = 0
+
+    def told(self, plan: Plan) -> Plan:
+        """The plan with what is kept."""
+        if not self.place:
+            return plan
+        in_memory = self.place == MEMORY
+        kept = f"; rows are made once and kept, {format_bytes(self.n_bytes)} in {self.place}"
+        return replace(plan, peak_bytes=plan.peak_bytes + in_memory * self.n_bytes, kept=kept)
+
+
+def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> Keep:
+    """Where blocks are to be kept: ``cache`` is "auto" (256 MiB and an eighth of the limit), "memory", a folder, False.
+
+    ValueError for a place where work goes to a scheduler: blocks are kept by this process for its threads.
+    """
+    if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
+        return Keep()
+    n_bytes = blocks.n_rows * blocks.source_bytes
+    here = blocks.share_all and without_scheduler()
+    if cache == "auto":
+        room = min(UNASKED_BYTES, resources(local=True).memory // UNASKED_SHARE)
+        return Keep(MEMORY, n_bytes) if here and n_bytes <= room else Keep()
+    if not here:
+        raise ValueError(
+            f"cache={cache!r} keeps rows in this process for its own threads, but work goes to a client or a scheduler "
+            "of Dask's, or blocks of this array share unlike things. To fix: cache='auto' or False"
+        )
+    return Keep(os.fspath(cache), n_bytes)  # type: ignore[arg-type]
 
 
 def plan_blocks(

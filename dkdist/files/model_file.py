@@ -51,9 +51,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    A Pipeline's ``memory`` and a learner's ``checkpoint``, which are places on your disk, are not kept: a loaded model
-    has None there. Loaded models predict the same bits on processors of one kind, and SGD goes on with ``partial_fit``
-    where the saved one stopped; a ridge does not, whose sums (16 D^2 bytes) are not saved. A classifier of 5000
+    A Pipeline's ``memory`` and a learner's ``checkpoint`` and ``cache``, which may be places on your disk, are not
+    kept: a loaded model has None, or "auto", there. Loaded models predict the same bits on processors of one kind, and
+    SGD goes on with ``partial_fit`` where the saved one stopped; a ridge does not, whose sums (16 D^2 bytes) are not
+    saved. A classifier of 5000
     features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for ``partial_fit``).
 
     Examples

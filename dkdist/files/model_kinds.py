@@ -23,8 +23,8 @@ MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes,
 WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
 WIDEST = 1e40
 SEEDS = ("seed",)
-PLACES = ("memory", "checkpoint")
-"""Parameters that name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
+PLACES = {"memory": None, "checkpoint": None, "cache": "auto"}
+"""Parameters that may name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
 
 
 class KindError(ValueError):

@@ -102,7 +102,7 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     name = type(value).__name__
     require_known(type(value), where)
     params = value.get_params(deep=False)
-    params |= {key: None for key in PLACES if key in params}
+    params |= {key: value for key, value in PLACES.items() if key in params}
     left_out = {*params, *getattr(value, "not_saved", ())}
     fitted = {key: item for key, item in vars(value).items() if key not in left_out}
     return {
@@ -162,7 +162,7 @@ def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
     name = described["estimator"]
     kind = _class(estimator_named, name)
     params = _make_named(described["params"], arrays)
-    params |= {key: None for key in PLACES if key in params}
+    params |= {key: value for key, value in PLACES.items() if key in params}
     fitted = _make_named(described["fitted"], arrays)
     require_params(name, params)
     require_fitted_kinds(name, fitted)

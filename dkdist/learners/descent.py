@@ -3,9 +3,10 @@
     w <- max(0, 1 - eta alpha) w - eta c l'(w.x + b, y) x,     b <- b - eta c l'(w.x + b, y)      c: the row's weight
     W_n = W_{n-1} + 2/(n+1) (w_n - W_{n-1})                  every ``every`` rows
 
-The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length; several
-functions (one a class, or one a penalty) share each row while it is in the cache. Values of losses follow
-scikit-learn's SGD: l(p, y) with y = -1, +1 for classes, half the squared error for numbers.
+The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length; a batch may
+come in several calls, which hand s on. Several functions (one a class, or one a penalty) share each row while it is in
+the cache. Values of losses follow scikit-learn's SGD: l(p, y) with y = -1, +1 for classes, half the squared error for
+numbers.
 """
 
 from __future__ import annotations
@@ -136,26 +137,30 @@ def descend(
     mean_b: F64,
     n_averaged: int,
     every: int,
+    s: F64,
+    before: int,
+    left: int,
 ) -> int:
-    """Take one step for each row of X (n, D) that ``order`` lists, with its targets in Y (n, K) and weights (n,).
+    """Take one step for each of n rows X[order], with their targets Y (n, K) and weights (n,) in that order.
 
     Function k has its own step eta[k] and penalty alpha[k]; W (K, D) and b (K,) are changed in place. After every
-    ``every`` rows, and after the last, mean_W and mean_b take in the iterate with weight 2 / (m + 1) for the m-th;
-    ``n_averaged`` counts those before, the count after is returned. 4 n K D operations; X is read once.
+    ``every`` rows of a batch, and after its last, mean_W and mean_b take in the iterate with weight 2 / (m + 1) for the
+    m-th; ``n_averaged`` counts those before, the count after is returned. The batch had ``before`` rows in earlier
+    calls and has ``left`` in later ones; s (K,) is 1 before the first and is handed on, as w = s v.
+    4 n K D operations; X is read once.
     """
     n, K, D = len(order), W.shape[0], W.shape[1]
-    decay, s, m = np.maximum(0.0, 1.0 - eta * alpha), np.ones(K), n_averaged
+    decay, m = np.maximum(0.0, 1.0 - eta * alpha), n_averaged
     for t in range(n):
-        i = order[t]
-        x = X[i]
+        x = X[order[t]]
         for k in range(K):
             v, shrunk = W[k], s[k] * decay[k]
             fold = shrunk < SMALLEST_SCALE
             total = x.dtype.type(0.0)
             for j in range(D):
                 total += x[j] * v[j]
-            g = slope(loss, s[k] * total + b[k], Y[i, k], epsilon)
-            g = weights[i] * min(max(g, -LARGEST_SLOPE), LARGEST_SLOPE)
+            g = slope(loss, s[k] * total + b[k], Y[t, k], epsilon)
+            g = weights[t] * min(max(g, -LARGEST_SLOPE), LARGEST_SLOPE)
             if fold:
                 for j in range(D):
                     v[j] *= shrunk
@@ -165,7 +170,7 @@ def descend(
                     v[j] += c * x[j]
                 b[k] -= eta[k] * g
             s[k] = 1.0 if fold else shrunk
-        if (t + 1) % every == 0 or t + 1 == n:
+        if (before + t + 1) % every == 0 or t + 1 == n + left:
             m += 1
             rate = 2.0 / (m + 1.0)
             r = x.dtype.type(rate)
@@ -177,3 +182,15 @@ def descend(
                 mean_b[k] += rate * (b[k] - mean_b[k])
                 s[k] = 1.0
     return m
+
+
+@loop(LANES)
+def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
+    """out[t, k] = W[k] . X[rows[t]] + b[k]: the bits of a row depend on no other."""
+    for t in range(len(rows)):
+        x = X[rows[t]]
+        for k in range(W.shape[0]):
+            w, total = W[k], x.dtype.type(0.0)
+            for j in range(W.shape[1]):
+                total += x[j] * w[j]
+            out[t, k] = total + b[k]

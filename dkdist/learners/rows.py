@@ -1,10 +1,15 @@
-"""Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, and given values."""
+"""Rows of a batch: what a task knows of the rows it makes, how they are checked, left out, and given values.
+
+Features are an array, or `MadeRows` that are made when a step comes to them, tile after tile in one buffer that stays
+in the cache: they are never written to memory. The bits are the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +19,48 @@ from dkdist.loops.points import not_finite
 
 F = NDArray[Any]
 """float32 or float64 features, C order."""
+
+
+@runtime_checkable
+class MadeRows(Protocol):
+    """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    tile: int
+    """Rows that are best made at once."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> F: ...
+
+    def fill(self, places: I64, out: F) -> None:
+        """Rows ``places`` into ``out`` (len(places), D)."""
+
+    def not_finite(self) -> I64:
+        """The places of rows that are not finite."""
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """These rows, and those of others below."""
+
+
+Tile = tuple[F, I64, slice]
+"""Features, which of their rows come now, and where these stand among all that come."""
+
+
+def tiles(X: F | MadeRows, places: I64) -> Iterator[Tile]:
+    """The rows ``places`` of X in their order: those of an array where they lie, others made a tile at a time.
+
+    The first tile is the short one, so that the last one is whole.
+    """
+    if not isinstance(X, MadeRows):
+        yield X, places, slice(0, len(places))
+        return
+    made = np.empty((min(X.tile, len(places)), X.shape[1]), X.dtype)
+    numbers = np.arange(X.tile)
+    ends = range((len(places) - 1) % X.tile + 1, len(places) + 1, X.tile)
+    for start, stop in pairwise((0, *ends)):
+        rows = made[: stop - start]
+        X.fill(places[start:stop], rows)
+        yield rows, numbers[: len(rows)], slice(start, stop)
 
 
 class Known(NamedTuple):
@@ -84,20 +131,33 @@ def checked(
     ValueError for another shape and, without ``skip``, for a row that is not finite.
     """
     X = np.asarray(block, dtype=dtype, order="C")
+    return X, _checked(X, not_finite(X) if X.shape == expected else no_rows(), start, expected, skip)
+
+
+def checked_rows(
+    block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
+) -> tuple[F | MadeRows, I64]:
+    """The same, but rows that are made when they are asked for stay so, if they have that dtype."""
+    if not (isinstance(block, MadeRows) and block.dtype == dtype):
+        return checked(block, dtype, start, expected, skip=skip)
+    return block, _checked(block, block.not_finite(), start, expected, skip)
+
+
+def _checked(X: F | MadeRows, bad: I64, start: int, expected: tuple[int, int], skip: bool) -> I64:
     if X.shape != expected:
         raise ValueError(
             f"the block of features that starts at row {start} has shape {X.shape}, expected {expected}: "
             "the chunks of the dask array do not say what they hold; make the array anew"
         )
-    bad = not_finite(X)
     if len(bad) and not skip:
-        row = int(bad[0])
-        column = int(np.argmin(np.isfinite(X[row])))
+        rows, places, _ = next(tiles(X, bad[:1]))
+        row, found = int(bad[0]), rows[places[0]]
+        column = int(np.argmin(np.isfinite(found)))
         raise ValueError(
-            f"row {start + row} of X is {X[row, column]} in column {column}: features must be finite. "
+            f"row {start + row} of X is {found[column]} in column {column}: features must be finite. "
             "Drop the row and its target, repair what makes it, or leave such rows out with on_error='skip'"
         )
-    return X, bad
+    return bad
 
 
 def no_rows() -> I64:

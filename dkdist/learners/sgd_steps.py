@@ -10,7 +10,8 @@ are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any
@@ -18,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.learners.descent import LOSSES, descend
-from dkdist.learners.rows import F, Known, Rows, checked, no_rows, without
+from dkdist.learners.descent import LOSSES, descend, fill_scores
+from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import read_only
 from dkdist.plain.kept import kept
@@ -29,6 +30,7 @@ PROBE_ROWS = (
     128  # training rows of a batch whose loss is measured before they are used: evenly spaced as stored
 )
 LARGEST_SCORE = 1e8
+LAST_ROWS = 32  # of a batch, by which it is seen whether the model has run away
 
 
 @kept
@@ -82,8 +84,7 @@ class State:
 
     def losses(self) -> tuple[float, float]:
         """Mean training and held-out loss of the epoch so far, NaN where nothing was measured."""
-        total, rows, held_total, held_rows = (float(v) for v in self.sums)
-        return total / rows if rows else np.nan, held_total / held_rows if held_rows else np.nan
+        return mean_losses(self.sums)
 
     def next_epoch(self) -> State:
         """The same model with nothing measured yet."""
@@ -92,12 +93,12 @@ class State:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as they are stored, (n, D), and what is known of them; which to train on, in their order; and the held-out.
+    """Rows as they are stored or made, (n, D), what is known of them; which to train on, in order; and the held-out.
 
     ``skipped`` are rows that are used for neither, counted in the whole collection.
     """
 
-    X: F
+    X: F | MadeRows
     known: Known
     order: I64
     held: I64
@@ -107,7 +108,7 @@ class Batch:
     def weights(self) -> F64:
         """(n,): by how much a row's step is longer than others."""
         weights = self.known.weights
-        return np.ones(len(self.X)) if weights is None else weights
+        return np.ones(len(self.known.targets)) if weights is None else weights
 
     @property
     def probe(self) -> I64:
@@ -121,6 +122,12 @@ class Batch:
         return (
             self if weights is None else replace(self, known=self.known._replace(weights=weights[:, column]))
         )
+
+
+def mean_losses(sums: F64) -> tuple[float, float]:
+    """Mean training and held-out loss, from sums as those of a `State`."""
+    total, rows, held_total, held_rows = (float(v) for v in sums)
+    return total / rows if rows else np.nan, held_total / held_rows if held_rows else np.nan
 
 
 def step_size(loss: str, X: F) -> float:
@@ -141,95 +148,164 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
     """
     order, held = rows.order()
     parts = list(rows.parts())
-    X = np.empty((rows.n_rows if len(parts) > 1 else 0, rows.n_features), dtype)
+    made: list[Any] = []
     lost, skipped = [], []
     for block, (start, here) in zip(blocks, parts, strict=True):
         expected = here.stop - here.start, rows.n_features
-        made, bad = checked(block, dtype, start, expected, skip=rows.skip)
-        if len(parts) > 1:
-            X[here] = made
+        X, bad = checked_rows(block, dtype, start, expected, skip=rows.skip)
+        if len(parts) == 1 or isinstance(X, MadeRows):
+            made.append(X)
         else:
-            X = made
+            made = made or [np.empty((rows.n_rows, rows.n_features), dtype)]
+            made[0][here] = X
         lost.append(here.start + bad)
         skipped.append(start + bad)
-        del block, made
+        del block, X
+    whole = made[0].joined(made[1:]) if len(made) > 1 else made[0]
     bad = np.concatenate(lost)
-    return Batch(X, rows.known, without(order, bad), without(held, bad), np.concatenate(skipped))
+    return Batch(whole, rows.known, without(order, bad), without(held, bad), np.concatenate(skipped))
 
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
     """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
-    new = (_loss_sum(objective, state, batch, rows) for rows in (batch.probe, batch.held))
-    return replace(_fit(objective, state, batch), sums=state.sums + np.concatenate(list(new)))
+    probed = np.zeros(len(batch.known.targets), np.bool_)
+    probed[batch.probe] = True
+    at = np.flatnonzero(probed[batch.order])
+    probe, held = _Scores(state, batch.order[at]), _Scores(state, batch.held)
+    for X, places, _ in tiles(batch.X, batch.held):
+        held.add(X, places)
+    last: list[Any] = []
+
+    def look(X: F, places: I64, here: slice) -> None:
+        if len(now := probe.next_in(at, here)):
+            probe.add(X, places[now])
+        last[:] = X, places[-LAST_ROWS:]
+
+    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), look)
+    if len(batch.order) and not _bounded(after, *last):
+        raise _diverged(objective.eta0)
+    new = np.concatenate([scores.loss_sum(objective, batch) for scores in (probe, held)])
+    return replace(after, sums=state.sums + new)
+
+
+class _Scores:
+    """Scores of the averaged model of a state for some rows of a batch, which come by one after another."""
+
+    def __init__(self, state: State, rows: I64) -> None:
+        self.rows, self._n = rows, 0
+        self._model = read_only(state.mean_coef), read_only(state.mean_intercept)
+        self.values = np.empty((len(rows), len(state.intercept)))
+
+    def next_in(self, at: I64, here: slice) -> I64:
+        """Which of the rows that come now, numbers ``here`` of all, are wanted; ``at`` are the numbers of those."""
+        return np.asarray(at[self._n : bisect_left(at, here.stop)] - here.start)
+
+    def add(self, X: F, places: I64) -> None:
+        """The next of the rows are X[places]."""
+        n, self._n = self._n, self._n + len(places)
+        fill_scores(read_only(X), places, *self._model, self.values[n : self._n])
+
+    def loss_sum(self, objective: Objective, batch: Batch) -> F64:
+        """Weighted loss of the rows, summed over decision functions, and the rows' weight."""
+        with np.errstate(over="ignore"):
+            truth = _truth(objective, batch.known.targets[self.rows])
+            loss = LOSSES[objective.loss].value(self.values, truth, objective.epsilon).sum(axis=1)
+            weights = batch.weights[self.rows]
+            return np.array([float(weights @ loss), float(weights.sum())])
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What ``n`` lanes have come to since they parted: sums over them, in which any two groups can be merged.
+
+    ``moved`` and ``means`` (n_outputs, n_features + 1) are float64, intercepts last: by how much coefficients have
+    changed, and averaged ones. ``sums`` are what was measured since, ``skipped`` the rows that were left out.
+    """
+
+    n: int
+    moved: F64
+    means: F64
+    n_averaged: int
+    sums: F64
+    skipped: I64
+
+    @classmethod
+    def of(cls, common: State, state: State, skipped: I64) -> Lanes:
+        """One lane that began at ``common`` and is now at ``state``."""
+        moved = np.column_stack([state.coef - common.coef, state.intercept - common.intercept])
+        means = np.column_stack([state.mean_coef, state.mean_intercept])
+        return cls(1, moved, means, int(state.n_averaged), state.sums - common.sums, skipped)
+
+    def merged(self, other: Lanes) -> Lanes:
+        """Both groups together."""
+        return Lanes(
+            self.n + other.n, self.moved + other.moved, self.means + other.means,
+            self.n_averaged + other.n_averaged, self.sums + other.sums, np.append(self.skipped, other.skipped),
+        )  # fmt: skip
 
 
 def fit_lane(
-    objective: Objective, dtype: np.dtype[Any], blocks: Iterator[Any], work: tuple[State, Sequence[Rows]]
-) -> tuple[State, I64]:
-    """One lane's share of a round in a single task: its batches are made and fitted one after another.
-
-    Gives the state after them, and the rows that were skipped.
-    """
-    state, batches = work
-    skipped = no_rows()
+    objective: Objective, dtype: np.dtype[Any], common: State, blocks: Iterator[Any], batches: Sequence[Rows]
+) -> Lanes:
+    """One lane's share of a round in a single task: its batches are made and fitted one after another."""
+    state, skipped = common, no_rows()
     for rows in batches:
         batch = prepare(dtype, islice(blocks, len(rows.starts)), rows)
         state, skipped = step(objective, state, batch), np.append(skipped, batch.skipped)
         del batch
-    return state, skipped
+    return Lanes.of(common, state, skipped)
 
 
-def meet(common: State, lanes: Sequence[State], velocity: F64, momentum: float) -> tuple[State, F64]:
-    """Where lanes that began at ``common`` go on together, and with what velocity (n_outputs, n_features + 1).
+def meet(common: State, lanes: Lanes, velocity: F64, momentum: float) -> tuple[State, F64]:
+    """Where all lanes that began at ``common`` go on together, and with what velocity (n_outputs, n_features + 1).
 
         v <- m v + (mean of the lanes - common),    next common = common + v
 
     Their mean alone would be as far as one lane is; with m = 1 - 1/L the steps of L lanes add up as if they had
     been taken one after another (Chen & Huo 2016, block momentum). Averaged weights are averaged.
     """
-    W, b, n = common.coef, common.intercept, len(lanes)
-    moved = np.column_stack(
-        [
-            np.sum([lane.coef - W for lane in lanes], axis=0, dtype=np.float64) / n,
-            np.sum([lane.intercept - b for lane in lanes], axis=0) / n,
-        ]
+    velocity, means, dtype = (
+        momentum * velocity + lanes.moved / lanes.n,
+        lanes.means / lanes.n,
+        common.coef.dtype,
     )
-    velocity = momentum * velocity + moved
-    mean_W = np.mean([lane.mean_coef for lane in lanes], axis=0, dtype=np.float64).astype(W.dtype)
-    mean_b = np.mean([lane.mean_intercept for lane in lanes], axis=0)
-    n_averaged = np.asarray(sum(int(lane.n_averaged) for lane in lanes) // n, np.int64)
-    coef = (W + velocity[:, :-1]).astype(W.dtype)
-    return State(coef, b + velocity[:, -1], mean_W, mean_b, n_averaged, added(common, lanes)), velocity
+    coef = (common.coef + velocity[:, :-1]).astype(dtype)
+    n_averaged = np.asarray(lanes.n_averaged // lanes.n, np.int64)
+    return State(
+        coef, common.intercept + velocity[:, -1], means[:, :-1].astype(dtype), means[:, -1].copy(), n_averaged,
+        common.sums + lanes.sums,
+    ), velocity  # fmt: skip
 
 
-def added(common: State, lanes: Sequence[State]) -> F64:
-    """What was measured before the lanes parted, and by all of them since."""
-    return np.asarray(common.sums + np.sum([lane.sums - common.sums for lane in lanes], axis=0))
-
-
-def learn(objective: Objective, state: State, batch: Batch, eta0: F64, alpha: F64) -> State:
+def learn(
+    objective: Objective,
+    state: State,
+    batch: Batch,
+    eta0: F64,
+    alpha: F64,
+    look: Callable[[F, I64, slice], None] | None = None,
+) -> State:
     """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
 
     ``eta0`` and ``alpha`` (k,) make the state k models of the same loss, side by side: (k n_outputs, n_features).
+    ``look`` is shown the rows as they come, before they are used.
     """
-    if len(batch.order) == 0:
+    order, K = batch.order, objective.n_outputs
+    if len(order) == 0:
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
-    truth, K = _truth(objective, batch.known.targets), objective.n_outputs
-    n = descend(
-        read_only(batch.X), batch.order, np.tile(truth, len(alpha)), batch.weights, LOSSES[objective.loss].number,
-        objective.epsilon, np.repeat(eta0, K), np.repeat(alpha, K), w, b, W, B, int(state.n_averaged), AVERAGE_ROWS,
-    )  # fmt: skip
+    truth, weights = np.tile(_truth(objective, batch.known.targets[order]), len(alpha)), batch.weights[order]
+    eta, alpha, scale, n = np.repeat(eta0, K), np.repeat(alpha, K), np.ones(len(w)), int(state.n_averaged)
+    for X, places, here in tiles(batch.X, order):
+        if look is not None:
+            look(X, places, here)
+        n = descend(
+            read_only(X), places, truth[here], weights[here], LOSSES[objective.loss].number, objective.epsilon,
+            eta, alpha, w, b, W, B, n, AVERAGE_ROWS, scale, here.start, len(order) - here.stop,
+        )  # fmt: skip
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
-
-
-def _fit(objective: Objective, state: State, batch: Batch) -> State:
-    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]))
-    if len(batch.order) and not _bounded(after, batch.X[batch.order[-PROBE_ROWS:]]):
-        raise _diverged(objective.eta0)
-    return after
 
 
 def _truth(objective: Objective, targets: NDArray[Any]) -> F64:
@@ -239,11 +315,12 @@ def _truth(objective: Objective, targets: NDArray[Any]) -> F64:
     return np.asarray(targets, np.float64)[:, None]
 
 
-def _bounded(state: State, X: F) -> bool:
+def _bounded(state: State, X: F, places: I64) -> bool:
     """Targets are of order one: scores so large that float32 cannot tell them one apart have run away."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = np.abs(X @ state.coef.T + state.intercept)
-    return bool((scores <= LARGEST_SCORE).all())
+    scores = np.empty((len(places), len(state.intercept)))
+    fill_scores(read_only(X), places, read_only(state.coef), read_only(state.intercept), scores)
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(scores) <= LARGEST_SCORE).all())
 
 
 def _diverged(eta0: float) -> ValueError:
@@ -251,18 +328,6 @@ def _diverged(eta0: float) -> ValueError:
         f"the coefficients grow without bound with the constant step eta0={eta0:.3g}: "
         "scale the features to rows of about unit norm, or lower eta0"
     )
-
-
-def _loss_sum(objective: Objective, state: State, batch: Batch, rows: I64) -> F64:
-    """Weighted loss of the averaged model over some rows, summed over decision functions, and the rows' weight."""
-    if len(rows) == 0:
-        return np.zeros(2)
-    with np.errstate(over="ignore"):
-        scores = (batch.X[rows] @ state.mean_coef.T + state.mean_intercept).astype(np.float64)
-        truth = _truth(objective, batch.known.targets[rows])
-        loss = LOSSES[objective.loss].value(scores, truth, objective.epsilon).sum(axis=1)
-        weights = batch.weights[rows]
-        return np.array([float(weights @ loss), float(weights.sum())])
 
 
 def signs(y: NDArray[Any], n_classes: int) -> F64:

@@ -23,8 +23,9 @@ def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.
     M, B = W.copy(), b.copy()
     steps = np.full(K, eta), np.full(K, alpha)
     n = descend(
-        X, np.arange(len(X)), Y, np.ones(len(X)), LOSSES[loss].number, epsilon, *steps, W, b, M, B, 0, every
-    )
+        X, np.arange(len(X)), Y, np.ones(len(X)), LOSSES[loss].number, epsilon, *steps, W, b, M, B, 0, every,
+        np.ones(K), 0, 0,
+    )  # fmt: skip
     return W, b, M, B, n
 
 
@@ -101,6 +102,9 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
         B,
         0,
         64,
+        np.ones(3),
+        0,
+        0,
     )
     for k in range(3):
         alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])

@@ -11,7 +11,7 @@ import pytest
 
 from dkdist.learners.descent import LOSSES, probabilities
 from dkdist.learners.rows import Known, Rows
-from dkdist.learners.sgd_steps import Batch, Objective, State, fit_lane, meet, prepare, step, step_size
+from dkdist.learners.sgd_steps import Batch, Lanes, Objective, State, fit_lane, meet, prepare, step, step_size
 
 
 def known(y: Any, held_out: Any = None) -> Known:
@@ -95,12 +95,14 @@ def test_a_lane_is_the_same_steps() -> None:
     rng = np.random.default_rng(0)
     blocks = [rng.standard_normal((40, 3)).astype("f4") for _ in range(2)]
     work = [rows_of(40, 3, targets=rng.standard_normal(40), seed=(i,)) for i in range(2)]
-    lane, skipped = fit_lane(objective, np.dtype("f4"), iter(blocks), (start, work))
-    assert skipped.shape == (0,)
+    lane = fit_lane(objective, np.dtype("f4"), start, iter(blocks), work)
     state = start
     for block, rows in zip(blocks, work, strict=True):
         state = step(objective, state, prepare(np.dtype("f4"), iter([block]), rows))
-    assert pickle.dumps(lane) == pickle.dumps(state)
+    alone = Lanes.of(start, state, np.zeros(0, np.int64))
+    assert pickle.dumps(lane) == pickle.dumps(alone)
+    met, _ = meet(start, lane, np.zeros((1, 4)), 0.0)
+    assert pickle.dumps(met.arrays()) == pickle.dumps(state.arrays())
 
 
 def test_lanes_that_meet_go_on_from_their_mean_with_momentum() -> None:
@@ -112,7 +114,10 @@ def test_lanes_that_meet_go_on_from_their_mean_with_momentum() -> None:
 
     common, lanes = state(4, 1, 2, 3, 4), [state(6, 2, 3, 4, 5), state(8, 5, 5, 5, 5)]
     velocity = rng.standard_normal((2, 4))
-    met, new = meet(common, lanes, velocity, 0.5)
+    skipped = np.array([5]), np.array([2, 3])
+    together = [Lanes.of(common, *lane) for lane in zip(lanes, skipped, strict=True)]
+    met, new = meet(common, both := together[0].merged(together[1]), velocity, 0.5)
+    assert both.skipped.tolist() == [5, 2, 3]
     mean = np.mean([np.column_stack([lane.coef, lane.intercept]) for lane in lanes], axis=0)
     start = np.column_stack([common.coef, common.intercept])
     np.testing.assert_allclose(new, 0.5 * velocity + mean - start, rtol=1e-6)

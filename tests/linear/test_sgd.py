@@ -267,7 +267,7 @@ def test_a_finished_run_is_not_run_again_and_another_is_refused(tmp_path: Path) 
         return block
 
     lazy = da.map_blocks(count, da.from_array(X, chunks=(100, -1)), name="counted", meta=X[:0], dtype="f4")
-    model = IncrementalSGDClassifier(checkpoint=tmp_path, random_state=0, n_epochs=2)
+    model = IncrementalSGDClassifier(checkpoint=tmp_path, random_state=0, n_epochs=2, cache=False)
     first = model_bits(model.fit(lazy, c))
     assert len(made) == 2 * 7 + 1  # one block to find the step
     assert model_bits(clone(model).fit(lazy, c)) == first

@@ -100,12 +100,16 @@ def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str,
     made = f"{up_to}{found['columns']:,} columns a set"
     if asked["features"]:
         made += f", {found['n_features']:,} features of them, never kept"
+    if plan.kept:
+        passes = f"one to fit, whose rows are kept for {passes}"
+    else:
+        passes += " to fit"
     held = f"{bytes_text(found['peak_bytes'])} a process at its peak, of {bytes_text(found['limit_bytes'])}"
     return [
         ("store", f"{found['n_sets']:,} sets, {found['n_points']:,} points in {found['n_dims']} dimensions"),
         ("looks at", "; ".join(looks)),
         ("makes", made),
-        ("reads", f"{bytes_text(found['bytes_a_pass'])} a pass: one to look, and {passes} to fit"),
+        ("reads", f"{bytes_text(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
         ("holds", held),
         ("plan", plan),
     ]

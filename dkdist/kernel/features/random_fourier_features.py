@@ -1,8 +1,10 @@
-"""`RandomFourierFeatures`: rows whose inner products are a Gaussian kernel."""
+"""`RandomFourierFeatures`: rows whose inner products are a Gaussian kernel, by blocks or as they are asked for."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,13 @@ from dkdist.kernel.features.random_fourier_features_spec import (
     STRUCTURED_FROM,
     FourierParameters,
     FourierSpec,
+    padded_length,
 )
 from dkdist.kernel.sums.random_loops import float32_error
-from dkdist.loops.array_types import F32, I64
+from dkdist.loops.array_types import F32, I64, Array
+from dkdist.loops.points import not_finite
 
+CERTAIN = 1e30  # phases below are finite, whatever is rounded
 VOID_ERROR = 0.1  # of the kernel, from rounding to float32
 RUNS, RUN_ROWS = 32, 16  # rows that the median is taken from: 32 runs of 16 neighbours
 
@@ -125,7 +130,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _features(self, X: Any) -> Any:
         if is_lazy(X):
-            return lazy_from_rows(_transform, self.spec_, X, "random_fourier_features")
+            return lazy_from_rows(FourierMap(X.shape[1]), self.spec_, X, "random_fourier_features")
         parameters = drawn(self.spec_)
         out = np.empty((len(X), self.spec_.n_components), np.float32)
 
@@ -171,8 +176,55 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return tags
 
 
-def _transform(parameters: FourierParameters, X: F32) -> F32:
-    return parameters.transform(_without_infinity(X))
+@dataclass(frozen=True)
+class FourierMap:
+    """The features of blocks of rows (n, n_inputs), as a function of (parameters, block)."""
+
+    n_inputs: int
+
+    def __call__(self, parameters: FourierParameters, block: Any) -> F32:
+        """All of them: (n, D) float32."""
+        return parameters.transform(_without_infinity(block))
+
+    def on_request(self, parameters: FourierParameters, block: Any) -> FourierRows:
+        """The same, made when they are asked for."""
+        return FourierRows(parameters, _without_infinity(block))
+
+    @property
+    def row_bytes(self) -> int:
+        """What is kept of a row until it is asked for."""
+        return 4 * self.n_inputs
+
+
+class FourierRows:
+    """Features (n, D) of the rows A (n, m) that are made when they are asked for; the same bits as all at once."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, parameters: FourierParameters, A: F32) -> None:
+        self._parameters, self._A = parameters, A
+        self.shape, self.tile = (len(A), parameters.spec.n_components), parameters.tile
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self._parameters.transform(self._A), dtype)
+
+    def fill(self, places: I64, out: F32) -> None:
+        """Rows ``places`` into ``out`` (len(places), D)."""
+        self._parameters.fill(self._A[places], out)
+
+    def not_finite(self) -> I64:
+        """The places of rows that are not finite: those of A, and those that are so large that their phases are not."""
+        bad = not_finite(self._A)
+        spec = self._parameters.spec
+        far = CERTAIN * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
+        if max(self._A.max(initial=0), -self._A.min(initial=0)) <= far:  # not so if there is a NaN
+            return bad
+        doubtful = np.setdiff1d(np.flatnonzero((np.abs(self._A) > far).any(axis=1)), bad)
+        return np.union1d(bad, doubtful[not_finite(self._parameters.transform(self._A[doubtful]))])
+
+    def joined(self, others: Sequence[FourierRows]) -> FourierRows:
+        """These rows, and those of others below."""
+        return FourierRows(self._parameters, np.concatenate([self._A, *(other._A for other in others)]))
 
 
 def _without_infinity(block: Any) -> F32:

@@ -81,14 +81,26 @@ class FourierParameters(Tables[FourierSpec]):
     def transform_each(self, X: F32, sigmas: Sequence[float]) -> list[F32]:
         """The same features for several sigmas, which share what does not depend on them; the same bits."""
         outs = np.empty((len(sigmas), len(X), self.spec.n_components), np.float32)
+        self._fill_each(X, sigmas, outs)
+        return list(outs)
+
+    def fill(self, X: F32, out: F32) -> None:
+        """The same features into ``out`` (n, D); best `tile` rows at once."""
+        self._fill_each(X, [self.spec.sigma], out[None])
+
+    @property
+    def tile(self) -> int:
+        """Rows whose features are best made at once: few, where they are then used in the cache."""
+        return 32 if self.spec.method == "structured" else TILE
+
+    def _fill_each(self, X: F32, sigmas: Sequence[float], outs: F32) -> None:
         X = np.ascontiguousarray(X, np.float32)
         if not np.isnan(X.min(initial=0)):
             self._fill(X, sigmas, outs)
-            return list(outs)
+            return
         lost = np.asarray(np.isnan(X).any(axis=1))
         self._fill(np.where(lost[:, None], np.float32(0), X), sigmas, outs)  # compiled loops know no NaN
         outs[:, lost] = np.nan
-        return list(outs)
 
     def pull_back(self, x: F32, gradient: F64) -> F64:
         """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features."""
@@ -155,9 +167,12 @@ def _frequencies(spec: FourierSpec) -> F64:
 def _structured(spec: FourierSpec) -> Fill:
     signs, scales = _drawn_structured(spec)
 
+    @lru_cache(maxsize=4)
+    def lengths(sigmas: tuple[float, ...]) -> F32:
+        return (scales / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
+
     def fill(X: F32, sigmas: Sequence[float], outs: F32) -> None:
-        lengths = (scales / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
-        structured_features(X, signs, lengths, outs)
+        structured_features(X, signs, lengths(tuple(sigmas)), outs)
 
     return fill
 

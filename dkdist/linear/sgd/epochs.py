@@ -2,7 +2,8 @@
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, up to eight batches at a time, and then all lanes meet (`learners.sgd_steps.meet`)
+                   one task, up to eight batches at a time; what lanes have come to is summed in a tree of tasks, and
+                   then all meet (`learners.sgd_steps.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
 
@@ -14,7 +15,7 @@ measured on the same rows in every epoch, so that their noise does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -26,9 +27,20 @@ from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import default_window, fold
 from dkdist.execution.progress import Progress, report_loss
-from dkdist.execution.run import Plan, plan_blocks
+from dkdist.execution.run import Plan, n_cores, plan_blocks
+from dkdist.execution.tree import tree_sum
 from dkdist.learners.rows import Known, Rows, no_rows
-from dkdist.learners.sgd_steps import Batch, Objective, State, added, fit_lane, meet, prepare, step
+from dkdist.learners.sgd_steps import (
+    Batch,
+    Lanes,
+    Objective,
+    State,
+    fit_lane,
+    mean_losses,
+    meet,
+    prepare,
+    step,
+)
 from dkdist.loops.array_types import F64, I64
 
 ROUND = 8  # batches of a lane between two meetings, at most
@@ -37,8 +49,21 @@ LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epoc
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
 TOLERANCE = 2e-3  # of the first epoch's loss
 
+FEW_CORES = 2
+
 Members = tuple[int, tuple[int, ...]]
 """A batch: its epoch, and the blocks that are shuffled together."""
+
+
+def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
+    """The blocks as steps take them best; the bits are the same.
+
+    Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
+    lane come one after another: where there are more cores, or two with nothing else to do since rows are ``kept``,
+    these make blocks of features beside the steps.
+    """
+    few = 1 if kept else FEW_CORES
+    return blocks.on_request() if n_lanes > 1 or n_cores(blocks.local) <= few else blocks
 
 
 @dataclass(frozen=True)
@@ -200,7 +225,6 @@ class Position:
 
 
 Save = Callable[[Position], None]
-Lanes = tuple[tuple[State, ...], I64]
 
 
 def run_epochs(course: Course, position: Position, progress: Progress, save: Save) -> Position:
@@ -241,27 +265,28 @@ def _advance(
 
 
 def _many_lanes(course: Course, position: Position, progress: Progress, save: Save) -> Position:
+    """One epoch in rounds: every lane's share is one task, and what they have come to is summed in a tree."""
     lanes = course.order.lanes(position.epoch)
     longest = max(len(lane) for lane in lanes)
     length = int(np.clip(longest // MEETINGS, 1, ROUND))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
-    work = partial(fit_lane, course.objective, course.dtype)
     n_blocks = sum(_n_blocks(lane) for lane in lanes)
     for start in range(position.done, longest, length):
         turns = [[course.order.job(members) for members in lane[start : start + length]] for lane in lanes]
         jobs = [
-            Job(tuple(i for job in turn for i in job.blocks), (position.state, [job.extra for job in turn]))
+            Job(tuple(i for job in turn for i in job.blocks), [job.extra for job in turn])
             for turn in turns
             if turn
         ]
         epochs = position.epoch + min(1.0, (start + length) / longest)
-        append = partial(_append, position, partial(report_loss, epochs, n_blocks), len(jobs))
-        states, skipped = fold(
-            course.order.blocks, jobs, work, append, ((), no_rows()), label="sgd_lanes", window=len(jobs),
-            progress=progress,
+        tell = partial(_tell, len(jobs), epochs, n_blocks, position.state.sums, position.last_losses)
+        work = partial(_lane, tell, course.objective, course.dtype, position.state)
+        met = tree_sum(
+            course.order.blocks, jobs, work, partial(_merged, tell), window=max(2, len(jobs)),
+            label="sgd_lanes", progress=progress,
         )  # fmt: skip
-        state, velocity = meet(position.state, states, _velocity(position), 1.0 - 1.0 / len(lanes))
-        position = replace(position.after(state, length, skipped), velocity=velocity)
+        state, velocity = meet(position.state, met, _velocity(position), 1.0 - 1.0 / len(lanes))
+        position = replace(position.after(state, length, met.skipped), velocity=velocity)
         save(position)
     return position.next_epoch()
 
@@ -276,16 +301,25 @@ def _n_blocks(batches: list[Members]) -> int:
     return sum(len(indices) for _, indices in batches)
 
 
-def _append(
-    before: Position,
-    report: Callable[..., None],
-    n_lanes: int,
-    lanes: Lanes,
-    lane: tuple[State, I64],
+def _lane(
+    tell: Callable[[Lanes], Lanes],
+    objective: Objective,
+    dtype: np.dtype[Any],
+    common: State,
+    blocks: Iterator[Any],
+    batches: Sequence[Rows],
 ) -> Lanes:
-    """One lane more: its state, and the rows that it skipped; after the last one, all that was measured is reported."""
-    states, skipped = (*lanes[0], lane[0]), np.append(lanes[1], lane[1])
-    if len(states) == n_lanes:
-        losses = replace(lane[0], sums=added(before.state, states)).losses()
-        report(losses, before.last_losses)
-    return states, skipped
+    return tell(fit_lane(objective, dtype, common, blocks, batches))
+
+
+def _merged(tell: Callable[[Lanes], Lanes], a: Lanes, b: Lanes) -> Lanes:
+    return tell(a.merged(b))
+
+
+def _tell(
+    n_lanes: int, epochs: float, n_blocks: int, sums: F64, before: tuple[float, ...], lanes: Lanes
+) -> Lanes:
+    """The lanes; when all have come together, what they have measured, too, is reported."""
+    if lanes.n == n_lanes:
+        report_loss(epochs, n_blocks, mean_losses(sums + lanes.sums), before)
+    return lanes

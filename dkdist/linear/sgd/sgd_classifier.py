@@ -61,6 +61,12 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         Directory in which the run is saved, every 128 batches. The same call takes it up where it was
         killed and ends with the same bits, on processors of one kind; a checkpoint of other data or
         parameters is refused.
+    cache : "auto", "memory", path or False, default="auto"
+        Where rows are kept after the first pass, so that later ones neither read nor embed again: what random
+        features are made from (features never are), or rows without such. "auto" is in memory if they take at most
+        256 MiB and an eighth of the memory limit; a path is a folder with room for them, emptied in the end. They are
+        kept as they were made: results have the same bits wherever they are kept. On a cluster, or with a scheduler
+        of Dask's, "auto" keeps none and a place is refused. The plan says what is kept.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         Decides the order of blocks and rows and the held-out rows.
     verbose : bool, default=False
@@ -142,13 +148,14 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         validation_fraction: float = 0.0,
         patience: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        cache: str | PathLike[str] | bool = "auto",
         random_state: Any = None,
         verbose: bool = False,
         on_error: str = "raise",
     ) -> None:
         super().__init__(
             loss, alpha=alpha, eta0=eta0, n_epochs=n_epochs, n_lanes=n_lanes, average=average,
-            validation_fraction=validation_fraction, patience=patience, checkpoint=checkpoint,
+            validation_fraction=validation_fraction, patience=patience, checkpoint=checkpoint, cache=cache,
             random_state=random_state, verbose=verbose, on_error=on_error,
         )  # fmt: skip
         self.class_weight = class_weight

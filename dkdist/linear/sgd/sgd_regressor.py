@@ -37,7 +37,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
     eta0 : float or "auto", default="auto"
         The step. "auto" is 1 / R^2 with R^2 = E q^2 / E q, q = |x|^2 + 1, from at most 1024 rows: .5 at
         unit norm.
-    n_epochs, n_lanes, average, patience, checkpoint, random_state, verbose
+    n_epochs, n_lanes, average, patience, checkpoint, cache, random_state, verbose
         As in `IncrementalSGDClassifier`.
     validation_fraction : float in [0, 1), default=0.0
         Share of the rows that is never trained on, and watched in the same pass.
@@ -95,13 +95,14 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         validation_fraction: float = 0.0,
         patience: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        cache: str | PathLike[str] | bool = "auto",
         random_state: Any = None,
         verbose: bool = False,
         on_error: str = "raise",
     ) -> None:
         super().__init__(
             loss, alpha=alpha, eta0=eta0, n_epochs=n_epochs, n_lanes=n_lanes, average=average,
-            validation_fraction=validation_fraction, patience=patience, checkpoint=checkpoint,
+            validation_fraction=validation_fraction, patience=patience, checkpoint=checkpoint, cache=cache,
             random_state=random_state, verbose=verbose, on_error=on_error,
         )  # fmt: skip
         self.epsilon = epsilon

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from numbers import Integral, Real
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from dkdist.base.bad_sets import no_rows_left, require_rows, skips, tell_skipped_rows
 from dkdist.base.parameter_checks import draw_seed
@@ -19,12 +20,14 @@ from dkdist.base.roles import Role
 from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
+from dkdist.execution.kept_blocks import keeping
 from dkdist.execution.passes import collect
+from dkdist.execution.run import plan_keeping
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.rows import Known, blocks_to_mix, checked, without
 from dkdist.learners.sgd_steps import Objective, State, step_size
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
-from dkdist.linear.sgd.epochs import Course, Order, Position, Stopping, run_epochs
+from dkdist.linear.sgd.epochs import Course, Order, Position, Stopping, run_epochs, taken_from
 from dkdist.loops.array_types import F64
 
 MOST_EPOCHS = 10**6
@@ -46,6 +49,7 @@ class IncrementalSGD(LinearLearner):
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
         "patience": [None, Interval(Integral, 1, None, closed="left")],
         "checkpoint": [None, str, PathLike],
+        "cache": [str, PathLike, Options(bool, {False})],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["boolean", Interval(Integral, 0, None, closed="left")],
         "on_error": [StrOptions({"raise", "skip"})],
@@ -63,6 +67,7 @@ class IncrementalSGD(LinearLearner):
         validation_fraction: float = 0.0,
         patience: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        cache: str | PathLike[str] | bool = "auto",
         random_state: Any = None,
         verbose: bool = False,
         on_error: str = "raise",
@@ -76,6 +81,7 @@ class IncrementalSGD(LinearLearner):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.checkpoint = checkpoint
+        self.cache = cache
         self.random_state = random_state
         self.verbose = verbose
         self.on_error = on_error
@@ -128,14 +134,18 @@ class IncrementalSGD(LinearLearner):
             held_out = held_out_among(known.present, share, (seed, Role.HELD_OUT), classes)
             known = known._replace(held_out=held_out)
         n_mixed = blocks_to_mix(targets, blocks.bounds, n_classes)
-        order = Order(blocks, known, seed, n_mixed, self.n_lanes, skips(self))
-        course = Course(order, objective, dtype, Stopping.of(self.n_epochs, self.patience, _n_trained(known)))
+        stopping = Stopping.of(self.n_epochs, self.patience, _n_trained(known))
         start = Position(State.start(objective.n_outputs, blocks.n_columns, dtype))
         if saved and checkpoint is not None:
             start = _restored(checkpoint, start, *saved)
-        plan = course.plan(f"fit {type(self).__name__}", course.stopping.most)
-        with plan.announced(self.verbose) as progress:
-            end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
+        keep = plan_keeping(blocks, self.cache, stopping.most)
+        with keeping(blocks, keep) if keep.place else nullcontext(blocks) as found:
+            taken = taken_from(found, self.n_lanes, bool(keep.place))
+            order = Order(taken, known, seed, n_mixed, self.n_lanes, skips(self))
+            course = Course(order, objective, dtype, stopping)
+            plan = keep.told(course.plan(f"fit {type(self).__name__}", stopping.most))
+            with plan.announced(self.verbose) as progress:
+                end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
         self._finish(course, end)
         return end
 
@@ -154,7 +164,9 @@ class IncrementalSGD(LinearLearner):
     ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        parameters = {k: v for k, v in self.get_params().items() if k not in ("checkpoint", "verbose")}
+        parameters = {
+            k: v for k, v in self.get_params().items() if k not in ("checkpoint", "verbose", "cache")
+        }
         if not isinstance(self.random_state, (int, np.integer)):
             parameters["random_state"] = type(self.random_state).__name__
         fingerprint = {
@@ -218,7 +230,7 @@ class IncrementalSGD(LinearLearner):
         dtype = state.coef.dtype
         mix = blocks_to_mix(targets, blocks.bounds, n_classes)
         known = Known(targets, np.zeros(len(targets), np.bool_), weights)
-        order = Order(blocks, known, seed, mix, skip=skips(self))
+        order = Order(taken_from(blocks, 1), known, seed, mix, skip=skips(self))
         course = Course(order, objective, dtype, Stopping(1, 1))
         with course.plan(f"fit {type(self).__name__} in part", 1).announced(self.verbose) as progress:
             end = run_epochs(course, Position(state, epoch=calls), progress, lambda position: None)

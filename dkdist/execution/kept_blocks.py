@@ -1,0 +1,101 @@
+"""Blocks that are kept after the first of several passes: in memory, or in files of a folder, as they were made.
+
+What is kept is what a map of rows begins with (rows of an embedding before their random features, an eighth of these),
+or whole blocks where there is no such map. Nothing is rounded: 2-byte numbers would take half the room, but results
+would then depend on whether there was room, and be others than those of the next machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from dask._task_spec import Task, TaskRef
+
+from dkdist.execution.blocks import Blocks, Recipe
+from dkdist.execution.run import MEMORY, Keep
+from dkdist.loops.array_types import Array
+
+
+class Place(Protocol):
+    """Where blocks are kept, by their number."""
+
+    def get(self, i: int) -> Array | None:
+        """Block i, if it is there."""
+
+    def put(self, i: int, block: Array) -> None:
+        """Keep block i."""
+
+
+class _Memory(dict[int, Array]):
+    put = dict.__setitem__
+
+
+class _Folder:
+    """A file a block, written whole and not flushed: it need not outlive the run."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def get(self, i: int) -> Array | None:
+        with suppress(FileNotFoundError):
+            return np.asarray(np.load(self._file(i), allow_pickle=False))
+        return None
+
+    def put(self, i: int, block: Array) -> None:
+        growing = self._file(uuid.uuid4().hex)
+        np.save(growing, block, allow_pickle=False)
+        os.replace(growing, self._file(i))
+
+    def _file(self, name: Any) -> str:
+        return os.path.join(self.path, f"{name}.npy")
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Makes block i by its recipe the first time, and takes it from its place after that."""
+
+    place: Place
+    i: int
+    recipe: Recipe
+
+    def __call__(self, *values: Any) -> Any:
+        block = self.place.get(self.i)
+        if block is None:
+            block = np.asarray(self.recipe.run(dict(zip(self.recipe.needs, values, strict=True))))
+            self.place.put(self.i, block)
+        return block
+
+
+@contextmanager
+def keeping(blocks: Blocks, keep: Keep) -> Iterator[Blocks]:
+    """Blocks that are made in the first pass alone; a folder is emptied in the end."""
+    if keep.place == MEMORY:
+        yield _kept(blocks, _Memory())
+        return
+    folder = os.path.join(keep.place, f"dkdist-rows-{uuid.uuid4().hex}")
+    os.makedirs(folder)
+    try:
+        yield _kept(blocks, _Folder(folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kept(blocks: Blocks, place: Place) -> Blocks:
+    return replace(
+        blocks, recipes=[_kept_recipe(recipe, place, i) for i, recipe in enumerate(blocks.recipes)]
+    )
+
+
+def _kept_recipe(recipe: Recipe, place: Place, i: int) -> Recipe:
+    # what comes before a map of rows, whose tables several blocks share
+    made = len(recipe.nodes) - (recipe.row_map is not None)
+    key = recipe.nodes[made - 1].key
+    first = _Kept(place, i, replace(recipe, key=key, nodes=recipe.nodes[:made]))
+    return replace(recipe, nodes=(Task(key, first, *map(TaskRef, recipe.needs)), *recipe.nodes[made:]))

@@ -1,0 +1,166 @@
+"""Runs on threads of this process without a scheduler: a free thread looks what is to be done next, and does it.
+
+    a step whose item is there, if nobody is stepping     else an item, if the window has room     else it waits
+
+The threads are made for one run and end with it, so that a fork copies none that sleeps, and a run inside a task of
+another waits for nobody's place. The caller only waits: an error of a thread is raised there when all have ended, and
+Ctrl-C at once, while the threads end with what they are making. Cost: some .1 ms a run, some .01 ms an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from threading import Condition, Thread
+from typing import Any
+
+WAKE = (
+    0.5  # seconds between two looks of the caller: where a wait cannot be interrupted, Ctrl-C is heard then
+)
+
+Told = Callable[[int], None]
+
+
+class _Crew:
+    """Threads at one piece of work; a subclass says in ``take``, under the lock, what a free one does now."""
+
+    def __init__(self) -> None:
+        self.changed, self.over = Condition(), False
+        self._error: BaseException | None = None
+
+    def take(self) -> Callable[[], None] | None:
+        """What to do now, or None where that depends on what others are doing."""
+        raise NotImplementedError
+
+    def work(self, n_threads: int) -> None:
+        """Return when it is over; the first error of any thread is raised here."""
+        threads = [Thread(target=self._take_all, name=f"dkdist-{i}") for i in range(n_threads)]
+        try:
+            for thread in threads:
+                thread.start()
+            with self.changed:
+                while not self.over:
+                    self.changed.wait(WAKE)
+        except BaseException:  # Ctrl-C
+            self.end()
+            raise
+        for thread in threads:
+            thread.join()
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # a cycle would keep what is alive in its frames
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more is begun."""
+        with self.changed:
+            self.over, self._error = True, self._error or error
+            self.changed.notify_all()
+
+    def _take_all(self) -> None:
+        try:
+            while (task := self._next()) is not None:
+                task()
+        except BaseException as error:
+            self.end(error)
+
+    def _next(self) -> Callable[[], None] | None:
+        with self.changed:
+            while not self.over:
+                if (task := self.take()) is not None:
+                    return task
+                self.changed.wait()
+        return None
+
+
+class _Map(_Crew):
+    def __init__(self, make: Callable[[int], Any], n: int, told: Told) -> None:
+        super().__init__()
+        self._make, self._told, self._begun, self._left = make, told, 0, n
+        self.results: list[Any] = [None] * n
+
+    def take(self) -> Callable[[], None] | None:
+        if self._begun == len(self.results):
+            return None
+        self._begun += 1
+        return partial(self._fill, self._begun - 1)
+
+    def _fill(self, j: int) -> None:
+        self.results[j] = self._make(j)
+        self._told(j)
+        with self.changed:
+            self._left -= 1
+            if not self._left:
+                self.over = True
+                self.changed.notify_all()
+
+
+def each(make: Callable[[int], Any], n: int, n_threads: int, told: Told) -> list[Any]:
+    """``[make(j) for j in range(n)]``; ``told(j)`` is called after each."""
+    if not n:
+        return []
+    crew = _Map(make, n, told)
+    crew.work(min(n, n_threads))
+    return crew.results
+
+
+class _Fold(_Crew):
+    def __init__(
+        self,
+        make: Callable[[int], Any],
+        step: Callable[[Any, Any], Any],
+        state: Any,
+        n: int,
+        window: int,
+        told: Callable[[Any, int], None],
+    ) -> None:
+        super().__init__()
+        self._make, self._step, self._told, self.state = make, step, told, state
+        self._n, self._window = n, window
+        self._items: dict[int, Any] = {}
+        self._begun = self._done = 0
+        self._stepping = False
+
+    def take(self) -> Callable[[], None] | None:
+        if not self._stepping and self._done in self._items:
+            self._stepping = True
+            return self._take_step
+        if self._begun < min(self._n, self._done + self._window):
+            self._begun += 1
+            return partial(self._make_item, self._begun - 1)
+        return None
+
+    def _make_item(self, j: int) -> None:
+        self._items[j] = self._make(j)  # held here alone: it is let go with its step
+        with self.changed:
+            self.changed.notify_all()
+
+    def _take_step(self) -> None:
+        self.state = self._step(self.state, self._items.pop(self._done))
+        self._told(self.state, self._done)
+        with self.changed:
+            self._done, self._stepping = self._done + 1, False
+            self.over = self.over or self._done == self._n
+            self.changed.notify_all()
+
+
+def fold_items(
+    make: Callable[[int], Any],
+    step: Callable[[Any, Any], Any],
+    state: Any,
+    n: int,
+    *,
+    window: int,
+    n_threads: int,
+    told: Callable[[Any, int], None],
+) -> Any:
+    """``step(... step(step(state, make(0)), make(1)) ..., make(n - 1))`` with at most ``window`` items alive.
+
+    ``told(state, j)`` is called after each step, before the next one.
+    """
+    if not n:
+        return state
+    crew = _Fold(make, step, state, n, window, told)
+    crew.work(min(n + 1, window + 1, n_threads))
+    return crew.state

@@ -1,0 +1,119 @@
+"""Runs without a scheduler: who gets them, how they end, and runs within their tasks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.callbacks import Callback
+
+from dkdist.execution.blocks import Blocks, Job, row_blocks
+from dkdist.execution.passes import collect, fold, map_pieces
+from dkdist.execution.run import without_scheduler
+
+X = np.random.default_rng(0).random((60, 4))
+
+
+def blocks(step: int = 5) -> Blocks:
+    return row_blocks(da.from_array(X, chunks=(step, 4)) + 1)
+
+
+def thread_name(*_: Any) -> str:
+    return threading.current_thread().name
+
+
+def folded(some: Blocks, work: Any = lambda made, _: next(made)) -> Any:
+    return fold(some, [Job((i,)) for i in range(len(some))], work, lambda s, item: s + item.sum(), 0.0)
+
+
+def test_work_has_threads_of_its_own_that_end_with_it() -> None:
+    before = threading.active_count()
+    assert {name.split("-")[0] for name in collect(blocks(), thread_name)} == {"dkdist"}
+    assert {name.split("-")[0] for name in map_pieces(thread_name, range(9), label="names")} == {"dkdist"}
+    assert folded(blocks()) == pytest.approx((X + 1).sum())
+    assert threading.active_count() == before
+
+
+def test_as_many_as_the_user_says() -> None:
+    with dask.config.set(num_workers=1):
+        assert set(collect(blocks(), thread_name)) == {"dkdist-0"}
+
+
+def test_a_scheduler_a_pool_or_callbacks_of_dask_are_used_where_they_are_chosen() -> None:
+    assert without_scheduler()
+    with dask.config.set(scheduler="synchronous"):
+        assert set(collect(blocks(), thread_name)) == {threading.current_thread().name}
+        assert without_scheduler(local=True)  # what never leaves this process
+    begun = []
+    with Callback(pretask=lambda key, *_: begun.append(key)):
+        assert folded(blocks()) == pytest.approx((X + 1).sum())
+    assert len(begun) > 12
+    with dask.config.set(pool=1):
+        assert not without_scheduler()
+
+
+def test_what_is_shared_by_some_blocks_alone_is_left_to_dask_to_let_go() -> None:
+    assert blocks().share_all
+    lazy = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
+    for shared in (lazy + lazy.sum(), da.concatenate([lazy, lazy]), lazy.rechunk((7, 4))):
+        some = row_blocks(shared)
+        assert not some.share_all
+        assert folded(some) == pytest.approx(shared.sum().compute())
+
+
+def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
+    def refuse(made: Any, extra: Any) -> None:
+        raise LookupError(next(made).shape)
+
+    with pytest.raises(LookupError) as error:
+        folded(blocks(), refuse)
+    assert error.value.__notes__[0].startswith("This was raised while rows ")
+    with pytest.raises(SystemExit):
+        collect(blocks(), lambda *_: (_ for _ in ()).throw(SystemExit))
+
+
+def test_ctrl_c_ends_it() -> None:
+    made, heard = [], threading.Event()
+
+    def interrupt(some: Any, _: Any) -> Any:
+        made.append(1)
+        if len(made) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        if len(made) >= 3:
+            heard.wait(30)
+        return next(some)
+
+    with dask.config.set(num_workers=2), pytest.raises(KeyboardInterrupt):
+        folded(blocks(), interrupt)
+    heard.set()
+    assert 3 <= len(made) <= 4
+
+
+def test_runs_within_tasks_of_runs() -> None:
+    def deeper(block: Any, depth: int) -> float:
+        return float(block.sum()) if depth == 0 else sum(collect(blocks(20), deeper, [depth - 1] * 3))
+
+    with dask.config.set(num_workers=1):
+        found = collect(blocks(20), deeper, [2] * 3)
+    np.testing.assert_allclose(found, 3 * (X + 1).sum())
+
+
+def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:
+    for n in (1, 2, 200):
+        counts = np.zeros(n, int)
+
+        def note(made: Any, extra: int, counts: Any = counts) -> int:
+            counts[extra] += 1
+            return extra
+
+        order: list[int] = fold(
+            blocks(60), [Job((0,), j) for j in range(n)], note, lambda s, j: [*s, j], [], window=7
+        )
+        assert order == list(range(n))
+        assert (counts == 1).all()

@@ -1,0 +1,113 @@
+"""Features that are made when a step comes to them: the bits, errors and losses of blocks of features."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.execution.blocks import row_blocks
+from dkdist.kernel.features.random_fourier_features import FourierRows
+from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
+from dkdist.learners.rows import MadeRows, tiles
+from dkdist.linear.sgd.epochs import taken_from
+
+N, M, D = 600, 20, 60
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((N, M)).astype("f4")
+Y = A @ RNG.standard_normal(M)
+CLASSES = np.digitize(Y, [-2.0, 2.0])
+
+
+def features(method: str, A: Any = A, chunk: int = 70) -> Any:
+    made = dk.RandomFourierFeatures(D, sigma=4.0, method=method, random_state=0)
+    return made.fit(A).transform(da.from_array(A, chunks=(chunk, -1)))
+
+
+def bits(model: Any) -> bytes:
+    return pickle.dumps(
+        [model.coef_, model.intercept_, model.loss_curve_, model.validation_loss_curve_, model.skipped_]
+    )
+
+
+def fitted(model: Any, Z: Any, y: Any, cores: int, **more: Any) -> bytes:
+    with dask.config.set(num_workers=cores):
+        return bits(model.fit(Z, y, **more))
+
+
+@pytest.mark.parametrize("method", ["structured", "orthogonal"])
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (dk.IncrementalSGDClassifier(n_epochs=2, validation_fraction=0.2, random_state=0), CLASSES > 0),
+        (dk.IncrementalSGDClassifier(n_epochs=2, random_state=0, average=False), np.sort(CLASSES)),  # mixed blocks
+        (dk.IncrementalSGDClassifier("hinge", n_epochs=2, n_lanes=3, random_state=0), CLASSES),
+        (dk.IncrementalSGDRegressor(n_epochs=2, random_state=0), Y),
+    ],
+)  # fmt: skip
+def test_the_bits_of_blocks_of_features(method: str, model: Any, y: Any) -> None:
+    Z, weights = features(method), RNG.random(N)
+    stored = da.from_array(Z.compute(), chunks=Z.chunks)
+    for more in ({}, {"sample_weight": weights}):
+        expected = fitted(model, stored, y, 2, **more)
+        assert [fitted(model, Z, y, cores, **more) == expected for cores in (1, 2, 5)] == [True] * 3
+
+
+def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
+    blocks = row_blocks(features("iid"))
+    for cores, n_lanes, left in ((2, 1, True), (5, 1, False), (5, 2, True)):
+        with dask.config.set(num_workers=cores):
+            taken = taken_from(blocks, n_lanes)
+        shared = {key: node({}) for key, node in taken.shared.items()}
+        assert isinstance(taken.recipes[0].run(shared), MadeRows) is left
+        assert taken.row_bytes == (4 * M if left else 4 * D)
+    plain = row_blocks(da.from_array(A, chunks=(70, -1)))
+    assert plain.on_request() is plain
+
+
+@pytest.mark.filterwarnings("ignore:.*rows of X:UserWarning")
+def test_bad_rows_are_named_and_left_out_alike() -> None:
+    lost = A.copy()
+    lost[[3, 77, 78, 200], 5] = np.nan
+    Z = features("structured", lost)
+    skipping = dk.IncrementalSGDClassifier(n_epochs=2, on_error="skip", random_state=0)
+    assert fitted(skipping, Z, CLASSES, 2) == fitted(skipping, Z, CLASSES, 5)
+    np.testing.assert_array_equal(skipping.skipped_, [3, 77, 78, 200])
+    told = []
+    for cores in (2, 5):
+        with dask.config.set(num_workers=cores), pytest.raises(ValueError, match=r"row \d+ of X is nan") as e:
+            dk.IncrementalSGDClassifier(eta0=1.0, n_epochs=1, random_state=0).fit(Z, CLASSES)
+        told.append((str(e.value), e.value.__notes__))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("method", ["structured", "iid"])
+def test_rows_on_request_are_those_of_the_block(method: str) -> None:
+    parameters = FourierSpec(M, D, 0.7, method, 0).draw()
+    rows = pickle.loads(pickle.dumps(FourierRows(parameters, A[:300])))
+    Z = parameters.transform(A[:300])
+    for n in (0, 1, 31, 32, 33, 300):
+        places, seen = RNG.permutation(300)[:n], 0
+        for X, some, here in tiles(rows, places):
+            assert here.start == seen
+            seen = here.stop
+            np.testing.assert_array_equal(X[some], Z[places[here]])
+        assert seen == n
+    joined = rows.joined([FourierRows(parameters, A[300:])])
+    np.testing.assert_array_equal(np.asarray(joined), parameters.transform(A))
+
+
+@pytest.mark.parametrize("sigma", [1e-30, 1.0, 1e20])
+def test_rows_whose_phases_overflow_are_found(sigma: float) -> None:
+    far = A[:6].copy()
+    far[1], far[2, 3], far[4] = 3e38, np.nan, 1e25
+    for method in ("structured", "iid"):
+        parameters = FourierSpec(M, D, sigma, method, 0).draw()
+        Z = parameters.transform(far)
+        expected = np.flatnonzero(~np.isfinite(Z).all(axis=1))
+        np.testing.assert_array_equal(FourierRows(parameters, far).not_finite(), expected)
