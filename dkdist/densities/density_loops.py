@@ -1,18 +1,12 @@
 """The compiled road from points to a row: cosine coefficients, the density at nodes, its homogeneous features.
 
-Cosine coefficients of sample sets: everything a reflected kernel density estimate needs of the points.
+Sums over points, in up to three dimensions: cosine coefficients, or densities at nodes (see `tensor_loops`).
 
-    C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1,   a_j = 0 .. K_j - 1
+Cosine coefficients of the listed terms of a ball, in any dimension:
 
-The Gaussian estimate reflected at the walls of the unit cube has the coefficients C_a exp(-(pi a h)^2 / 2):
-the bandwidth h only damps them, so one pass over the points serves every bandwidth. Columns of cosines come
-from the Chebyshev recurrence T_{a+1} = 2 cos(pi x) T_a - T_{a-1}; the weights enter through its two
-starting values.
+    C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1
 
-Points are taken 256 at a time in float32. The recurrence amplifies the rounding of a cosine close to +-1: a
-lone point near a wall is off by up to 4e-5 at 16 degrees and 1e-2 at 256, the mean of 200 points by some 100
-times less. Cost per point: the recurrences (sum of K_j steps), then one multiply-add for each coefficient. A
-set's coefficients depend on that set alone, so on no block, thread or neighbour.
+Points are taken 256 at a time, and each term costs one multiplication and one addition a point.
 
 Reflected Gaussian density estimates at the nodes of a quadrature rule, from cosine coefficients.
 
@@ -32,13 +26,45 @@ fastest, then cosine and sine, then the frequencies j. A frequency of zero has a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from dkdist.densities.tensor_loops import BOTH, all_degrees, cosines, tensor_sums
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
-from dkdist.loops.elementary import cospi, f32, log, sincos
-from dkdist.loops.points import TILE, add_products, fill_shares, set_arrays, total_weight
+from dkdist.loops.compile import ELEMENTWISE, SUM, loop
+from dkdist.loops.elementary import f32, log, sincospi
+from dkdist.loops.points import TILE, fill_shares, read_only, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
+
+
+class NodeSeries(NamedTuple):
+    """Damped cosines at q midpoints, one row for each dimension, as compiled loops take them."""
+
+    q: int
+    degrees: tuple[int, ...]
+    places: I64  # (K,): the degree below q that each one folds to
+    factors: F32  # (d, K): its damping over that one's, with the sign of folding
+    table: F32  # (d, q * (q or q + 1)): g_a cos(pi a x_k)
+
+
+def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) -> NodeSeries:
+    """The series of Gaussians of these standard deviations at q >= 2 midpoints of each dimension."""
+    a, d = np.arange(max(degrees)), len(degrees)
+    damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
+    around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
+    places = np.where(around == q, 0, q - np.abs(q - around))
+    table = np.zeros((d, q, q + q % 2))
+    low = min(q, len(a))
+    table[:, :, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
+    factors = damping / damping[:, places] * np.sign(q - around)
+    return NodeSeries(
+        q,
+        degrees,
+        read_only(places),
+        read_only(factors.astype(np.float32)),
+        read_only(table.reshape(d, -1).astype(np.float32)),
+    )
 
 
 def tensor_coefficients(
@@ -56,9 +82,46 @@ def tensor_coefficients(
     low) for each dimension. Points outside the box count at its wall. The dimensions are the columns from
     ``column`` on.
     """
-    out = np.zeros((len(spans), int(np.prod(degrees))), np.float32)
-    d = len(degrees)
-    _tensor(*set_arrays(points, spans, weights), low, scale, column, d, (1,) * (3 - d) + degrees, out)
+    return _sums(points, spans, weights, low, scale, column, degrees, _NO_NODES)
+
+
+def densities_at_nodes(
+    points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, series: NodeSeries
+) -> F32:
+    """Densities at the tensor grid of midpoints, not floored: (n_sets, q^d), the last dimension running fastest."""
+    return _sums(points, spans, weights, low, scale, 0, (series.q,) * len(series.degrees), series)
+
+
+_NOTHING = read_only(np.empty((3, 0), np.float32))
+_NO_NODES = NodeSeries(0, (), read_only(np.empty(0, np.int64)), _NOTHING, _NOTHING)
+
+
+def _sums(
+    points: F32,
+    spans: I64,
+    weights: F32 | None,
+    low: F32,
+    scale: F32,
+    column: int,
+    lengths: tuple[int, ...],
+    series: NodeSeries,
+) -> F32:
+    d, out = len(lengths), np.empty((len(spans), int(np.prod(lengths))), np.float32)
+    before = (1,) * (3 - d)
+    tensor_sums(
+        *set_arrays(points, spans, weights),
+        read_only(low),
+        read_only(scale),
+        column,
+        d,
+        before + lengths,
+        before + (series.degrees or lengths),
+        series.q,
+        series.places,
+        series.factors,
+        series.table,
+        out,
+    )
     return out
 
 
@@ -91,57 +154,11 @@ def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
     return np.array(exponents, np.int64), np.array(terms, np.int64)
 
 
-@inlined(ELEMENTWISE)
-def _columns(points, first, m, j, low, scale, start, cosine, T):  # type: ignore[no-untyped-def]
-    """T[a, i] = start[i] cos(pi a x_ij) for the m points from ``first`` on."""
-    for i in range(m):
-        u = (points[first + i, j] - low[j]) * scale[j]
-        cosine[i] = min(max(u, f32(0.0)), f32(1.0))
-    for i in range(m, TILE):
-        cosine[i] = f32(0.5)
-    for i in range(TILE):
-        cosine[i] = cospi(cosine[i])
-    for i in range(TILE):
-        T[0, i] = start[i]
-        T[1, i] = start[i] * cosine[i]
-    for a in range(2, T.shape[0]):
-        for i in range(TILE):
-            T[a, i] = f32(2.0) * cosine[i] * T[a - 1, i] - T[a - 2, i]
-
-
-@loop()
-def _tensor(points, spans, weights, weighted, low, scale, j, d, degrees, out):  # type: ignore[no-untyped-def]
-    """Three columns of cosines; of d < 3 dimensions the first 3 - d are constant, one degree long."""
-    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
-    K1, K2, K3 = degrees
-    T, U, V = np.ones((K1, TILE), f32), np.ones((K2, TILE), f32), np.empty((K3, TILE), f32)
-    TU = np.empty(TILE, f32)
-    for s in range(len(spans)):
-        start, stop = spans[s, 0], spans[s, 1]
-        total = total_weight(weights, weighted, start, stop)
-        for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
-            fill_shares(weights, weighted, first, m, total, share)
-            for i in range(TILE):
-                T[0, i] = share[i]
-            if d == 3:
-                _columns(points, first, m, j, low, scale, share, cosine, T)
-            if d >= 2:
-                _columns(points, first, m, j + d - 2, low, scale, one, cosine, U)
-            _columns(points, first, m, j + d - 1, low, scale, one, cosine, V)
-            for a in range(K1):
-                for b in range(K2):
-                    for i in range(TILE):
-                        TU[i] = T[a, i] * U[b, i]
-                    c = (a * K2 + b) * K3
-                    add_products(TU, V, out[s, c : c + K3])
-
-
 @loop(SUM)
 def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    share, cosine, one = np.empty(TILE, f32), np.zeros(TILE, f32), np.ones(TILE, f32)
-    T = np.empty((d, K, TILE), f32)
+    share, cosine, one = np.empty(TILE, f32), np.empty(TILE, f32), np.ones(BOTH, f32)
+    T = np.zeros(d * K * TILE, f32)
     products = np.empty((len(terms), TILE), f32)
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
@@ -150,13 +167,15 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
             m = min(TILE, stop - first)
             fill_shares(weights, weighted, first, m, total, share)
             for j in range(d):
-                _columns(points, first, m, j, low, scale, one, cosine, T[j])
+                cosines(points, first, m, j, low, scale, cosine)
+                all_degrees(cosine, one, m, K, T, j * K * TILE)
             out[s, 0] += np.sum(share)
             for i in range(TILE):
                 products[0, i] = share[i]
             for t in range(1, len(terms)):
-                parent, column, row = products[terms[t, 0]], T[terms[t, 1], terms[t, 2]], products[t]
-                c = f32(0.0)
+                parent, row, c = products[terms[t, 0]], products[t], f32(0.0)
+                at = (terms[t, 1] * K + terms[t, 2]) * TILE
+                column = T[at : at + TILE]
                 for i in range(TILE):
                     row[i] = parent[i] * column[i]
                     c += row[i]
@@ -204,6 +223,7 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
 
 
 FLOOR = 1e-6  # of densities on the unit cube, where the uniform density is 1
+LANES = 8  # nodes at a time
 LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
 
 
@@ -219,41 +239,45 @@ def homogeneous_features(
 
     Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
     """
-    order = np.argsort(frequencies != 0, kind="stable")  # zero frequencies first
-    _features(
-        p,
-        np.sqrt(node_weights).astype(np.float32),
-        frequencies[order].astype(np.float32),
-        np.sqrt(masses[order]).astype(np.float32),
-        float(floor),
-        first,
-        out,
-    )
+    given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
+    _features(*given, float(floor), first, out)
 
 
 @loop(ELEMENTWISE)
-def _features(p, root_weight, frequency, amplitude, floor, first, out):  # type: ignore[no-untyped-def]
+def _features(p, node_weights, frequencies, masses, floor, first, out):  # type: ignore[no-untyped-def]
+    """Whole vectors of nodes, whose last numbers are not written: loops have no rest that is done one by one."""
     n = p.shape[1]
-    root, logarithm = np.empty(n, f32), np.empty(n, f32)
+    full = (n + LANES - 1) // LANES * LANES
+    value, root_weight = np.ones(full, f32), np.zeros(full, f32)
+    root, logarithm = np.empty(full, f32), np.empty(full, f32)
+    sine, cosine = np.empty(full, f32), np.empty(full, f32)
+    for k in range(n):
+        root_weight[k] = f32(np.sqrt(node_weights[k]))
     for s in range(len(p)):
         for k in range(n):
-            value = max(p[s, k], f32(floor))
-            root[k] = np.sqrt(value) * root_weight[k]
-            logarithm[k] = log(max(value, f32(LEAST)))
+            value[k] = max(p[s, k], f32(floor))
+        for k in range(full):
+            root[k] = np.sqrt(value[k]) * root_weight[k]
+            logarithm[k] = log(max(value[k], f32(LEAST)))
         column = first
-        for j in range(len(frequency)):
-            cosine = out[s, column : column + n]
-            if frequency[j] == f32(0.0):
+        for j in range(len(frequencies)):  # zero frequencies first
+            if frequencies[j] == 0.0:
+                row, amplitude = out[s, column : column + n], f32(np.sqrt(masses[j]))
                 for k in range(n):
-                    cosine[k] = amplitude[j] * root[k]
+                    row[k] = amplitude * root[k]
                 column += n
-                continue
-            sine = out[s, column + n : column + 2 * n]
-            for k in range(n):
-                si, co = sincos(frequency[j] * logarithm[k])
-                cosine[k] = amplitude[j] * root[k] * co
-                sine[k] = amplitude[j] * root[k] * si
-            column += 2 * n
+        for j in range(len(frequencies)):
+            if frequencies[j] != 0.0:
+                half_turns, amplitude = f32(frequencies[j] / np.pi), f32(np.sqrt(masses[j]))
+                for k in range(full):
+                    si, co = sincospi(half_turns * logarithm[k])
+                    sine[k] = amplitude * root[k] * si
+                    cosine[k] = amplitude * root[k] * co
+                for part in (cosine, sine):
+                    row = out[s, column : column + n]
+                    for k in range(n):
+                        row[k] = part[k]
+                    column += n
 
 
 def amplitude_slopes(

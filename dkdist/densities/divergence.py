@@ -158,8 +158,9 @@ class DivergenceEmbedding(StructuredEmbedding):
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a set's
     row depends on that set alone, bit for bit on processors of one kind. `fit` reads the data once (the bounds, and
     every check), and up to 64 sets of about two million coordinates again for "auto". Cost of a set of n points in
-    d = 2: about 4 us per 200 points and 2 us for the nodes on one core; large sets and d = 3 go through a grid, at
-    about 10 ns a point. A row has n_basis^d nodes times twice the number of frequencies (once for Hellinger).
+    d = 2: about 3 us per 200 points on one core at 10 nodes a dimension, and half of that for the row; above 8,192
+    points through a grid, at about 10 ns a point. Several bandwidths take 4 us once and 2 us each. A row has n_basis^d
+    nodes times twice the number of frequencies (once for Hellinger).
     Pairs are looked for where each set is cut into two halves: of ranks within a half, which know no marginals, the
     means of nine products of cosines say how a pair of dimensions depends on each other, and where both halves of sets
     agree on what is theirs alone, by a t-test over sets, the pair is found; among all that are, one in a hundred is by

@@ -69,6 +69,11 @@ class UniformNodesSpec(DivergenceSpec):
         columns = len(self.functions) if self.projects else self.n_uniform
         return self.parts * len(self.scales) * self.n_densities * columns
 
+    @property
+    def straight(self) -> bool:
+        """False: these nodes are no grid."""
+        return False
+
     def nodes(self) -> F64:
         """(n_uniform, d), column j for dimension j alone, too."""
         return np.random.default_rng([self.seed, Role.NODES]).random((self.n_uniform, self.n_dims))

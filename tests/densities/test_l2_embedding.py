@@ -153,7 +153,8 @@ def test_one_pass_serves_several_embeddings_of_both_kinds():
     C = np.concatenate([wide.draw().of(sets, spans) for _, spans in tiles(sets)])
     for embedding in fitted:
         rows = embedding.spec_.draw().rows(C, wide)
-        np.testing.assert_array_equal(rows, embedding.transform(sets))
+        exact = not getattr(embedding.spec_, "straight", False)  # else sums in another order, under a root
+        np.testing.assert_allclose(rows, embedding.transform(sets), rtol=0, atol=0 if exact else 2e-4)
 
 
 def test_large_sets_go_through_a_grid():

@@ -308,6 +308,24 @@ CALLS: dict[str, Call] = {
         lambda **a: dk.two_sample_test(**a),
         {"P": P, "Q": Q, "sigma": 1.0, "n_permutations": 19, "random_state": 0},
     ),
+    "two_sample_test, no bandwidth": Call(
+        lambda **a: dk.two_sample_test(**a), {"P": P, "Q": Q, "n_permutations": 19, "random_state": 0}
+    ),
+    "two_sample_power": Call(
+        lambda **a: dk.two_sample_power(**a).power,
+        {
+            "P": P,
+            "Q": Q,
+            "sizes": [3],
+            "level": 0.2,
+            "n_repetitions": 2,
+            "n_permutations": 9,
+            "random_state": 0,
+        },
+    ),
+    "adjusted_p_values": Call(
+        lambda **a: dk.adjusted_p_values(**a), {"p_values": [0.5, 0.01], "method": "holm"}
+    ),
     "group_test": Call(
         lambda **a: dk.group_test(**a).p_value,
         {

@@ -8,7 +8,7 @@ from numba import njit
 from scipy.linalg import hadamard as matrix
 
 from dkdist.kernel.features.random_fourier_features_spec import padded_length, structured_features
-from dkdist.loops.hadamard import hadamard
+from dkdist.loops.registers.hadamard import hadamard
 
 
 @pytest.mark.parametrize(

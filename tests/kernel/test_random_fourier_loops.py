@@ -5,14 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.kernel.features.random_fourier_features_spec import dense_features, orthogonal_frequencies
-from dkdist.loops.products import TILE, steady_factor
+from dkdist.kernel.features.random_fourier_features_spec import (
+    PART,
+    ROWS,
+    dense_features,
+    orthogonal_frequencies,
+    panels,
+)
 
 
 def features(X, Wt):
-    out = np.full((len(X), 2 * Wt.shape[1]), np.nan, np.float32)
-    dense_features(X, steady_factor(Wt), [1.0], [out])
-    return out
+    outs = np.full((1, len(X), 2 * Wt.shape[1]), np.nan, np.float32)
+    dense_features(X, panels(Wt), [1.0], outs)
+    return outs[0]
 
 
 def random_case(seed, n, m, F):
@@ -20,7 +25,11 @@ def random_case(seed, n, m, F):
     return rng.standard_normal((n, m)).astype(np.float32), rng.standard_normal((m, F)).astype(np.float32)
 
 
-@given(n=st.sampled_from([1, 5, TILE - 1, TILE, TILE + 1, 300]), m=st.integers(1, 40), F=st.integers(1, 70))
+@given(
+    n=st.sampled_from([1, 5, ROWS - 1, ROWS, ROWS + 1, 100]),
+    m=st.integers(1, 40),
+    F=st.sampled_from([1, 15, 16, 17, 70, PART - 1, PART, PART + 1, 3 * PART]),
+)
 def test_sines_then_cosines(n, m, F):
     X, Wt = random_case(n, n, m, F)
     phases = X.astype(np.float64) @ Wt

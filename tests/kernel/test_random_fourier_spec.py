@@ -95,3 +95,16 @@ def test_any_layout_and_precision_of_the_input(method):
     expected = parameters.transform(X.astype(np.float32))
     for other in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
         np.testing.assert_array_equal(parameters.transform(other), expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("m", [3, 70])
+def test_rows_filled_into_a_buffer_have_the_bits_of_transform(method, m):
+    X = np.random.default_rng(0).standard_normal((100, m)).astype(np.float32)
+    parameters = FourierSpec(m, 600, 1.0, method, 0).draw()
+    expected = parameters.transform(X)
+    chosen = np.random.default_rng(1).permutation(100)[:37]
+    for n in (1, 3, 32, 37):
+        out = np.full((n, 600), np.nan, np.float32)
+        parameters.fill(X[chosen[:n]], out)
+        np.testing.assert_array_equal(out, expected[chosen[:n]])

@@ -77,11 +77,11 @@ def widest(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
     return CoefficientSpec(first.domain, first.structure, degrees, max(s.order for s in specs))
 
 
-def tiles(sets: SampleSets) -> Iterator[tuple[slice, I64]]:
-    """Runs of 64 sets with their spans (first row, row after the last): what is worked on at once."""
+def tiles(sets: SampleSets, at_once: int = SETS_AT_ONCE) -> Iterator[tuple[slice, I64]]:
+    """Runs of some sets with their spans (first row, row after the last): what is worked on at once."""
     spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
-    for start in range(0, len(sets), SETS_AT_ONCE):
-        tile = slice(start, min(start + SETS_AT_ONCE, len(sets)))
+    for start in range(0, len(sets), at_once):
+        tile = slice(start, min(start + at_once, len(sets)))
         yield tile, spans[tile]
 
 
@@ -116,7 +116,8 @@ class OfCoefficients(Tables[S]):
     def rows(self, C: F32, of: CoefficientSpec) -> F32:
         """The same rows from coefficients C (n_sets, n_coefficients) of ``of``, which holds those needed.
 
-        They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid.
+        They are the bits of ``embed`` if ``of`` is ``spec.coefficients``, or if the sets go through no grid; but for
+        divergences whose densities come straight from the points, which are the same up to rounding.
         """
         out = np.empty((len(C), self.spec.n_features), np.float32)
         for start in range(0, len(C), SETS_AT_ONCE):

@@ -123,10 +123,14 @@ def _by_frequencies(nodes: Sequence[Node]) -> list[tuple[FourierSpec, list[Node]
 
 
 def _by_coefficients(roots: Sequence[Node]) -> list[tuple[CoefficientSpec | None, list[Node]]]:
-    """Roots that are made of cosine coefficients on the same domain and structure together; others in one group."""
+    """Roots that are made of cosine coefficients on the same domain and structure together; others in one group.
+
+    Those whose densities come straight from the points are cheaper without coefficients, and rows keep their bits.
+    """
     groups: dict[Any, list[Node]] = {}
     for root in roots:
-        spec = getattr(root.spec, "coefficients", None)
+        straight = getattr(root.spec, "straight", False)
+        spec = None if straight else getattr(root.spec, "coefficients", None)
         groups.setdefault(None if spec is None else (spec.domain, spec.structure), []).append(root)
     return [
         (None if place is None else widest([node.spec.coefficients for node in nodes]), nodes)

@@ -47,8 +47,8 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     """Choose the parameters of a pipeline by training every candidate in the same pass over the data.
 
     What candidates have in common is done once: points are read once a pass, their cosine coefficients computed once
-    for all bandwidths and embeddings on one domain, the products of random features once for all sigmas, and features
-    once for all penalties and losses. Candidates are compared on rows that none of them was trained on.
+    for all series and one-dimensional densities on one domain, the products of random features once for all sigmas, and
+    features once for all penalties and losses. Candidates are compared on rows that none of them was trained on.
 
     Parameters
     ----------

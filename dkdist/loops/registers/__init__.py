@@ -1,0 +1,1 @@
+"""Loops in vector registers: what they are written with, transforms and products of small matrices."""

@@ -1,0 +1,226 @@
+"""Tiles of vectors that stay in registers, for loops that compilers would not keep there by themselves.
+
+A tile is n vectors of some lanes of float32, a value inside a compiled loop as a number is one. Arrays are float32 and
+contiguous, and places in them are counted as if they were flat:
+
+    load(v, i, step, n, lanes)       the n vectors that begin at v[i], v[i + step], ...
+    spread(v, i, step, n, lanes)     n vectors, all lanes v[i], all lanes v[i + step], ...
+    zeros(n, lanes)
+    store(tile, v, i, step)          where `load` would find it
+    plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape
+    add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
+    totals(tile)                     one vector: lane k is the sum of vector k of a tile with as many vectors as lanes
+
+n and lanes are written as numbers. LLVM makes vectors of any length of those that a processor has, so that there is no
+other code for other processors. The order of every sum stands here, hence a result has the same bits wherever its
+numbers lie; only a product and a sum become one rounding where the processor can do that (all have for ten years), and
+two where it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.extending import intrinsic, register_model
+
+INDEX = ir.IntType(32)
+FREE = ("contract", "nsz", "nnan", "ninf")
+
+_primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
+_sized: Any = intrinsic(prefer_literal=True)
+
+
+class Tile(types.Type):
+    """The type of n vectors of some lanes."""
+
+    def __init__(self, n: int, lanes: int) -> None:
+        self.n, self.lanes = n, lanes
+        super().__init__(name=f"tile({n}, {lanes})")
+
+
+@register_model(Tile)
+class _TileModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Tile) -> None:
+        super().__init__(manager, kind, ir.ArrayType(vector(kind.lanes), kind.n))  # type: ignore[no-untyped-call]
+
+
+def vector(lanes: int) -> Any:
+    """LLVM's type of a vector."""
+    return ir.VectorType(ir.FloatType(), lanes)
+
+
+def unpacked(builder: Any, kind: Tile, tile: Any) -> list[Any]:
+    """The vectors of a tile."""
+    return [builder.extract_value(tile, k) for k in range(kind.n)]
+
+
+def packed(builder: Any, vectors: Sequence[Any]) -> Any:
+    """The tile of some vectors."""
+    tile = ir.Constant(ir.ArrayType(vectors[0].type, len(vectors)), ir.Undefined)
+    for k, one in enumerate(vectors):
+        tile = builder.insert_value(tile, one, k)
+    return tile
+
+
+def shuffled(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
+    """A vector of the given lanes of a and, counted on, of b."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INDEX, len(lanes)), list(lanes)))
+
+
+def _filled(builder: Any, number: Any, lanes: int) -> Any:
+    nothing = ir.Constant(vector(lanes), ir.Undefined)
+    return shuffled(builder, builder.insert_element(nothing, number, INDEX(0)), nothing, [0] * lanes)
+
+
+def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int) -> list[Any]:
+    """Where n numbers of a ``run`` (array, i, step) are: array[i], array[i + step], ..."""
+    array, i, step = run
+    first, found = context.make_array(kind)(context, builder, array).data, []
+    for _ in range(n):
+        found.append(builder.gep(first, [i]))
+        i = builder.add(i, step)
+    return found
+
+
+def loaded(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
+    """The vectors that begin at some addresses."""
+    vectors = [builder.load(builder.bitcast(address, vector(lanes).as_pointer())) for address in addresses]
+    for one in vectors:
+        one.align = 4
+    return vectors
+
+
+def write(builder: Any, vectors: Sequence[Any], addresses: Sequence[Any]) -> None:
+    """Store vectors at some addresses."""
+    for one, address in zip(vectors, addresses, strict=True):
+        builder.store(one, builder.bitcast(address, one.type.as_pointer())).align = 4
+
+
+@_sized
+def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
+    """The n vectors that begin at array[i], array[i + step], ..."""
+    made = Tile(n.literal_value, lanes.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return packed(
+            builder, loaded(builder, addresses(context, builder, array, arguments[:3], made.n), made.lanes)
+        )
+
+    return made(array, types.intp, types.intp, n, lanes), generate
+
+
+@_sized
+def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
+    """n vectors, all lanes array[i], all lanes array[i + step], ..."""
+    made = Tile(n.literal_value, lanes.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = addresses(context, builder, array, arguments[:3], made.n)
+        return packed(builder, [_filled(builder, builder.load(address), made.lanes) for address in at])
+
+    return made(array, types.intp, types.intp, n, lanes), generate
+
+
+@_sized
+def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
+    """n vectors of zeros."""
+    made = Tile(n.literal_value, lanes.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.Constant(ir.ArrayType(vector(made.lanes), made.n), None)
+
+    return made(n, lanes), generate
+
+
+@_primitive
+def store(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
+    """Write a tile to where `load` would find it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = addresses(context, builder, array, arguments[1:], tile.n)
+        write(builder, unpacked(builder, tile, arguments[0]), at)
+        return context.get_dummy_value()
+
+    return types.void(tile, array, types.intp, types.intp), generate
+
+
+def _each(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """What lowers ``operation(builder, *vectors)`` on tiles of one shape, vector by vector."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        tiles = [unpacked(builder, kind, tile) for kind, tile in zip(signature.args, arguments, strict=True)]
+        return packed(builder, [operation(builder, *vectors) for vectors in zip(*tiles, strict=True)])
+
+    return generate
+
+
+def fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """The vector a b + c."""
+    name, kind = f"llvm.fmuladd.v{a.type.count}f32", ir.FunctionType(a.type, (a.type,) * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
+    return builder.call(function, [a, b, c])
+
+
+@_primitive
+def plus(typing, a, b):  # type: ignore[no-untyped-def]
+    """a + b"""
+    return a(a, b), _each(lambda builder, x, y: builder.fadd(x, y, flags=FREE))
+
+
+@_primitive
+def minus(typing, a, b):  # type: ignore[no-untyped-def]
+    """a - b"""
+    return a(a, b), _each(lambda builder, x, y: builder.fsub(x, y, flags=FREE))
+
+
+@_primitive
+def times(typing, a, b):  # type: ignore[no-untyped-def]
+    """a b"""
+    return a(a, b), _each(lambda builder, x, y: builder.fmul(x, y, flags=FREE))
+
+
+@_primitive
+def fused(typing, a, b, c):  # type: ignore[no-untyped-def]
+    """a b + c"""
+    return a(a, b, c), _each(fma)
+
+
+@_primitive
+def fused_minus(typing, a, b, c):  # type: ignore[no-untyped-def]
+    """a b - c"""
+    return a(a, b, c), _each(lambda builder, x, y, z: fma(builder, x, y, builder.fneg(z)))
+
+
+@_primitive
+def add_outer(typing, u, v, c):  # type: ignore[no-untyped-def]
+    """Vector v.n k + l of the tile c, plus u[k] v[l]."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        us, vs, cs = (unpacked(builder, kind, tile) for kind, tile in zip((u, v, c), arguments, strict=True))
+        return packed(builder, [fma(builder, us[k // v.n], vs[k % v.n], one) for k, one in enumerate(cs)])
+
+    return c(u, v, c), generate
+
+
+@_primitive
+def totals(typing, tile):  # type: ignore[no-untyped-def]
+    """One vector: lane k is the sum of vector k, of neighbours first, then of neighbouring pairs, ..."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vectors, lanes, h = unpacked(builder, tile, arguments[0]), range(tile.lanes), 1
+        while len(vectors) > 1:
+            left = [k if not k & h else tile.lanes + (k ^ h) for k in lanes]
+            right = [k ^ h if not k & h else tile.lanes + k for k in lanes]
+            vectors = [
+                builder.fadd(shuffled(builder, a, b, left), shuffled(builder, a, b, right), flags=FREE)
+                for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+            h *= 2
+        return packed(builder, vectors)
+
+    return Tile(1, tile.lanes)(tile), generate

@@ -1,0 +1,96 @@
+"""Densities at nodes straight from the points against the series in float64, and the laws of a set's bits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import series_density
+
+from dkdist.base.embedding_spec import Domain
+from dkdist.densities import divergence_spec
+from dkdist.densities.density_loops import degree_for, densities_at_nodes, node_series
+from dkdist.densities.divergence_spec import DivergenceSpec
+from dkdist.sets import SampleSets
+
+SIZES = (1, 15, 16, 17, 31, 32, 33, 200, 255, 256, 257, 600)
+UNIT = {d: (np.zeros(d, np.float32), np.ones(d, np.float32)) for d in (1, 2, 3)}
+
+
+def spans_of(sizes):
+    ends = np.cumsum(sizes)
+    return np.stack([ends - sizes, ends], axis=1).astype(np.int64)
+
+
+def cases(d):
+    """(q, bandwidth): fewer degrees than nodes, as many, twice and four times as many; odd and even; unequal widths."""
+    for q, h in ((3, 0.5), (4, 0.08), (5, 0.21), (7, 0.05), (10, 0.1), (11, 0.25)):
+        yield q, tuple(h * (1 + 0.3 * j) for j in range(d))
+
+
+def straight(points, spans, weights, q, bandwidth):
+    d, degrees = len(bandwidth), tuple(map(degree_for, bandwidth))
+    return densities_at_nodes(points, spans, weights, *UNIT[d], node_series(q, degrees, bandwidth))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_is_the_series_of_all_points(d, weighted):
+    rng, spans = np.random.default_rng(d), spans_of(SIZES)
+    points = rng.random((spans[-1, 1], d)).astype(np.float32)
+    weights = rng.random(len(points)).astype(np.float32) if weighted else None
+    for q, bandwidth in cases(d):
+        degrees, nodes = tuple(map(degree_for, bandwidth)), (np.arange(q) + 0.5) / q
+        found = straight(points, spans, weights, q, bandwidth)
+        assert found.shape == (len(SIZES), q**d)
+        assert found.dtype == np.float32
+        peak = np.prod([1 / (np.sqrt(2 * np.pi) * h) for h in bandwidth])  # of a point in the middle
+        for row, (a, b) in zip(found, spans, strict=True):
+            own = None if weights is None else weights[a:b]
+            expected = series_density(points[a:b], degrees, bandwidth, nodes, own, floor=-np.inf)
+            # a cosine of degree a of a lone point is off by up to a^2 / 2 units of float32, and damped ones the less
+            error = d * sum((1 / h) ** 2 for h in bandwidth) * 2.0**-24 * 2**d * peak / np.sqrt(b - a)
+            np.testing.assert_allclose(row, expected, rtol=0, atol=4 * error + 1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@given(seed=st.integers(0, 2**31), data=st.data())
+def test_bits_of_a_set_do_not_depend_on_its_neighbours(d, seed, data):
+    sizes = np.array(data.draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=5)))
+    rng, spans = np.random.default_rng(seed), spans_of(sizes)
+    points = rng.random((spans[-1, 1], d)).astype(np.float32)
+    every = rng.random(len(points)).astype(np.float32)
+    for weights in (None, every):
+        together = straight(points, spans, weights, 5, (0.1,) * d)
+        np.testing.assert_array_equal(straight(points, spans[::-1], weights, 5, (0.1,) * d)[::-1], together)
+        for row, (a, b) in zip(together, spans, strict=True):
+            own = None if weights is None else weights[a:b].copy()
+            alone = straight(points[a:b].copy(), spans_of(np.array([b - a])), own, 5, (0.1,) * d)
+            np.testing.assert_array_equal(row, alone[0])
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_points_outside_count_at_the_wall_and_flat_dimensions_at_the_lower_one(d):
+    rng = np.random.default_rng(d)
+    low, scale = np.full(d, 2, np.float32), np.array([0.25] * (d - 1) + [0], np.float32)
+    points = rng.uniform(0, 8, (100, d)).astype(np.float32)
+    series = node_series(6, (12,) * d, (0.12,) * d)
+    found = densities_at_nodes(points, spans_of(np.array([100])), None, low, scale, series)[0]
+    unit = np.clip((points.astype(np.float64) - low) * scale, 0, 1)
+    expected = series_density(unit, (12,) * d, (0.12,) * d, (np.arange(6) + 0.5) / 6, floor=-np.inf)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * expected.max())
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, monkeypatch):
+    monkeypatch.setattr(divergence_spec, "MOST_STRAIGHT", 256)
+    domain = Domain((0.0,) * d, (1.0,) * d, fixed=True)
+    drawn = DivergenceSpec(domain, (0.1,) * d, "tensor", 10, (0.0, 0.8), (0.2, 0.3)).draw()
+    rng = np.random.default_rng(d)
+    sets = SampleSets.from_arrays([rng.beta(2, 3, (n, d)) for n in (5, 1200, 256, 257, 1100)])
+    rows = drawn.embed(sets)
+    for i in range(len(sets)):
+        np.testing.assert_array_equal(drawn.embed(sets[i : i + 1])[0], rows[i])
+    by_grid = drawn.densities(sets[1:2])[0, 0]
+    monkeypatch.setattr(divergence_spec, "MOST_STRAIGHT", 8192)
+    straight = drawn.densities(sets[1:2])[0, 0]
+    assert np.abs(by_grid - straight).max() < 0.01 * straight.max()
