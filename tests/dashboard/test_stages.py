@@ -17,7 +17,7 @@ DRAWN = {"divergence_embedding_parameters", "random_fourier_features_parameters"
 FEATURES = {"survey", "sampled_rows"}
 STAGES = {
     "sgd": {*FEATURES, "sgd_step_size", "sgd_block", "sgd_step", "predict"},
-    "lanes": {*FEATURES, "sgd_step_size", "sgd_lanes_leaf", "sgd_lanes_merge"},
+    "lanes": {*FEATURES, "sgd_step_size", "sgd_lane_leaf", "sgd_lane_merge"},
     "ridge": {*FEATURES, "ridge_gram_leaf", "ridge_gram_merge", "ridge_loo_block", "ridge_loo_step"},
     "write": {"write"},
     "search": {

@@ -283,7 +283,7 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
         work = partial(_lane, tell, course.objective, course.dtype, position.state)
         met = tree_sum(
             course.order.blocks, jobs, work, partial(_merged, tell), window=max(2, len(jobs)),
-            label="sgd_lanes", progress=progress,
+            label="sgd_lane", progress=progress,
         )  # fmt: skip
         state, velocity = meet(position.state, met, _velocity(position), 1.0 - 1.0 / len(lanes))
         position = replace(position.after(state, length, met.skipped), velocity=velocity)
