@@ -7,8 +7,11 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import dkdist
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "dkdist").rglob("*.py"))
@@ -68,3 +71,12 @@ def test_stubs_are_in_the_wheel() -> None:
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     kept = {package.replace(".", "/") for package, files in told.items() if "*.pyi" in files}
     assert {str(path.parent.relative_to(ROOT)) for path in (ROOT / "dkdist").rglob("*.pyi")} == kept
+
+
+def test_every_public_name_says_what_it_is_with_an_example_that_runs() -> None:
+    """The examples themselves are run as doctests."""
+    for room in (dkdist, dkdist.datasets, dkdist.plot):
+        names = [name for name in dir(room) if not name.startswith("_")]
+        shown = [name for name in names if not isinstance(getattr(room, name), ModuleType)]
+        assert shown
+        assert not [name for name in shown if ">>> " not in (getattr(room, name).__doc__ or "")]

@@ -63,6 +63,13 @@ class DynamicTimeWarping(Distance):
     (dtaidistance: window = r + 1; aeon, for equal lengths: window = band). None and 1 open all cells.
 
     ``normalize`` divides the sum of costs by n + m, before the root.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> series = [np.array([[0.0], [1.0], [1.0]]), np.array([[0.0], [0.0], [2.0]])]
+    >>> round(float(dk.distance_matrix(series, distance=dk.DynamicTimeWarping(root=True))[0, 1]), 4)
+    1.4142
     """
 
     ground: str = "sqeuclidean"

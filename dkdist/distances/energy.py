@@ -43,7 +43,15 @@ class Line(Runs, Frozen):
 @kept
 @dataclass(frozen=True)
 class Energy(Distance):
-    """Energy distance of sets, as the metric D; D^2 with ``squared=True`` (Szekely and Rizzo 2013)."""
+    """Energy distance of sets, as the metric D; D^2 with ``squared=True`` (Szekely and Rizzo 2013).
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> round(float(dk.distance_matrix(sets, distance=dk.Energy(squared=True))[0, 1]), 4)
+    4.5
+    """
 
     squared: bool = False
     takes_weights = squares = True

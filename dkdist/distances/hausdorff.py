@@ -47,7 +47,15 @@ class _OfMeans(Distance):
 @kept
 @dataclass(frozen=True)
 class ModifiedHausdorff(_OfMeans):
-    """max(h(X, Y), h(Y, X)), the larger of both mean distances to the nearest point (Dubuisson and Jain 1994)."""
+    """max(h(X, Y), h(Y, X)), the larger of both mean distances to the nearest point (Dubuisson and Jain 1994).
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> round(float(dk.distance_matrix(sets, distance=dk.ModifiedHausdorff())[0, 1]), 4)
+    2.5
+    """
 
     def fill(self, packed: Lanes, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
@@ -59,7 +67,16 @@ class ModifiedHausdorff(_OfMeans):
 @kept
 @dataclass(frozen=True)
 class DirectedModifiedHausdorff(_OfMeans):
-    """h(X, Y) and h(Y, X) as two features: mean distances from the set to omega, and from omega to the set."""
+    """h(X, Y) and h(Y, X) as two features: mean distances from the set to omega, and from omega to the set.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> model = dk.DistanceEmbedding(dk.DirectedModifiedHausdorff(), "object", 2, gamma=0, random_state=0)
+    >>> model.fit_transform(sets).shape  # h(set, omega) and h(omega, set) for two omegas
+    (2, 4)
+    """
 
     n_parts = 2
 
@@ -76,6 +93,13 @@ class Chamfer(_OfMeans):
 
     Squared distances, means and their sum are what the field computes for clouds of points (Fan, Su and Guibas 2017;
     PyTorch3D's ``chamfer_distance``).
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> round(float(dk.distance_matrix(sets, distance=dk.Chamfer())[0, 1]), 4)
+    10.5
     """
 
     squared: bool = True
@@ -96,6 +120,13 @@ class Hausdorff(Distance):
     """max(max_x min_y |x - y|, max_y min_x |x - y|): the farthest that a point is from the other set.
 
     One point decides, however light, so weights are refused: those of the modified distance weight its means.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> round(float(dk.distance_matrix(sets, distance=dk.Hausdorff())[0, 1]), 4)
+    3.0
     """
 
     squares = True

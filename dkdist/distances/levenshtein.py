@@ -61,6 +61,12 @@ class Levenshtein(Distance):
     """Levenshtein's edit distance, exact for strings of fewer than 2^24 symbols.
 
     ``normalize`` divides it by the length of the longer string (0 for two empty ones).
+
+    Examples
+    --------
+    >>> import dkdist as dk
+    >>> round(float(dk.distance_matrix(["kitten", "sitting"], distance=dk.Levenshtein())[0, 1]), 4)
+    3.0
     """
 
     normalize: bool = False

@@ -41,6 +41,13 @@ class Wasserstein(Distance):
     """Exact Wasserstein distance of order p = 1 or 2 with Euclidean ground distance; slow.
 
     ImportError where POT is missing, RuntimeError if its simplex does not end.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0], [1.0]]), np.array([[3.0]])]
+    >>> round(float(dk.distance_matrix(sets, distance=dk.Wasserstein())[0, 1]), 4)
+    2.5
     """
 
     p: int = 1

@@ -96,6 +96,15 @@ def open_features(store: Any) -> Any:
     """Open a finished store of features as a dask array (n, m); nothing is read yet.
 
     Raises `StoreFormatError` if there is none, or it was never finished.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> sets = dk.write_sets(folder + "/sets.zarr", np.random.default_rng(0).normal(size=(6, 20, 2)))
+    >>> _ = dk.write_features(folder + "/features.zarr", dk.MomentEmbedding().fit_transform(sets))
+    >>> dk.open_features(folder + "/features.zarr").shape
+    (6, 2)
     """
     found, label = find_features(store), as_address(store).label
     if found is None:

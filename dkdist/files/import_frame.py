@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
 
-from dkdist.execution.frame_partitions import first_partition, is_dask_frame, partitions
-from dkdist.plain.ahead import ahead
+import numpy as np
+
+from dkdist.execution.frame_partitions import Partitions, at_once, is_dask_frame
+from dkdist.loops.array_types import F64
+from dkdist.plain.ahead import each_ahead
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets.conversion import one_set, sets_of_columns
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame
-from dkdist.sets.frames import Roles, roles_of
+from dkdist.sets.frames import parts_of_frame, roles_of
 from dkdist.store import SetStore, SetWriter, open_sets, write_sets
+from dkdist.store.format.batches import counted_from
 
 
 def import_frame(
@@ -53,10 +59,11 @@ def import_frame(
 
     Notes
     -----
-    Each partition is computed once (the first twice), on the active Dask client's cluster or on this machine's threads,
-    and written here.
-    Memory: a partition and the set that goes on, twice, and the ids of all sets. A frame whose graph holds a shuffle
-    does that again for every partition: write it to Parquet before.
+    Each partition is computed once (the first twice, if it has rows), on the active Dask client's cluster or on this
+    machine's threads, one for each thread at a time (four at most), and written here, in order. A frame that does no
+    more than to read local Parquet files is read by pyarrow itself, where no client is active: twice as fast.
+    Memory: these partitions, the sets of as many more, the set that goes on, and the ids of all sets. A frame whose
+    graph holds a shuffle does that again for every partition: write it to Parquet before.
 
     Examples
     --------
@@ -68,72 +75,93 @@ def import_frame(
     """
     as_flag("overwrite", overwrite)
     if not is_dask_frame(frame):
-        made = SampleSets.from_frame(frame, set_id, points, targets, weights)
-        return write_sets(store, made, overwrite=overwrite)
-    roles = _roles(first_partition(frame), set_id, points, targets, weights)
+        whole = SampleSets.from_frame(frame, set_id, points, targets, weights)
+        return write_sets(store, whole, overwrite=overwrite)
+    first, piece = _first_with_rows(frame)
+    columns = columns_of_frame(opened_frame(piece, "frame"), "frame")
+    roles = roles_of(piece, columns, set_id, points, targets, weights)
+    asked = set_id, roles.points, targets, weights
+    begun = _made(first, piece, asked, None)
+    rest, given = range(first + 1, frame.npartitions), Partitions(frame, roles.needed, set_id)
     seen = set[Any]()
-    with SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer:
-        for number, sets in ahead(_collections(frame, roles, set_id, targets, weights)):
+
+    def made(number: int) -> Made | None:
+        piece = given[number]
+        return _made(number, piece, asked, begun.sets.origin) if len(piece) else None
+
+    with (
+        SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
+        closing(each_ahead(made, rest, at_once(), at_once())) as others,
+    ):
+        for number, sets in _whole_sets(filter(None, itertools.chain([begun], others))):
             with _naming(number):
                 _note(sets.ids, seen, set_id)
             writer.append(sets)
     return open_sets(writer.address)
 
 
-def _roles(first: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> Roles:
-    columns = columns_of_frame(opened_frame(first, "frame"), "frame")
-    return roles_of(first, columns, set_id, points, targets, weights)
+class Made(NamedTuple):
+    """The sets of a partition, whose number is given, and the id of its last row."""
+
+    number: int
+    sets: SampleSets
+    last: Any
 
 
-def _collections(
-    frame: Any, roles: Roles, set_id: str, targets: Any, weights: str | None
-) -> Iterator[tuple[int, SampleSets]]:
-    """The sets that end in each partition, and its number."""
-    for number, piece in _whole_sets(partitions(frame, roles.needed), set_id):
-        with _naming(number):
-            sets = SampleSets.from_frame(piece, set_id, roles.points, targets, weights)
-        yield number, sets
+def _first_with_rows(frame: Any) -> tuple[int, Any]:
+    """The first partition that has rows; the last one, if none has."""
+    for number in range(frame.npartitions):
+        piece = frame.partitions[number].compute()
+        if len(piece):
+            break
+    return number, piece
 
 
-def _whole_sets(pieces: Iterable[Any], set_id: str) -> Iterator[tuple[int, Any]]:
-    """Rows of whole sets, and the number of the partition: the set of a partition's last row may go on in the next."""
-    held, number = list[Any](), 0  # what there is of the set that may go on
-    for number, piece in enumerate(pieces):
-        if not len(piece):
-            continue
-        last, rest = piece[set_id].iloc[-1], piece
+def _made(number: int, piece: Any, asked: tuple[Any, Any, Any, Any], origin: F64 | None) -> Made:
+    """The sets of a partition, counted from the origin of the store (the first one's)."""
+    with _naming(number):
+        parts = parts_of_frame(piece, *asked)
+        sets = sets_of_columns([parts.points], parts.offsets, parts.weights, origin)
+        sets = counted_from(sets.labelled(parts.ids, parts.names, parts.targets), origin, "the store")
+    return Made(number, sets, parts.ids[parts.last])
+
+
+def _whole_sets(collections: Iterable[Made]) -> Iterator[tuple[int, SampleSets]]:
+    """Sets that end in a partition, and its number: the set of a partition's last row may go on in the next."""
+    held, going_on, number = (
+        list[SampleSets](),
+        None,
+        0,
+    )  # what there is of the set that may go on, and its id
+    for number, sets, last in collections:
         if held:
-            more, rest = _parted(rest, set_id, held[0][set_id].iloc[0])
-            held.append(more)
-            if len(more) and held[0][set_id].iloc[0] == last:
-                if len(rest):
-                    yield number, rest
+            more, sets = _parted(sets, going_on)
+            held += more
+            if more and going_on == last:
+                if len(sets):
+                    yield number, sets
                 continue
-            yield number, _joined(held)
-        going_on, rest = _parted(rest, set_id, last)
-        held = [going_on.copy()]  # not a view of all of the partition
-        if len(rest):
-            yield number, rest
-    if held:
-        yield number, _joined(held)
+            yield number, _joined(number, held)
+        going_on = last
+        held, sets = _parted(sets, last)
+        if len(sets):
+            yield number, sets
+    yield number, _joined(number, held)
 
 
-def _parted(rows: Any, set_id: str, one: Any) -> tuple[Any, Any]:
-    """The rows of one set, and the others; views, if those of the set are the first or the last."""
-    of_it = (rows[set_id] == one).to_numpy(bool, na_value=False)
-    n = int(of_it.sum())
-    if of_it[:n].all():
-        return rows.iloc[:n], rows.iloc[n:]
-    if of_it[len(rows) - n :].all():
-        return rows.iloc[len(rows) - n :], rows.iloc[: len(rows) - n]
-    return rows[of_it], rows[~of_it]
+def _parted(sets: SampleSets, one: Any) -> tuple[list[SampleSets], SampleSets]:
+    """The set of an id, if it is there, and the others."""
+    found = np.flatnonzero(sets.ids == one).tolist()
+    if not found:
+        return [], sets
+    k = found[0]
+    others = sets[1:] if k == 0 else sets[:-1] if k == len(sets) - 1 else sets[np.arange(len(sets)) != k]
+    return [sets[[k]]], others  # a copy, no view of all of the partition
 
 
-def _joined(parts: list[Any]) -> Any:
-    import pandas as pd
-
-    parts = [part for part in parts if len(part)]
-    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+def _joined(number: int, parts: list[SampleSets]) -> SampleSets:
+    with _naming(number):
+        return one_set(parts)
 
 
 @contextmanager

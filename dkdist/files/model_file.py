@@ -107,6 +107,16 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Nothing is unpickled, no place on the disk that the file names is read or written, and what it claims is checked
     before it is given memory: a file from a stranger can predict nonsense but run nothing. Its parts must be of their
     kind, finite, and of sizes that fit each other.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> sets = dk.SampleSets(np.arange(12.0).reshape(6, 2), [0, 2, 6])
+    >>> path = tempfile.mkdtemp() + "/means.dkdist"
+    >>> model = dk.MomentEmbedding().fit(sets)
+    >>> dk.save_model(model, path)
+    >>> np.array_equal(dk.load_model(path).transform(sets), model.transform(sets))
+    True
     """
     header, arrays = read_model_file(path)
     try:

@@ -69,6 +69,9 @@ def write_all(handle: int, data: Buffer) -> None:
     rest = memoryview(data).cast("B")
     while len(rest):
         rest = rest[os.write(handle, rest) :]
+    if hasattr(os, "posix_fadvise"):  # the disk begins now: whoever flushes waits the less
+        with contextlib.suppress(OSError):  # which is an advice
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def open_regular(path: str) -> int:

@@ -35,7 +35,8 @@ def parts_of_annotated(
     matrix, names, what = _matrix(adata, obsm, layer)
     chosen = None if columns is None else as_column_names("columns", columns)
     dense, names = _dense(matrix, names, chosen, what)
-    return Parts(dense[groups.order], groups.offsets, groups.ids, tuple(names), joined, None)
+    last = int(groups.runs[-1])
+    return Parts(dense[groups.order], groups.offsets, groups.ids, tuple(names), joined, None, last)
 
 
 def _matrix(adata: Any, obsm: str | None, layer: str | None) -> tuple[Any, list[str], str]:

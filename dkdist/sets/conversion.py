@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dkdist.loops.array_types import F64
-from dkdist.sets.point_checks import SampleSetError
+from dkdist.sets.origins import Part, crowded_column
+from dkdist.sets.point_checks import SampleSetError, as_offsets, as_weights, kept_points, require_finite
 from dkdist.sets.sample_sets import SampleSets
 from dkdist.sets.strings import are_strings
 
@@ -54,6 +57,42 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     raise SampleSetError(
         f"{found}. Give list(...) of a generator or a set of arrays, [x] for the points of one set"
     )
+
+
+def sets_of_columns(
+    parts: Sequence[Part], offsets: ArrayLike, weights: ArrayLike | None, origin: F64 | None
+) -> SampleSets:
+    """Sets whose points are given in parts one after another, column by column: each number is read once.
+
+    They are counted from the origin if there is one and float32 holds them there, and else from their own.
+    """
+    far = origin is not None and crowded_column(parts, origin) is not None
+    rows, start = kept_points(parts, None if far else origin)
+    edges = as_offsets(offsets, len(rows))
+    require_finite(rows, edges)
+    masses = None if weights is None else as_weights(weights, edges)
+    return SampleSets._trusted(rows, edges, masses, None, start)
+
+
+def one_set(parts: Sequence[SampleSets]) -> SampleSets:
+    """One set with an id, of parts that are collections of one set with one origin; refuses targets that differ."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    ids = [] if first.ids is None else first.ids.tolist()
+    for name, (value,) in first.targets.items():
+        for part in parts[1:]:
+            (other,) = part.targets[name]
+            if value != other and (value == value or other == other):  # NaN is as NaN
+                raise SampleSetError(
+                    f"target {name!r} is {value!s} and then {other!s} in set {ids[0]!r}: a target has "
+                    "one value a set. Repair the frame, or make it one of the points"
+                )
+    rows = np.concatenate([part.relative for part in parts])
+    edges = np.array([0, len(rows)])
+    masses = None if first.weights is None else np.concatenate([part.weights for part in parts])
+    joined = SampleSets._trusted(rows, edges, masses, None, first.origin)
+    return joined.labelled(first.ids, first.names, first.targets)
 
 
 def _if_fits(origin: F64 | None, X: Any) -> F64 | None:

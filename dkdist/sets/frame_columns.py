@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkdist.loops.array_types import I64, Array
 from dkdist.sets.alignment import has_index
@@ -37,10 +38,45 @@ class Column:
     def starts(self) -> I64:
         """The rows whose value is not that of the row before; the first is one, and each that has no value."""
         differs = np.ones(len(self.series), bool)
-        if len(differs) > 1:
-            same = (self.series[1:] == self.series[:-1]).fill_null(False)
-            differs[1:] = ~np.asarray(same.to_numpy(), bool)
+        if (values := self._plain()) is not None:
+            np.not_equal(values[1:], values[:-1], out=differs[1:])
+        elif len(differs) > 1:
+            differs[1:] = self._differing()
         return np.flatnonzero(differs)
+
+    def _differing(self) -> NDArray[np.bool_]:
+        """Of each row but the first, whether its value is missing or not that of the row before."""
+        arrow = self._arrow()
+        if arrow is None:
+            same = (self.series[1:] == self.series[:-1]).fill_null(False)
+            return ~np.asarray(same.to_numpy(), bool)
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if pa.types.is_dictionary(arrow.type):  # its values are not looked at
+            arrow = arrow.unify_dictionaries().combine_chunks().indices
+        differs = pc.not_equal(arrow[1:], arrow[:-1])
+        differs = pc.fill_null(differs, True) if differs.null_count else differs
+        return np.asarray(differs.to_numpy(zero_copy_only=False), bool)
+
+    def _arrow(self) -> Any:
+        """The values as pyarrow keeps them, if it does; else None."""
+        native = self.series.to_native()
+        if type(native).__module__.partition(".")[0] == "pyarrow":
+            return native
+        kept = has_index(native) and getattr(native.dtype, "storage", None) == "pyarrow"
+        return native.array.__arrow_array__() if kept else None
+
+    def _plain(self) -> Array | None:
+        """The values, if they are kept as an array of numbers in which none is missing, or is NaN then."""
+        native, arrow = self.series.to_native(), self._arrow()
+        if arrow is not None and self.series.dtype.is_numeric() and not arrow.null_count:
+            values = np.asarray(arrow.to_numpy(zero_copy_only=False))
+        elif has_index(native) and isinstance(native.dtype, np.dtype):
+            values = native.to_numpy()
+        else:
+            return None
+        return values if values.dtype.kind in "iuf" else None
 
     def taken(self, rows: I64) -> Column:
         """Some of the rows."""
@@ -53,6 +89,8 @@ class Column:
                 f"column {self.name!r} is {self.series.dtype}, and points are numbers: leave it out, or give a column "
                 "of 0 and 1 for each of its values (pandas.get_dummies)"
             )
+        if (values := self._plain()) is not None and _is_finite(values):
+            return values
         self._require_known(name_of_row)
         values = np.asarray(self.series.to_numpy())
         values = values.astype(np.float32) if values.dtype.kind == "b" else values
@@ -72,7 +110,7 @@ class Column:
         self._require_known(name_of_row)
         values = np.asarray(self.series.to_numpy())
         is_text = self.series.dtype == _narwhals().String
-        if is_text or (values.dtype.kind in "OT" and all(isinstance(v, str) for v in values)):
+        if is_text or (values.dtype.kind in "OT" and set(map(type, values)) <= {str}):
             return values.astype(object, copy=False)
         if values.dtype.kind == "O":  # numbers in Python objects; a mixture with text stays, and is refused
             kinds = {type(value) for value in values.tolist()}
@@ -94,6 +132,13 @@ class Column:
                 f"column {self.name!r} has no value in {name_of_row(int(lost[0]))} ({len(lost)} such rows): drop "
                 "them, or fill them in"
             )
+
+
+def _is_finite(values: Array) -> bool:
+    """Whether no number is NaN or infinite; its extremes say so, without a temporary."""
+    return (
+        values.dtype.kind != "f" or not len(values) or bool(np.isfinite([values.min(), values.max()]).all())
+    )
 
 
 def columns_of_frame(frame: Any, what: str) -> dict[str, Column]:

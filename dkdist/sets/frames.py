@@ -9,31 +9,45 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.loops.array_types import I64, Array
+from dkdist.plain.columns import Columns
 from dkdist.sets.alignment import has_index, places_of
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
 from dkdist.sets.labels import Names, as_ids
-from dkdist.sets.point_checks import CODE_DTYPES, SampleSetError
+from dkdist.sets.point_checks import SampleSetError
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Which set each row belongs to: (T,) codes in the order in which sets appear, and their ids (N,)."""
+    """Which set each of T rows belongs to, by runs of neighbours of one set.
 
-    codes: I64
+    ``starts`` (r,) are their first rows, ``runs`` (r,) the numbers of their sets in the order in which these appear,
+    and ``ids`` (N,) those of the sets.
+    """
+
+    starts: I64
+    runs: I64
     ids: Array
+    n_rows: int
 
     @cached_property
     def in_order(self) -> bool:
         """Whether the rows stand set after set as they are."""
-        return not (np.diff(self.codes) < 0).any()
+        return len(self.runs) == len(self.ids)
+
+    @cached_property
+    def lengths(self) -> I64:
+        """(r,) the rows of each run."""
+        return np.diff(self.starts, append=self.n_rows)
 
     @cached_property
     def order(self) -> I64:
         """The rows, set after set; those of a set keep their order."""
-        return np.argsort(self.codes, kind="stable")
+        sorted_runs = np.argsort(self.runs, kind="stable")
+        lengths = self.lengths[sorted_runs]
+        shifts = self.starts[sorted_runs] - (np.cumsum(lengths) - lengths)
+        return np.repeat(shifts, lengths) + np.arange(self.n_rows)
 
     def sorted(self, values: Array) -> Array:
         """The values of the rows (T,), set after set; they themselves, if they stand so."""
@@ -42,27 +56,39 @@ class Grouped:
     @cached_property
     def offsets(self) -> I64:
         """(N + 1,) where each set begins."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self.codes, minlength=len(self.ids)))])
+        sizes = np.zeros(len(self.ids), np.int64)
+        np.add.at(sizes, self.runs, self.lengths)
+        return np.concatenate([[0], np.cumsum(sizes)])
 
     @cached_property
     def firsts(self) -> I64:
         """(N,) the first row of each set."""
-        return self.offsets[:-1] if self.in_order else self.order[self.offsets[:-1]]
+        firsts = np.empty(len(self.ids), np.int64)
+        firsts[self.runs[::-1]] = self.starts[::-1]
+        return firsts
+
+    def of(self, rows: Any) -> Any:
+        """The numbers of the sets of some rows."""
+        return self.runs[np.searchsorted(self.starts, rows, side="right") - 1]
 
     def name(self, row: int) -> str:
         """A row and its set, for messages."""
-        return f"row {row} (set {self.ids[self.codes[row]].item()!r})"
+        return f"row {row} (set {self.ids[self.of(row)].item()!r})"
 
 
 class Parts(NamedTuple):
-    """What sets are made of: points (T, d), their offsets (N + 1,), ids, names, targets and weights."""
+    """What sets are made of: points (T, d), their offsets (N + 1,), ids, names, targets and weights.
 
-    points: Array
+    ``last`` is the number of the set that the last row belongs to.
+    """
+
+    points: Array | Columns
     offsets: I64
     ids: Array
     names: Names
     targets: dict[str, Any]
     weights: Array | None
+    last: int
 
 
 class Roles(NamedTuple):
@@ -82,7 +108,7 @@ def parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: 
     joined |= {name: constant(columns[name], groups) for name in roles.targets}
     mass = None if weights is None else np.array(groups.sorted(columns[weights].numbers(groups.name)))
     rows = _points([columns[name] for name in roles.points], groups)
-    return Parts(rows, groups.offsets, groups.ids, tuple(roles.points), joined, mass)
+    return Parts(rows, groups.offsets, groups.ids, tuple(roles.points), joined, mass, int(groups.runs[-1]))
 
 
 def roles_of(
@@ -106,23 +132,27 @@ def grouped(column: Column) -> Grouped:
     if not len(starts):
         raise SampleSetError("the frame has no rows: give at least one point")
     values = column.taken(starts).values(lambda k: f"row {starts[k]}")
-    codes, ids = pd.factorize(values)
-    lengths = np.diff(np.append(starts, len(column.series)))
-    return Grouped(np.repeat(codes.astype(np.int64), lengths), as_ids(np.asarray(ids), len(ids)))
+    runs, ids = pd.factorize(values)
+    return Grouped(starts, runs.astype(np.int64), as_ids(np.asarray(ids), len(ids)), len(column.series))
 
 
 def constant(column: Column, groups: Grouped) -> Array:
-    """The value of every set in a column; refuses one that changes within a set."""
-    values = column.values(groups.name, missing=True)
-    first = values[groups.firsts][groups.codes]
-    differs = (values != first) & ~((values != values) & (first != first))  # NaN is as NaN
+    """The value of every set in a column; refuses one that changes within a set.
+
+    Looked at are the rows where a run of a set begins, or a run of equal values.
+    """
+    rows = np.union1d(groups.starts, column.starts())
+    values = column.taken(rows).values(lambda k: groups.name(int(rows[k])), missing=True)
+    firsts: Array = values[np.searchsorted(rows, groups.firsts)]
+    expected = firsts[groups.of(rows)]
+    differs = (values != expected) & ~((values != values) & (expected != expected))  # NaN is as NaN
     if differs.any():
-        row = int(np.argmax(differs))
+        k = int(np.argmax(differs))
         raise SampleSetError(
-            f"target {column.name!r} is {first[row]!s} and then {values[row]!s} in {groups.name(row)}: a target has "
-            "one value a set. Repair the frame, or make it one of the points"
+            f"target {column.name!r} is {expected[k]!s} and then {values[k]!s} in {groups.name(int(rows[k]))}: a "
+            "target has one value a set. Repair the frame, or make it one of the points"
         )
-    return np.asarray(values[groups.firsts])
+    return firsts
 
 
 def targets_by_id(targets: Any, set_id: str, ids: Array) -> dict[str, Array]:
@@ -178,15 +208,9 @@ def _chosen(
     return chosen
 
 
-def _points(columns: Sequence[Column], groups: Grouped) -> NDArray[Any]:
+def _points(columns: Sequence[Column], groups: Grouped) -> Columns:
     """(T, d), set after set."""
-    values = [column.numbers(groups.name) for column in columns]
-    if len(values) == 1 and values[0].dtype in CODE_DTYPES:
-        return groups.sorted(values[0])[:, None].copy()  # codes of strings keep their type
-    rows = np.empty((len(groups.codes), len(values)), np.result_type(np.float32, *values))
-    for j, column in enumerate(values):
-        rows[:, j] = groups.sorted(column)
-    return rows
+    return Columns([groups.sorted(column.numbers(groups.name)) for column in columns])
 
 
 def as_column_names(what: str, given: Any) -> list[str]:

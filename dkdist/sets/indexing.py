@@ -64,3 +64,17 @@ def positions(chosen: range | I64) -> I64:
     if isinstance(chosen, range):
         return np.arange(chosen.start, chosen.stop, chosen.step, dtype=np.int64)
     return chosen
+
+
+class NoTable:
+    """A collection that is no array: NumPy would take its sets for the rows of a table."""
+
+    __slots__ = ()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Refused: what asks for it wants a table of numbers, with columns."""
+        raise TypeError(
+            "sets of points are no table of numbers. What looks into columns (BaggingClassifier, "
+            "permutation_importance) comes after an embedding, in make_pipeline(embedding, BaggingClassifier(learner)) or "
+            "on embedding.transform(sets); points are arrays in list(sets) and in the points of sets in memory"
+        )

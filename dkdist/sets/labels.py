@@ -157,7 +157,7 @@ def as_ids(ids: Any, n_sets: int) -> Array:
 def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any]:
     """One entry (or row) a set, as a store keeps them: numbers, booleans or str; read-only, and a copy."""
     array = np.asarray(values)
-    if array.dtype.kind == "T" or (array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat)):
+    if array.dtype.kind == "T" or (array.dtype.kind == "O" and set(map(type, array.flat)) <= {str, np.str_}):
         array = array.astype(np.str_)
     if not 1 <= array.ndim <= max_ndim or 0 in array.shape[1:]:
         shapes = "(n_sets,)" if max_ndim == 1 else "(n_sets,) or (n_sets, k)"

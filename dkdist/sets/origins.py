@@ -14,13 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64
+from dkdist.plain.columns import Columns
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
 NOISE = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
 SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**16, 1024, 128  # that are looked at
 SLAB = 2**16  # rows that are float64 at a time
+TILE = 2**13  # rows that stay in a cache until all their columns have come
+
+Part = NDArray[Any] | Columns
+"""(n_i, d) points as they are given: row by row, or column by column."""
 
 
 def settled_origin(origin: Any) -> F64 | None:
@@ -32,8 +37,8 @@ def settled_origin(origin: Any) -> F64 | None:
     return kept
 
 
-def natural_origin(parts: Sequence[NDArray[Any]]) -> F64 | None:
-    """The origin of points that are given as (n_i, d) arrays; None where float32 holds them as they are.
+def natural_origin(parts: Sequence[Part]) -> F64 | None:
+    """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are.
 
     A thousand rows are looked at, drawn with a fixed seed.
     """
@@ -52,9 +57,9 @@ def natural_origin(parts: Sequence[NDArray[Any]]) -> F64 | None:
     return settled_origin(np.where(far, np.round(middle / unit) * unit, 0))
 
 
-def crowded_column(parts: Sequence[NDArray[Any]], origin: F64 | None) -> int | None:
+def crowded_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
     """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
-    if _are_kept(parts):
+    if (origin is None or not origin.any()) and _are_kept(parts):
         return None
     X = np.sort(_sample(parts), axis=0)
     if len(X) == 0:
@@ -70,16 +75,25 @@ def crowded_column(parts: Sequence[NDArray[Any]], origin: F64 | None) -> int | N
     return int(np.argmax(coarse)) if coarse.any() else None
 
 
-def relative(part: NDArray[Any], origin: F64 | None, out: F32) -> None:
+def relative(part: Part, origin: F64 | None, out: NDArray[Any]) -> None:
     """``out[:] = part - origin``, subtracted in float64 (64-bit integers exactly): a row depends on itself alone."""
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
-        if origin is None:
-            out[:] = part
+        if not isinstance(part, Columns):
+            _subtract(part, origin, out)
             return
-        whole = _as_integers(part, origin)
-        for a in range(0, len(part), SLAB):
-            rows = slice(a, a + SLAB)
-            out[rows] = part[rows] - origin if whole is None else part[rows].astype(np.int64) - whole
+        for a in range(0, len(part), TILE):
+            for j, column in enumerate(part.columns):
+                _subtract(column[a : a + TILE], None if origin is None else origin[j], out[a : a + TILE, j])
+
+
+def _subtract(part: NDArray[Any], origin: Any, out: NDArray[Any]) -> None:
+    if origin is None:
+        out[:] = part
+        return
+    whole = _as_integers(part, origin)
+    for a in range(0, len(part), SLAB):
+        rows = slice(a, a + SLAB)
+        out[rows] = part[rows] - origin if whole is None else part[rows].astype(np.int64) - whole
 
 
 def moved(points: F32, shift: F64) -> F32:
@@ -109,13 +123,13 @@ def origin_text(origin: F64 | None) -> str:
     )
 
 
-def _are_kept(parts: Sequence[NDArray[Any]]) -> bool:
+def _are_kept(parts: Sequence[Part]) -> bool:
     """Whether float32 holds all values of such dtypes."""
     dtypes = {part.dtype for part in parts}
     return all(dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2) for dtype in dtypes)
 
 
-def _sample(parts: Sequence[NDArray[Any]]) -> F64:
+def _sample(parts: Sequence[Part]) -> F64:
     """Rows of the parts, float64, in which all is finite."""
     ends = np.cumsum([len(part) for part in parts])
     total, d = int(ends[-1]), parts[0].shape[1]
@@ -128,9 +142,10 @@ def _sample(parts: Sequence[NDArray[Any]]) -> F64:
         rows = np.random.default_rng(0).integers(0, total, count)
         owner = np.searchsorted(ends, rows, side="right")
         within = rows - (ends - [len(part) for part in parts])[owner]
-        X = np.empty((count, d))
-        for i, (k, r) in enumerate(zip(owner.tolist(), within.tolist(), strict=True)):
-            X[i] = parts[k][r]
+        X, order = np.empty((count, d)), np.argsort(owner, kind="stable")
+        of_part, firsts = np.unique(owner[order], return_index=True)
+        for k, drawn in zip(of_part.tolist(), np.split(order, firsts[1:]), strict=True):
+            X[drawn] = parts[k][within[drawn]]
     kept: F64 = X[np.isfinite(X).all(axis=1)]
     return kept
 
@@ -147,7 +162,7 @@ def _middle_and_spread(X: F64) -> tuple[F64, F64]:
     return middle, spread
 
 
-def _as_integers(part: NDArray[Any], origin: F64) -> I64 | None:
+def _as_integers(part: NDArray[Any], origin: Any) -> Any:
     """The origin as integers, where the difference to 64-bit integers is one too."""
     if part.dtype.kind not in "iu" or part.dtype.itemsize < 8 or len(part) == 0:
         return None

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.plain.columns import Columns
 from dkdist.plain.real_arrays import real_array
-from dkdist.sets.origins import crowded_column, natural_origin, relative, settled_origin
+from dkdist.sets.origins import Part, crowded_column, natural_origin, relative, settled_origin
 
 Points = NDArray[Any]
 """(T, d) float32, or (T, 1) uint8/uint16 codes of strings."""
@@ -26,7 +27,17 @@ CROWDED = "has many different values that float32, in which sets are kept, takes
 
 
 class SampleSetError(ValueError):
-    """A collection of sample sets is not valid; the message names the set and what to do."""
+    """A collection of sample sets is not valid; the message names the set and what to do.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> try:
+    ...     dk.SampleSets.from_arrays([np.ones((2, 1)), [[np.nan]]])
+    ... except dk.SampleSetError as error:
+    ...     print(str(error)[:35])
+    point 0 of set 1 is nan in column 0
+    """
 
 
 def require_finite(values: Points, offsets: I64, what: str = "point", first_set: int = 0) -> None:
@@ -59,8 +70,10 @@ def _as_array(values: ArrayLike, what: str) -> NDArray[Any]:
     return real_array(what, values, SampleSetError)
 
 
-def as_points(points: ArrayLike) -> NDArray[Any]:
-    """All points of a collection as an array (T, d)."""
+def as_points(points: ArrayLike | Columns) -> Part:
+    """All points of a collection (T, d): an array, or columns as they are."""
+    if isinstance(points, Columns):
+        return points
     array = _as_array(points, "points")
     if array.ndim != 2 or array.shape[1] == 0:
         raise SampleSetError(
@@ -70,9 +83,9 @@ def as_points(points: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def _require_kept(rows: Points, given: Sequence[NDArray[Any]], origin: F64 | None) -> None:
+def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None) -> None:
     """Refuse points that are too small for float32 and would all be zero; tell of columns that hardly differ in it."""
-    if origin is None and not rows.any() and any(part.any() for part in given):
+    if origin is None and not rows[:1].any() and not rows.any() and any(np.any(part) for part in given):
         largest = max(float(np.abs(part).max(initial=0)) for part in given)
         raise SampleSetError(
             f"the points (of set 0 and all others) are at most {largest:.3g} in size, which float32 takes for 0: give "
@@ -201,23 +214,24 @@ def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
 
 
 def kept_points(
-    parts: Sequence[NDArray[Any]], origin: ArrayLike | None, *, copy: bool = True
+    parts: Sequence[Part], origin: ArrayLike | None, *, copy: bool = True
 ) -> tuple[Points, F64 | None]:
     """(T, d) points of all parts as they are kept, and their origin: the one given, or the natural one.
 
     Without ``copy`` one part that is kept as it is stays the array that it was.
     """
+    by_column = isinstance(parts[0], Columns)
     dtypes, sizes = {part.dtype for part in parts}, [len(part) for part in parts]
     start = None if origin is None else _as_origin(origin, parts[0].shape)
     codes = parts[0].shape[1] == len(dtypes) == 1 and not dtypes.isdisjoint(CODE_DTYPES)
     start = None if codes else natural_origin(parts) if start is None else settled_origin(start)
     dtype = parts[0].dtype if codes else np.dtype(np.float32)
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
-        if start is None and not copy:
+        if start is None and not copy and not by_column:
             rows = np.ascontiguousarray(parts[0], dtype)
         else:
             rows = np.empty((sum(sizes), parts[0].shape[1]), dtype)
-            if start is None:
+            if start is None and not by_column:
                 np.concatenate(parts, out=rows, casting="unsafe")
             else:
                 for part, end in zip(parts, np.cumsum(sizes).tolist(), strict=True):

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import column_bounds, read_only
 from dkdist.sets.from_frames import FromFrames
-from dkdist.sets.indexing import as_position, positions, resolve_key
+from dkdist.sets.indexing import NoTable, as_position, positions, resolve_key
 from dkdist.sets.labels import NO_LABELS, Labelled, Labels
 from dkdist.sets.origins import moved, origin_text, settled_origin
 from dkdist.sets.point_checks import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=NDArray[Any])
 
 
-class SampleSets(Labelled, FromFrames):
+class SampleSets(Labelled, FromFrames, NoTable):
     """An immutable collection of N sample sets, with optional point weights, in memory.
 
     Parameters

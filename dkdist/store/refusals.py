@@ -23,7 +23,17 @@ RESTORE = "The data is damaged: restore the store from a copy, or write it again
 
 
 class StoreFormatError(ValueError):
-    """A store is no dkdist store, is newer than this library, or is damaged; the message says where."""
+    """A store is no dkdist store, is newer than this library, or is damaged; the message says where.
+
+    Examples
+    --------
+    >>> import dkdist as dk, tempfile
+    >>> try:
+    ...     dk.open_sets(tempfile.mkdtemp())
+    ... except dk.StoreFormatError as error:
+    ...     print(str(error)[:21])
+    there is no zarr.json
+    """
 
 
 class WrongChunkError(Exception):

@@ -14,7 +14,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.indexing import positions, resolve_key
+from dkdist.sets.indexing import NoTable, positions, resolve_key
 from dkdist.sets.labels import Labels, Names
 from dkdist.sets.origins import origin_text, settled_origin
 from dkdist.store.format.layout import Commit
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STREAM_BYTES = 32 * 2**20
 
 
-class SetStore:
+class SetStore(NoTable):
     """A lazy collection of sample sets in a store, or a selection of them; made by `open_sets`.
 
     ``len``, ``shape``, ``n_dims``, ``n_points``, ``sizes``, ``bounds``, ``s[i]`` and iteration mean what they
@@ -45,6 +45,13 @@ class SetStore:
     Offsets are read chunk by chunk (1 MB for 131,072 sets) and kept per process. A view goes on reading its
     own commit while others append. If the store is replaced, reading raises `StoreFormatError`; to see that,
     a read costs one stat on a local disk and one request for the small root document elsewhere.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> sets = dk.write_sets(tempfile.mkdtemp() + "/sets.zarr", np.zeros((5, 3, 2)), np.arange(5))
+    >>> sets[[4, 0]].targets["y"], sets[1:3].load()
+    (array([4, 0]), SampleSets(n_sets=2, n_points=6, n_dims=2))
     """
 
     __slots__ = (

@@ -21,6 +21,13 @@ class HddErrorBound:
     ``total`` is the sum of the others: ``kde`` for densities estimated from samples, ``frequencies`` for a finite sum
     over the spectral measure of kappa, ``truncation`` for a finite basis, ``integration`` for coefficients by random
     nodes, ``features`` for random Fourier features. Above 1 it says nothing.
+
+    Examples
+    --------
+    >>> import dkdist as dk
+    >>> bound = dk.hdd_error_bound(100_000, 5000, sigma=1.0, bandwidth=0.02, lipschitz=1.0, lowest=0.5)
+    >>> isinstance(bound, dk.HddErrorBound), bound.total > bound.kde > bound.features
+    (True, True)
     """
 
     kde: float

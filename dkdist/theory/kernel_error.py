@@ -36,6 +36,15 @@ class KernelError:
     ``rms`` is its root mean square and ``low``, ``high`` a 95 % confidence interval of it; ``bias`` the mean error;
     ``largest`` the largest of the sample. ``features_rms`` is the part of random features (against the Gaussian kernel
     of the rows they are made of), ``distance_rms`` that of the rows (their kernel against the exact one).
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = list(np.random.default_rng(0).normal(size=(30, 50, 1)))
+    >>> model = dk.MeanEmbedding(500, sigma=1.0, method="orthogonal", random_state=0).fit(sets)
+    >>> error = dk.kernel_error(model, sets, random_state=0)
+    >>> isinstance(error, dk.KernelError), error.low <= error.rms <= error.high
+    (True, True)
     """
 
     rms: float

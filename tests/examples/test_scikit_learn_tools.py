@@ -27,6 +27,7 @@ from sklearn.model_selection import (
 )
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
 
@@ -35,6 +36,7 @@ KINDS = ("list", "SampleSets", "store")
 HEAD = "| tool | lists of arrays | `SampleSets` | stores |\n|---|---|---|---|\n"
 N = 40
 Y = np.arange(N) % 2
+AGE = 50 + 10 * Y + np.arange(N) % 3
 GRID = {"momentembedding__degree": [1, 2]}
 
 
@@ -49,8 +51,8 @@ def data(tmp_path_factory):
     store = tmp_path_factory.mktemp("tools") / "bags.zarr"
     return {
         "list": arrays,
-        "SampleSets": dk.SampleSets.from_arrays(arrays),
-        "store": dk.write_sets(store, arrays),
+        "SampleSets": dk.SampleSets.from_arrays(arrays, targets={"age": AGE}),
+        "store": dk.write_sets(store, arrays, {"age": AGE}),
     }
 
 
@@ -70,6 +72,28 @@ def _pair():
 def _of_rows(X):
     """The rows of the sets in memory, for tools that look into columns."""
     return np.asarray(dk.MomentEmbedding(2).fit_transform(X))
+
+
+def _union():
+    return make_union(dk.MomentEmbedding(), make_pipeline(dk.SetColumns(["age"]), StandardScaler()))
+
+
+def _with_columns():
+    return make_pipeline(_union(), dk.IncrementalRidgeClassifier(alphas=[0.1]))
+
+
+def _bagged_columns(X):
+    bagged = BaggingClassifier(_classifier()[-1], 3, max_features=2, random_state=0)
+    return make_pipeline(_union(), bagged).fit(X, Y).score(X, Y)
+
+
+def _importance_of_columns(X):
+    """What each column of the rows is worth: here the age says all, and means nothing."""
+    model = _with_columns().fit(X, Y)
+    rows = np.asarray(model[:-1].transform(X))
+    found = permutation_importance(model[-1], rows, Y, n_repeats=3, random_state=0).importances_mean
+    names = model[:-1].get_feature_names_out().tolist()
+    return float(names[int(found.argmax())] == "pipeline__age")
 
 
 def _routed(X):
@@ -121,6 +145,14 @@ TOOLS = {
     "`permutation_importance` on rows, after the embedding": lambda X: _importance(
         _classifier()[-1].fit(_of_rows(X), Y), _of_rows(X)
     ),
+    "`cross_val_score` of a union with `SetColumns`": lambda X: cross_val_score(
+        _with_columns(), X, Y, cv=2
+    ).mean(),
+    "`BaggingClassifier` around a union with `SetColumns`": lambda X: (
+        BaggingClassifier(_with_columns(), 3, random_state=0).fit(X, Y).score(X, Y)
+    ),
+    "`BaggingClassifier` after a union with `SetColumns`": _bagged_columns,
+    "`permutation_importance` after a union with `SetColumns`": _importance_of_columns,
     "`MultiOutputRegressor`": lambda X: (
         MultiOutputRegressor(_regressor())
         .fit(X, np.column_stack([Y, 1 - Y]))
@@ -149,3 +181,14 @@ def test_the_table_says_what_came_out(data):
         PAGE.write_text(page.replace(there[0], table))
     else:
         assert there[0] == table
+
+
+def test_what_looks_into_columns_is_refused_in_words(data):
+    """Of lists NumPy says that they have no shape; collections say what to do."""
+    for kind in ("SampleSets", "store"):
+        for name in TOOLS:
+            if tried(TOOLS[name], data[kind]) == "no":
+                with pytest.raises(TypeError, match=r"no table of numbers.*comes after an embedding"):
+                    TOOLS[name](data[kind])
+    with pytest.raises(ValueError, match=r"the sets have no targets 'age'.*give them to"):
+        _bagged_columns(data["list"])

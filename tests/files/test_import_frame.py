@@ -1,10 +1,13 @@
 """Dask DataFrames become stores: the sets that the whole frame would give, whatever the partitions."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dkdist as dk
+from dkdist.execution.frame_partitions import parquet_parts
 from dkdist.sets import SampleSetError
 
 dd = pytest.importorskip("dask.dataframe")
@@ -81,3 +84,77 @@ def test_errors_name_the_partition(tmp_path):
         dk.import_frame(tmp_path / "s.zarr", dd.from_pandas(bad, npartitions=3, sort=False), "donor")
     with pytest.raises(TypeError, match="import_frame writes a store"):
         dk.SampleSets.from_frame(dd.from_pandas(FRAME, npartitions=2), "donor")
+
+
+def _in_files(frame, folder, n):
+    folder.mkdir()
+    for k, rows in enumerate(np.array_split(np.arange(len(frame)), n)):
+        frame.iloc[rows].to_parquet(folder / f"p{k:02d}.parquet", index=False, row_group_size=4)
+    return dd.read_parquet(folder)
+
+
+KINDS = {
+    "text": lambda f: f,
+    "integers": lambda f: f.assign(donor=f["donor"].astype(int)),
+    "categories": lambda f: f.assign(donor=f["donor"].astype("category"), age=f["age"].map(str)),
+    "nullable": lambda f: f.astype({"cd3": "Float64", "age": "Int64"}),
+    "missing targets": lambda f: f.assign(age=f["age"].where(f["age"] != 53)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, which Dask gives
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_files", [1, 5])
+def test_files_that_a_frame_only_reads_give_what_their_partitions_give(kind, n_files, tmp_path):
+    frame = KINDS[kind](FRAME)
+    lazy = _in_files(frame, tmp_path / "t", n_files)
+    parts = parquet_parts(lazy[["donor", "cd3"]])
+    assert [Path(part.path).name for some in parts for part in some] == [
+        f"p{k:02d}.parquet" for k in range(n_files)
+    ]
+    computed = lazy.map_partitions(lambda rows: rows)
+    assert parquet_parts(computed) is None
+    expected = dk.SampleSets.from_frame(frame, "donor", ["cd4", "cd3"], ["age"])
+    for number, given in enumerate((lazy, computed)):
+        sets = dk.import_frame(tmp_path / f"{number}.zarr", given, "donor", ["cd4", "cd3"], ["age"]).load()
+        np.testing.assert_array_equal(sets.points, expected.points)
+        np.testing.assert_array_equal(sets.offsets, expected.offsets)
+        np.testing.assert_array_equal(sets.targets["age"], expected.targets["age"])
+        assert sets.ids.tolist() == expected.ids.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_a_frame_that_does_more_than_to_read_files_is_computed(tmp_path):
+    lazy = _in_files(FRAME, tmp_path / "t", 3)
+    for more in (
+        lazy[lazy["cd3"] > 0],
+        lazy.partitions[1:],
+        lazy.assign(cd3=1.0),
+        dd.from_pandas(FRAME, npartitions=2),
+    ):
+        assert parquet_parts(more[["donor", "cd3"]]) is None
+    filtered = dd.read_parquet(tmp_path / "t", filters=[("age", ">", 53)])
+    assert parquet_parts(filtered[["donor", "cd3"]]) is None
+    sets = dk.import_frame(tmp_path / "s.zarr", filtered, "donor", ["cd3"])
+    assert sets.ids.tolist() == DONORS[4:]
+
+
+def test_a_target_that_changes_where_a_set_goes_on_is_named(tmp_path):
+    age = FRAME["age"].where(FRAME.index != 25, 99)  # the last row of its partition: the set goes on
+    lazy = dd.from_pandas(FRAME.assign(age=age, donor="a"), npartitions=2, sort=False).assign(age=1)
+    made = dd.concat([lazy.partitions[[0]], lazy.partitions[[1]].assign(age=2)])
+    with pytest.raises(SampleSetError, match=r"partition 1 .* target 'age' is 1 and then 2 in set 'a'"):
+        dk.import_frame(tmp_path / "s.zarr", made, "donor", ["cd3"], ["age"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_far_from_zero_are_counted_from_the_origin_of_the_first_partition(tmp_path):
+    far = FRAME.assign(cd3=1.7e9 + FRAME["cd3"])
+    sets = dk.import_frame(
+        tmp_path / "s.zarr", dd.from_pandas(far, npartitions=4, sort=False), "donor", ["cd3"]
+    )
+    np.testing.assert_allclose(sets.load().points[:, 0], far["cd3"], rtol=0, atol=1e-5)
+    steps = far.assign(cd3=far["cd3"].where(FRAME.index < 26, FRAME["cd3"]))
+    lazy = dd.from_pandas(steps, npartitions=4, sort=False)
+    with pytest.raises(SampleSetError, match=r"partition 2 .* counts from"):
+        dk.import_frame(tmp_path / "t.zarr", lazy, "donor", ["cd3"])

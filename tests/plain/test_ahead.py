@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from dkdist.plain.ahead import ahead
+from dkdist.plain.ahead import ahead, each_ahead
 
 
 def test_the_items_in_their_order_whatever_they_are():
@@ -47,3 +47,31 @@ def test_the_context_goes_along_and_no_thread_stays():
     threads = threading.active_count()
     assert list(ahead(chosen.get() for _ in range(3))) == ["here"] * 3
     assert threading.active_count() == threads
+
+
+def test_several_are_made_at_once_and_come_in_their_order():
+    both = threading.Barrier(2, timeout=60)
+
+    def made(i):
+        if i < 2:
+            both.wait()  # passes if the first two are made at once
+        return i * i
+
+    assert list(each_ahead(made, range(5), 2, 2)) == [0, 1, 4, 9, 16]
+    assert list(each_ahead(made, [], 2, 2)) == []
+
+
+def test_no_more_are_begun_than_may_be_alive_and_none_after_an_error():
+    begun = []
+
+    def made(i):
+        begun.append(i)
+        if i == 1:
+            raise ValueError("the second")
+        return i
+
+    taken = each_ahead(made, range(9), 3, 1)
+    assert next(taken) == 0
+    with pytest.raises(ValueError, match="the second"):
+        next(taken)
+    assert max(begun) <= 4

@@ -40,6 +40,14 @@ class SlicedWasserstein(Distance):
     """Sliced Wasserstein distance of order p = 1 or 2 over the given directions (L, d), unit vectors in float64.
 
     In one dimension, with the direction 1, it is the Wasserstein distance.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> sets = [np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[3.0, 4.0]])]
+    >>> D = dk.distance_matrix(sets, distance=dk.SlicedWasserstein(np.eye(2), p=1))
+    >>> float(D[0, 1])
+    3.25
     """
 
     directions: F64

@@ -27,6 +27,14 @@ class Alignment:
 
     D^2 is at most ``gap`` above that of any other motion: infinite if no guarantee was asked for. ``certified``
     says that it is no more than was asked for.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> P = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> found = dk.align(P - [3.0, 0.0], P, sigma=0.5, transform="translation", random_state=0)
+    >>> found.translation.round(3), found.distance < 1e-6 < found.distance_before
+    (array([3., 0.]), True)
     """
 
     rotation: F64

@@ -25,6 +25,14 @@ class Coreset:
 
     Indices are distinct. Weights are in the unit of the set's, and give `kernel_distance` what it takes as weights.
     ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> P = np.random.default_rng(0).normal(size=(500, 2))
+    >>> found = dk.coreset(P, 20, sigma=1.0, random_state=0)
+    >>> found.indices.shape, round(float(found.weights.sum()), 6), found.distance < 0.05
+    ((20,), 1.0, True)
     """
 
     indices: I64

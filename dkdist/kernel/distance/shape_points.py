@@ -29,6 +29,14 @@ class ShapePoints(Shape):
         Signed vectors as those of the shape.
     moved : float
         The sum over the shape's pieces of |channel| times how far it was moved; 0 for samples.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> square = dk.Curve([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], closed=True)
+    >>> points = dk.sampled_shape(square, 8, random_state=0)
+    >>> points.points.shape, points.channels.shape, points.moved
+    ((8, 2), (8, 2), 0.0)
     """
 
     def __init__(self, kind: str, varifold: bool, points: F64, channels: F64, moved: float) -> None:

@@ -21,7 +21,17 @@ from dkdist.store.places.secrets import secrets_in, url_label, without_secrets
 
 
 class SourceError(ValueError):
-    """A source cannot be read, or does not fit the others; the message names it."""
+    """A source cannot be read, or does not fit the others; the message names it.
+
+    Examples
+    --------
+    >>> import dkdist as dk, tempfile
+    >>> try:
+    ...     dk.import_sets(tempfile.mkdtemp() + "/sets.zarr", ["lost.npz"])
+    ... except dk.SourceError as error:
+    ...     print(str(error)[:35])
+    source 'lost.npz' cannot be importe
+    """
 
 
 def source_label(source: Any) -> str:

@@ -9,17 +9,21 @@ changes only in `close`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from dkdist.store.chunks.chunk_sums import U32, ArrayObjects, Bound, Coding, coding_of
+from dkdist.store.chunks.chunk_sums import U32, ArrayObjects, Bound, Coding, coding_of, object_key
+from dkdist.store.chunks.packed import packing_of
 from dkdist.store.format.layout import Metadata, array_of, dump_json
 from dkdist.store.places.address import put_bytes
+from dkdist.store.places.disk import DiskStore
 from dkdist.store.refusals import DOCUMENT
 
 UNIT_CHUNKS = 8
@@ -44,11 +48,20 @@ class RecordedArray(ArrayObjects):
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store one object, whole."""
+        await self._store.set(self._noted(key, value), value)
+
+    def put(self, disk: DiskStore, key: str, data: bytes) -> None:
+        """The same on the disk that this is, at once."""
+        value = default_buffer_prototype().buffer.from_bytes(data)
+        disk.set_sync(self._noted(key, value), value)
+
+    def _noted(self, key: str, value: Buffer) -> str:
+        """The name that an object gets; its checksums are kept."""
         position = self.position(key)
-        if position is not None:
-            self.sums[position] = self._coding.sums(value.as_numpy_array())
-            key = self._tail_key if position == self._tail else key
-        await self._store.set(key, value)
+        if position is None:
+            return key
+        self.sums[position] = self._coding.sums(value.as_numpy_array())
+        return self._tail_key if position == self._tail else key
 
 
 class GrowingArray:
@@ -78,7 +91,7 @@ class GrowingArray:
         self._unit = self._grain * (1 if array.shards else UNIT_CHUNKS)
         self.length = length
         self._written = length - length % self._grain
-        self._waiting: list[NDArray[Any]] = []
+        self._waiting = np.empty((self._unit, *self.trailing), self.dtype)
         self._n_waiting = 0
         coding, whole = coding_of(array), self._written // self._grain
         self._bound = bound or Bound(whole, np.empty((0, coding.width if coding else 0), np.uint32))
@@ -90,22 +103,21 @@ class GrowingArray:
         self._recorded = None if coding is None else RecordedArray(store, name, coding, self._tail, tail_key)
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Add rows; writes as many whole units as there are, and copies what has to wait."""
+        """Add rows, which are copied; writes as many whole units as there are."""
         self.length += len(rows)
-        taken = 0
-        while self._n_waiting + len(rows) - taken >= self._unit:
-            need = self._unit - self._n_waiting
-            self._write(self._joined(rows[taken : taken + need]))
-            taken += need
-        if taken < len(rows):
-            self._wait(rows[taken:].copy())
+        while len(rows):
+            taken = self._unit - self._n_waiting
+            self._wait(rows[:taken])
+            rows = rows[taken:]
+            if self._n_waiting == self._unit:
+                self._write(self._unit)
 
     def flush(self) -> None:
         """Write the rows that wait, the last of them padded to a whole chunk (or shard)."""
         if self._n_waiting:
-            rest = self._joined(np.empty((0, *self.trailing), self._waiting[0].dtype))
-            padding = np.full((-len(rest) % self._grain, *self.trailing), self._fill, rest.dtype)
-            self._write(np.concatenate([rest, padding]) if len(padding) else rest)
+            end = self._n_waiting + -self._n_waiting % self._grain
+            self._waiting[self._n_waiting : end] = self._fill
+            self._write(end)
 
     def close(self) -> None:
         """Write the rows that wait, and then the new length."""
@@ -127,16 +139,29 @@ class GrowingArray:
         return Bound(first, np.concatenate([before, self.sums]), self._tail, self._tail_key)
 
     def _wait(self, rows: NDArray[Any]) -> None:
-        self._waiting.append(rows)
-        self._n_waiting += len(rows)
+        end = self._n_waiting + len(rows)
+        self._waiting[self._n_waiting : end] = rows
+        self._n_waiting = end
 
-    def _joined(self, rows: NDArray[Any]) -> NDArray[Any]:
-        joined = np.concatenate([*self._waiting, rows]) if self._waiting else rows
-        self._waiting, self._n_waiting = [], 0
-        return joined
-
-    def _write(self, rows: NDArray[Any]) -> None:
+    def _write(self, n: int) -> None:
+        """Write the first n of the rows that wait, which are all there are, and padding perhaps: whole objects."""
         self._before_write()
-        end = self._written + len(rows)
-        array_of(self._recorded or self.store, self.name, self.metadata, end)[self._written : end] = rows
-        self._written = end
+        end = self._written + n
+        array, rows = array_of(self._recorded or self.store, self.name, self.metadata, end), self._waiting[:n]
+        packed = packing_of(array)
+        if packed is None or self._recorded is None or not isinstance(self.store, DiskStore):
+            array[self._written : end] = rows
+        else:
+            disk, put, first, grain = (
+                self.store,
+                self._recorded.put,
+                self._written // self._grain,
+                self._grain,
+            )
+
+            def write(k: int) -> None:
+                put(disk, object_key(array, first + k), packed(rows[k * grain : (k + 1) * grain]))
+
+            with ThreadPoolExecutor(min(n // grain, os.cpu_count() or 1)) as pool:
+                list(pool.map(write, range(n // grain)))
+        self._written, self._n_waiting = end, 0

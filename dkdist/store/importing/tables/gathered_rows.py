@@ -22,9 +22,12 @@ from dkdist.loops.array_types import F32, I64, Array
 BUCKET_BYTES = 2**28
 MOST_BUCKETS = 256  # open files
 
+Part = Sequence[Array]
+"""Some rows, column by column: coordinates, and weights at the end if there are any."""
+
 
 class Rows(NamedTuple):
-    """Some rows: a matrix of coordinates, column after column, and weights if there are any."""
+    """Room for some rows: a matrix of coordinates, column after column, and weights if there are any."""
 
     points: Array
     weights: F32 | None
@@ -34,46 +37,43 @@ class Rows(NamedTuple):
         """Room for n rows."""
         return cls(np.empty((n, d), dtype, order="F"), np.empty(n, np.float32) if weighted else None)
 
-    def fill(self, where: Any, columns: Sequence[Array]) -> None:
+    def fill(self, where: Any, columns: Part) -> None:
         """Put columns, the weights last, in some rows."""
         for j, values in enumerate(columns[: self.points.shape[1]]):
             self.points[where, j] = values
         if self.weights is not None:
             self.weights[where] = columns[-1]
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> Part:
         """Rows start .. stop - 1."""
-        return Rows(self.points[start:stop], None if self.weights is None else self.weights[start:stop])
+        weights = [] if self.weights is None else [self.weights[start:stop]]
+        return [*self.points[start:stop].T, *weights]
 
 
 class Unsteady(ValueError):
     """The second reading gave other rows than the first."""
 
 
-def in_order(parts: Iterable[Sequence[Array]], lengths: I64, like: Rows) -> Iterator[Rows]:
-    """Batches of some lengths, filled with the columns of parts one after another."""
-    rest: list[Array] = []
+def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[list[Part]]:
+    """Batches of some lengths, of parts one after another."""
+    rest: Part = []
     given = iter(parts)
     for length in lengths.tolist():
-        rows = Rows.empty(length, like.points.shape[1], like.points.dtype, like.weights is not None)
-        filled = 0
-        while filled < length:
+        batch, missing = list[Part](), length
+        while missing:
             if not rest or not len(rest[0]):
-                rest = list(next(given, ()))
+                rest = next(given, [])
                 if not rest:
                     raise Unsteady
                 continue
-            taken = min(len(rest[0]), length - filled)
-            rows.fill(slice(filled, filled + taken), [column[:taken] for column in rest])
-            rest, filled = [column[taken:] for column in rest], filled + taken
-        yield rows
+            batch.append([column[:missing] for column in rest])
+            rest, missing = [column[missing:] for column in rest], missing - len(batch[-1][0])
+        yield batch
     if (rest and len(rest[0])) or any(len(part[0]) for part in given):
         raise Unsteady
 
 
-def gathered(
-    parts: Iterable[tuple[I64, Sequence[Array]]], sizes: I64, lengths: I64, like: Rows
-) -> Iterator[Rows]:
+def gathered(parts: Iterable[tuple[I64, Part]], sizes: I64, lengths: I64, like: Rows) -> Iterator[list[Part]]:
     """Batches of some lengths from parts in any order, which say the number of the set of each row."""
     edges = np.concatenate([[0], np.cumsum(lengths)])
     with contextlib.ExitStack() as files:
@@ -81,8 +81,8 @@ def gathered(
 
 
 def _through_buckets(
-    parts: Iterable[tuple[I64, Sequence[Array]]], sizes: I64, edges: I64, buckets: list[_Bucket]
-) -> Iterator[Rows]:
+    parts: Iterable[tuple[I64, Part]], sizes: I64, edges: I64, buckets: list[_Bucket]
+) -> Iterator[list[Part]]:
     firsts = np.array([bucket.start for bucket in buckets])
     ends = np.cumsum(sizes)
     following = ends - sizes
@@ -142,7 +142,7 @@ class _Bucket:
         self._shape = like.points.shape[1], like.points.dtype, like.weights is not None
         self._rows = Rows.empty(stop - start, *self._shape) if file is None else None
 
-    def add(self, places: I64, columns: Sequence[Array]) -> None:
+    def add(self, places: I64, columns: Part) -> None:
         """Take the columns of some rows."""
         if self._rows is not None:
             self._rows.fill(places - self.start, columns)
@@ -150,7 +150,7 @@ class _Bucket:
             assert self._file is not None
             self._file.write(self._recorded(places - self.start, columns).view(np.uint8).data)
 
-    def _recorded(self, places: I64, columns: Sequence[Array]) -> NDArray[Any]:
+    def _recorded(self, places: I64, columns: Part) -> NDArray[Any]:
         records = np.empty(len(places), self._record)
         records["place"] = places
         for j, values in enumerate(columns[: self._shape[0]]):
@@ -159,12 +159,12 @@ class _Bucket:
             records["weight"] = columns[-1]
         return records
 
-    def batches(self, edges: I64) -> Iterator[Rows]:
+    def batches(self, edges: I64) -> Iterator[list[Part]]:
         """The batches that begin here, whose first places are given; the file is gone then."""
         rows = self._rows if self._rows is not None else self._read()
         first, last = np.searchsorted(edges, [self.start, self.stop])
         for a, b in itertools.pairwise(edges[first : last + 1].tolist()):
-            yield rows.part(a - self.start, b - self.start)
+            yield [rows.part(a - self.start, b - self.start)]
 
     def _read(self) -> Rows:
         assert self._file is not None

@@ -17,16 +17,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F64, I64, Array
+from dkdist.plain.ahead import ahead
+from dkdist.plain.columns import Columns
 from dkdist.sets import SampleSets
+from dkdist.sets.conversion import sets_of_columns
 from dkdist.sets.point_checks import CODE_DTYPES
 from dkdist.store.format.batches import Form, Outline, as_columns, form_of
 from dkdist.store.importing.files_of_table import files_of
-from dkdist.store.importing.tables.gathered_rows import Rows, Unsteady, gathered, in_order
+from dkdist.store.importing.tables.gathered_rows import Part, Rows, Unsteady, gathered, in_order
 from dkdist.store.importing.tables.set_index import SetIndex, index_of
 from dkdist.store.importing.tables.table_columns import INDEX, Chosen, chosen_columns
 from dkdist.store.importing.tables.table_source import Piece, TableSource
 
-BATCH_BYTES = 2**22
+BATCH_BYTES = 2**24
+AHEAD = 2  # batches
 GATHERED_ROWS = 2**19  # of a piece, if rows are gathered: each looks its sets up
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -77,27 +81,35 @@ class IndexedTable:
         return len(self.index.runs[0]) - len(self.index.sizes)
 
     def batches(self) -> Iterator[Given]:
-        """The sets of the table with their targets and ids."""
+        """The sets of the table with their targets and ids; some batches are made ahead."""
+        return ahead(self._batches(), AHEAD)
+
+    def _batches(self) -> Iterator[Given]:
         table = _opened(self.source, self.columns)
         cuts = self._cuts(table.schema)
         lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
         like = self._like(table.schema)
         if self.index.in_order:
-            parts: Iterator[Rows] = in_order(self._columns_in_order(table), lengths, like)
+            batches = in_order(self._columns_in_order(table), lengths)
         else:
-            parts = gathered(self._coded_columns(table), self.index.sizes, lengths, like)
+            batches = gathered(self._coded_columns(table), self.index.sizes, lengths, like)
+        origin: F64 | None = None  # of the first batch, and all others
         try:
-            for (a, b), rows in zip(itertools.pairwise(cuts.tolist()), parts, strict=True):
-                yield self._batch(a, b, rows)
+            for (a, b), parts in zip(itertools.pairwise(cuts.tolist()), batches, strict=True):
+                batch = self._batch(a, b, parts, origin)
+                origin = batch[0].origin if origin is None else origin
+                yield batch
         except Unsteady:
             raise ValueError(
                 "its rows changed between the two readings: import it when nobody writes to it"
             ) from None
 
-    def _batch(self, a: int, b: int, rows: Rows) -> Given:
+    def _batch(self, a: int, b: int, parts: Sequence[Part], origin: F64 | None) -> Given:
         offsets = np.concatenate([[0], np.cumsum(self.index.sizes[a:b])])
         targets = {name: values[a:b] for name, values in self.index.targets.items()}
-        sets = SampleSets(rows.points, offsets, rows.weights).labelled(names=self.points)
+        points = [Columns(part[: len(self.points)]) for part in parts]
+        weights = np.concatenate([part[-1] for part in parts]) if self._weight else None
+        sets = sets_of_columns(points, offsets, weights, origin).labelled(names=self.points)
         return sets, targets, self.index.ids[a:b]
 
     def _cuts(self, schema: pa.Schema) -> I64:
@@ -110,7 +122,7 @@ class IndexedTable:
             cuts.append(max(cuts[-1] + 1, int(np.searchsorted(ends, before + most, side="right"))))
         return np.array(cuts)
 
-    def _columns_in_order(self, table: TableSource) -> Iterator[Sequence[Array]]:
+    def _columns_in_order(self, table: TableSource) -> Iterator[Part]:
         sizes, kept = self.index.runs
         ends = np.cumsum(sizes)
         for piece in table.pieces(self._names):
@@ -121,14 +133,12 @@ class IndexedTable:
                 columns = [column[kept[owners]] for column in columns]
             yield columns
 
-    def _coded_columns(
-        self, table: TableSource, below: int | None = None
-    ) -> Iterator[tuple[I64, Sequence[Array]]]:
+    def _coded_columns(self, table: TableSource, below: int | None = None) -> Iterator[tuple[I64, Part]]:
         """Columns with the number of each row's set; of the first sets alone, if ``below`` is given."""
         name = self.columns.set_id
         ids = pa.array(self.index.ids[:below]).cast(table.schema.field(name).type)
         for piece in table.pieces([name, *self._names], GATHERED_ROWS):
-            codes = pc.index_in(piece.batch.column(name), value_set=ids)
+            codes = _places(piece.batch.column(name), ids)
             columns = self._numbers(piece)
             if codes.null_count:
                 known = codes.is_valid().to_numpy(zero_copy_only=False)
@@ -140,8 +150,8 @@ class IndexedTable:
         first = int(self._cuts(table.schema)[1])
         sizes = self.index.sizes[:first]
         lengths = np.array([sizes.sum()])
-        (rows,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
-        return self._batch(0, first, rows)[0].origin
+        (parts,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
+        return self._batch(0, first, parts, None)[0].origin
 
     @property
     def _names(self) -> list[str]:
@@ -176,6 +186,13 @@ class IndexedTable:
         none = self._like(schema)
         targets = {name: values[:0] for name, values in self.index.targets.items()}
         return form_of(SampleSets(none.points, [0], none.weights), as_columns(targets, self.index.ids[:0], 0))
+
+
+def _places(column: Any, ids: Any) -> Any:
+    """Where the value of each row is among the ids; a value that a dictionary holds is looked up once."""
+    if not pa.types.is_dictionary(column.type):
+        return pc.index_in(column, value_set=ids)
+    return pc.index_in(column.dictionary, value_set=ids).take(column.indices)
 
 
 def _opened(source: Any, columns: Any) -> TableSource:

@@ -87,12 +87,13 @@ class _Tally:
             self.sums.add(piece)
         ids, *targets = (piece.batch.column(name) for name in self._keys)
         begins = begins_of(ids)
-        self.n_runs += int(begins.sum()) - (self._last is not None and ids[0].equals(self._last))
-        self._last = ids[-1]
+        self.n_runs += int(begins.sum()) - (piece.start > 0 and ids[0].as_py() == self._last)
+        self._last = ids[-1].as_py()
         for column in targets:
             begins |= begins_of(column)
         starts = np.flatnonzero(begins)
-        runs = pa.Table.from_batches([piece.batch.select(self._keys).take(pa.array(starts))])
+        runs = piece.batch.select(self._keys).take(pa.array(starts))
+        runs = pa.table([spelled(column) for column in runs.columns], self._keys)
         _require_ids(piece, runs[0], starts)
         self._hold(_entries(runs, np.diff(np.append(starts, len(begins))), starts + piece.start))
 
@@ -178,8 +179,18 @@ def _require_ids(piece: Piece, ids: Any, rows: I64) -> None:
         )
 
 
+def spelled(column: Any) -> Any:
+    """A column whose values are no numbers in a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 def begins_of(column: Any) -> NDArray[np.bool_]:
     """Where a value differs from the one before; true for the first."""
+    column = column.indices if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_primitive(column.type) and not column.null_count and column.type != pa.bool_():
+        values, begins = column.to_numpy(), np.ones(len(column), bool)
+        np.not_equal(values[1:], values[:-1], out=begins[1:])
+        return begins
     differs = pc.not_equal(column[1:], column[:-1])
     if differs.null_count:
         differs = pc.fill_null(differs, True)

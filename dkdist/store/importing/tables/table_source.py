@@ -20,6 +20,7 @@ from dkdist.store.importing.tables.text_values import values_of
 PIECE_BYTES = 2 * 2**20  # of a CSV file
 PIECE_ROWS = 2**17  # of a Parquet file
 PIECES_AHEAD, FILES_AHEAD = 4, 2
+NUMBERED = pa.dictionary(pa.int32(), pa.string())
 
 
 class Piece(NamedTuple):
@@ -34,7 +35,8 @@ class Piece(NamedTuple):
 class TableSource:
     """The files of a table under one schema of plain types.
 
-    Of CSV files ``text`` columns are read as they stand, and ``numbers`` as numbers, even if they begin with zeros.
+    ``text`` columns of Parquet files come as numbers of the values in a dictionary, as they lie there. Of CSV files
+    they are read as they stand, and ``numbers`` as numbers, even if they begin with zeros.
     ``numeric`` names the columns that can be coordinates, ``as_text`` those that came as text, ``others`` says why
     the rest are no coordinates.
     """
@@ -47,13 +49,15 @@ class TableSource:
         partitions = [name for name in files.partitions if name not in fields]
         self.others |= dict.fromkeys(partitions, "a partition")
         self.as_text |= set(partitions)
-        self.schema = pa.schema([*fields.items(), *((name, pa.string()) for name in partitions)])
-        hive = pa.schema([(name, pa.string()) for name in partitions])
+        hive = [(name, pa.string()) for name in partitions]
+        self.schema = pa.schema([*fields.items(), *hive])
+        numbered = [] if files.is_csv else [name for name in text if fields.get(name) == pa.string()]
+        kinds = {**fields, **dict.fromkeys(numbered, NUMBERED)}
         self._dataset = pyarrow.dataset.dataset(
             files.paths,
-            schema=self.schema,
-            format=_csv_format(files.suffix) if files.is_csv else "parquet",
-            partitioning=pyarrow.dataset.partitioning(hive, flavor="hive") if partitions else None,
+            schema=pa.schema([*kinds.items(), *hive]),
+            format=_csv_format(files.suffix) if files.is_csv else _parquet_format(numbered),
+            partitioning=pyarrow.dataset.partitioning(pa.schema(hive), flavor="hive") if partitions else None,
             partition_base_dir=files.root,
         )
 
@@ -79,6 +83,11 @@ class TableSource:
                 f"{self.label}: {error}. Which columns hold numbers is taken from the first rows: name the coordinates "
                 "as points, or repair the value"
             ) from error
+
+
+def _parquet_format(numbered: Sequence[str]) -> Any:
+    reading = pyarrow.dataset.ParquetReadOptions(dictionary_columns=numbered)
+    return pyarrow.dataset.ParquetFileFormat(read_options=reading)
 
 
 def _parquet(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:

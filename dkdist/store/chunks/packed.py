@@ -1,0 +1,42 @@
+"""Chunks as Zarr stores them - blosc, and its crc32c behind it - made at once in the thread that asks for them.
+
+Zarr hands every chunk to an event loop and to other threads several times, which takes longer than to compress it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import google_crc32c
+import zarr
+from numcodecs import Blosc
+from numpy.typing import NDArray
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
+
+SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+
+
+def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], bytes] | None:
+    """What makes the bytes of a whole chunk of an array; None where its chunks are coded in another way."""
+    codecs = array.metadata.codecs  # type: ignore[union-attr]
+    kinds = BytesCodec, BloscCodec, Crc32cCodec
+    if len(codecs) != len(kinds) or not all(map(isinstance, codecs, kinds)):
+        return None
+    numbers, said = (_said(codec) for codec in codecs[:2])
+    as_in_memory = array.dtype.itemsize == 1 or (numbers.get("endian"), array.dtype.str[0]) == ("little", "<")
+    if not as_in_memory or said["typesize"] != array.dtype.itemsize:
+        return None
+    blosc = Blosc(said["cname"], said["clevel"], SHUFFLES.index(said["shuffle"]), said["blocksize"])
+
+    def packed(chunk: NDArray[Any]) -> bytes:
+        data = bytes(blosc.encode(chunk))
+        return data + int(google_crc32c.value(data)).to_bytes(4, "little")
+
+    return packed
+
+
+def _said(codec: Any) -> dict[str, Any]:
+    """The configuration of a codec, in the words of the store's metadata."""
+    said: dict[str, Any] = codec.to_dict().get("configuration", {})
+    return said

@@ -1,0 +1,56 @@
+"""Chunks that are packed without Zarr are those that Zarr writes, bit for bit; others are left to Zarr."""
+
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.store.chunks.packed import packing_of
+
+
+def made(dtype="f4", shape=(1024, 3), chunks=(256, 3), **kwargs):
+    compressors = kwargs.pop("compressors", [BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()])
+    store = MemoryStore()
+    array = zarr.create_array(
+        store, shape=shape, chunks=chunks, dtype=dtype, compressors=compressors, **kwargs
+    )
+    return store, array
+
+
+@pytest.mark.parametrize("shuffle", ["noshuffle", "shuffle", "bitshuffle"])
+@pytest.mark.parametrize("dtype", ["f4", "u1", "i8"])
+def test_the_bytes_are_those_of_zarr(dtype, shuffle):
+    codec = BloscCodec(cname="zstd", clevel=3, shuffle=shuffle)
+    store, array = made(dtype, compressors=[codec, Crc32cCodec()])
+    rows = (np.random.default_rng(0).normal(size=(1024, 3)) * 50).astype(dtype)
+    array[:] = rows
+    packed = packing_of(array)
+    for k in range(4):
+        assert packed(rows[k * 256 : (k + 1) * 256]) == store._store_dict[f"c/{k}/0"].to_bytes()
+
+
+def test_other_codings_are_left_to_zarr():
+    for kwargs in (
+        {"compressors": [ZstdCodec(), Crc32cCodec()]},
+        {"compressors": [BloscCodec()]},
+        {"shards": (512, 3)},
+        {"serializer": BytesCodec(endian="big"), "dtype": ">f4"},
+        {"compressors": [BloscCodec(typesize=8), Crc32cCodec()]},
+    ):
+        assert packing_of(made(**kwargs)[1]) is None
+
+
+def test_a_store_on_a_disk_has_the_chunks_of_one_in_memory(tmp_path):
+    rng, memory = np.random.default_rng(0), MemoryStore()
+    arrays = [rng.normal(size=(int(n), 2)) for n in rng.integers(1, 400, 30)]
+    for place in (memory, tmp_path / "s.zarr"):
+        with dk.SetWriter(place, 2, chunk_rows=64) as writer:
+            for start in range(0, 30, 7):
+                writer.append(arrays[start : start + 7], targets=np.arange(start, min(start + 7, 30)))
+        dk.open_sets(place).append(arrays[:3], targets=[1, 2, 3])
+    for key, value in memory._store_dict.items():
+        name = key.rpartition("/")[2]
+        if key.startswith("points/c/"):
+            assert (tmp_path / "s.zarr" / key).read_bytes() == value.to_bytes(), name
