@@ -1,7 +1,9 @@
 """From sets and targets to a machine, with no choice left to anybody.
 
-sets ─ a sample ─> views fitted ─> rows of up to 2,000 sets ─> trials ─> average ─┬─ up to 4,000 sets: exact kernels
-                                                                                 └─ more: one pass of random features
+sets ─ a sample ─> views fitted ─> rows of 400 sets ─> trials of all ─> rows of up to 2,000 sets ─> trials of the best
+                                                                                                       ─> average
+average ─┬─ up to 4,000 sets: exact kernels
+         └─ more: one pass of random features
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.automatic.averages import Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.leaderboard import Judged
@@ -19,7 +22,8 @@ from dkdist.automatic.learned.kept_background import kept_background
 from dkdist.automatic.learned.machines import KernelMachine, Machine
 from dkdist.automatic.learned.streamed import learn_streamed
 from dkdist.automatic.question import Question
-from dkdist.automatic.trials import FEW_ROWS, Average, Rows, Trial, Truth, best_average, rows_of_view, try_all
+from dkdist.automatic.trials import FEW_ROWS, Rows, Trial, try_again, try_all
+from dkdist.automatic.truth import Truth
 from dkdist.automatic.views.representation_rows import Views, fitted_views, rows_of
 from dkdist.automatic.views.representations import (
     FAMILIES,
@@ -28,6 +32,7 @@ from dkdist.automatic.views.representations import (
     own_representations,
     representations,
 )
+from dkdist.automatic.views.row_kernels import ComparedRows
 from dkdist.base.inputs import Sets
 from dkdist.learners.kernel_ridge import duals
 from dkdist.loops.array_types import I64
@@ -64,15 +69,21 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
         sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
     question = replace(question, sets=sets)
     views = fitted_views(_entries(candidates, sample, question.seed), sample)
-    most = allowed.most_sets(n, 4 * sum(spec.n_features for spec in views.specs))
+    most = allowed.most_sets(n, views.row_bytes)
     chosen = some_of(rng, n, min(CHOICE_SETS, most))
-    before = allowed.spent
-    rows = rows_of(views, sets if len(chosen) == n else sets[chosen], range(len(views.specs)))
-    last = FinalFit(allowed, n, len(chosen), allowed.spent - before)
-    allowed.require_left("rows were made")
-    truth = question.truth(chosen)
     few = some_of(rng, len(chosen), FEW_ROWS)
-    trials = try_all(views.views, rows, truth, question.truth(chosen[few]), few, allowed)
+    before = allowed.spent
+    views, rows = views.standardised(rows_of(views, _some(sets, chosen[few]), range(len(views.specs))))
+    last = FinalFit(allowed, n, len(few), allowed.spent - before)
+    allowed.require_left("rows were made")
+    truth = question.truth(chosen[few])
+    trials = try_all(views.views, rows, truth, allowed)
+    if trials and len(few) < len(chosen):
+        again, truth = finalists(trials, truth), question.truth(chosen)
+        before = allowed.spent
+        rows = rows_of(views, _some(sets, chosen), sorted({finalist.view.leaf for finalist in again}))
+        last = FinalFit(allowed, n, len(chosen), allowed.spent - before)
+        trials = try_again(again, rows, truth, allowed)
     if not trials:
         raise ValueError(
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
@@ -124,12 +135,11 @@ def _exact(views: Views, rows: Rows, average: Average, question: Question) -> Ma
 
 
 def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) -> KernelMachine:
-    A, *images = rows_of_view(trial.view, rows, slice(None))
-    X = A.astype(np.float64)
-    centre = X.mean(axis=0)
-    K = trial.kernel.of(X, [X, *images], centre)
+    own = trial.view.of(rows)
+    compared = ComparedRows(own)
+    (K,) = compared.matrices([trial.kernel])
     a = duals(K, question.y, question.weights, trial.alpha)
-    return KernelMachine(trial.view.leaf, trial.kernel, (A, *images), a, centre, share)
+    return KernelMachine(trial.view.leaf, trial.kernel, tuple(own), a, compared.centre, share)
 
 
 def _streamed(
@@ -138,9 +148,12 @@ def _streamed(
     """Random features of the members' kernels, from one pass over all sets."""
     found = learn_streamed(question, average.members, n_components)
     machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
-    held = question.truth(np.flatnonzero(found.held_out))
-    held = Truth(held.y, held.weights, held.repeats[:1], held.rows, held.criterion)
-    return machine, Judged(trials, truth, found.average.values, held), found.average.members[0]
+    return machine, Judged(trials, truth, found.average.values, found.held), found.average.members[0]
+
+
+def _some(sets: Sets, rows: I64) -> Sets:
+    """The sets of some rows; where these are all, as they are."""
+    return sets if len(rows) == len(sets) else sets[rows]
 
 
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:

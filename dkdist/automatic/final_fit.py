@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkdist.automatic.averages import Average
 from dkdist.automatic.budgets import Budget
-from dkdist.automatic.trials import NEARBY, Average, Trial
+from dkdist.automatic.trials import Trial
 
 MEASURED = 768  # rows of the matrices that are multiplied to see how fast that is
 FEWEST = 512  # random features, below which members are given up instead
@@ -62,7 +63,7 @@ class FinalFit:
         return self.row_seconds * self.n / self.n_tried
 
     def _kernel(self, trial: Trial) -> float:
-        return trial.seconds / len(NEARBY) * (self.n / self.n_tried) ** 3
+        return trial.seconds / trial.n_penalties * (self.n / self.n_tried) ** 3
 
     def _tell(self, needed: float) -> None:
         warnings.warn(

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.automatic.trials import Trial, Truth
+from dkdist.automatic.trials import Trial
+from dkdist.automatic.truth import Truth
 from dkdist.automatic.verdicts import CONSTANT
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.html_text import grid_table

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.automatic.trials import Truth
+from dkdist.automatic.truth import Truth
 from dkdist.automatic.validation import folds
 from dkdist.base.inputs import Sets
 from dkdist.loops.array_types import F64, I64
@@ -34,4 +34,5 @@ class Question:
         classes = None if self.classes is None else np.unique(self.classes[rows], return_inverse=True)[1]
         groups = None if self.groups is None else self.groups[rows]
         repeats = folds(len(rows), classes, groups, self.cv, self.seed)
-        return Truth(self.y[rows], weights / weights.mean(), repeats, rows, self.criterion)
+        own = None if self.classes is None else self.classes[rows]
+        return Truth(self.y[rows], weights / weights.mean(), repeats, rows, own, self.criterion)

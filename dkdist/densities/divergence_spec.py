@@ -121,6 +121,20 @@ class DivergenceSpec(Specification["DivergenceParameters"]):
         alone = self.structure == "marginal" and len(self.scales) == 1
         return numbered(names, self.n_features) if alone else None
 
+    def moved_columns(self, element: Sequence[int]) -> I64 | None:
+        """Which columns of a set's row make that of its image under a symmetry of the box; None if that is no order.
+
+        Midpoints lie in the box as their images do (`dkdist.moments.symmetry` says what an element is).
+        """
+        sources = [abs(signed) - 1 for signed in element]
+        alike = all(scale[j] == scale[p] for scale in self.scales for j, p in enumerate(sources))
+        if self.structure != "tensor" or self.order or not alike:
+            return None
+        nodes = np.arange(self.n_nodes).reshape((self.n_basis,) * self.n_dims).transpose(sources)
+        moved = np.flip(nodes, tuple(j for j, signed in enumerate(element) if signed < 0)).ravel()
+        blocks = np.arange(self.parts * len(self.scales))[:, None] * self.n_nodes
+        return np.asarray((blocks + moved).ravel())
+
     @property
     def coefficients(self) -> CoefficientSpec:
         """The cosine coefficients that all scales need of the points."""

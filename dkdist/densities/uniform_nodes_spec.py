@@ -39,6 +39,9 @@ class UniformNodesSpec(DivergenceSpec):
     def column_names(self, names: Sequence[str]) -> None:
         """None: columns are numbered."""
 
+    def moved_columns(self, element: Sequence[int]) -> None:
+        """None: random nodes are no images of each other."""
+
     def __post_init__(self) -> None:
         most = max(self._n_terms(bandwidth) for bandwidth in self.scales) * self.n_uniform
         if most > MOST_NUMBERS:

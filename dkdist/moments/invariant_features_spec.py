@@ -6,6 +6,7 @@ by a symmetry are the same set. One set of features is alive beside the sum, wha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.base.influence import influences
-from dkdist.loops.array_types import F32, F64
+from dkdist.loops.array_types import F32, F64, I64
 from dkdist.moments.symmetry import Element, moved
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -58,15 +59,26 @@ class InvariantParameters(Tables[InvariantSpec]):
         self.spec = spec
         self._embedding = spec.embedding.draw()
         self._features = spec.features and spec.features.draw()
+        self._columns = [_columns(spec, element) for element in spec.elements]
 
     def embed(self, sets: SampleSets) -> F32:
         """Averaged rows: (n_sets, m) float32; summed in the order of the group, each set for itself."""
         total = np.zeros((len(sets), self.spec.n_features), np.float32)
-        points = self._inside(sets.relative)
-        for element in self.spec.elements:
-            total += self._row(self._moved(sets, points, element))
+        for A in self._images(sets):
+            total += A if self._features is None else self._features.transform(A)
         total *= np.float32(1 / len(self.spec.elements))
         return total
+
+    def _images(self, sets: SampleSets) -> Iterator[F32]:
+        """The embedding's rows of all images: its columns in another order, where that is all."""
+        known = [columns for columns in self._columns if columns is not None]
+        if len(known) == len(self._columns):
+            A = self._embedding.embed(sets)
+            yield from (np.take(A, columns, axis=1) for columns in known)
+            return
+        points = self._inside(sets.relative)
+        for element in self.spec.elements:
+            yield self._embedding.embed(self._moved(sets, points, element))
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d), up to a constant: summed over the group."""
@@ -92,6 +104,8 @@ class InvariantParameters(Tables[InvariantSpec]):
         image = moved(points, element, *self.spec.box.arrays)
         return SampleSets._trusted(image, sets.offsets, sets.weights, None, sets.origin)
 
-    def _row(self, sets: SampleSets) -> F32:
-        A: F32 = self._embedding.embed(sets)
-        return A if self._features is None else self._features.transform(A)
+
+def _columns(spec: InvariantSpec, element: Element) -> I64 | None:
+    """Which columns the image's row has, of an embedding that knows, on its own box."""
+    moved = getattr(spec.embedding, "moved_columns", None)
+    return None if moved is None or spec.embedding.domain != spec.box else moved(element)

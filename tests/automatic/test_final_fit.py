@@ -10,9 +10,10 @@ import pytest
 
 import dkdist as dk
 from dkdist.automatic import final_fit
+from dkdist.automatic.averages import Average
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.trials import NEARBY, Average, Trial
+from dkdist.automatic.trials import Trial
 from dkdist.automatic.views.row_kernels import RowKernel
 
 SHARES = (0.5, 0.3, 0.2)
@@ -21,7 +22,7 @@ SHARES = (0.5, 0.3, 0.2)
 def average(seconds: float) -> Average:
     """Three members, one penalty of each of which took some seconds."""
     trials = tuple(
-        Trial(Any, Any, 1.0, np.full((1, 2, 1), float(i)), 0.0, len(NEARBY) * seconds)
+        Trial(Any, Any, 1.0, np.full((1, 2, 1), float(i)), 0.0, 2 * seconds, 2)
         for i in range(3)  # type: ignore[arg-type]
     )
     return Average(trials, SHARES, np.full((1, 2, 1), 0.7))

@@ -8,7 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
-from dkdist.automatic.views.row_kernels import RowKernel, kernels_on
+from dkdist.automatic.views.row_kernels import ComparedRows, RowKernel
 from dkdist.learners.kernel_ridge import CONSTANT, duals, left_out, squared_distances
 
 RNG = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def test_distances_are_those_of_scikit_learn() -> None:
 def test_kernels_have_the_derivatives_they_say(images: int) -> None:
     rows = [np.asarray(A[:, RNG.permutation(5)], np.float32) for _ in range(images)]
     a, x, centre = RNG.normal(size=(60, 2)), RNG.normal(size=5), A.mean(axis=0)
-    for kernel in kernels_on(rows):
+    for kernel in ComparedRows(rows).kernels():
         value = lambda x, kernel=kernel: kernel.of(x[None], rows, centre)[0] @ a  # noqa: E731
         step = 1e-5 * np.eye(5)
         # central differences: the error is some step^2 times the third derivative, and rounding / step

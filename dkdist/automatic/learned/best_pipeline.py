@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkdist.automatic.learned.machines import KernelMachine, LinearMachine
 from dkdist.automatic.trials import Trial
-from dkdist.automatic.views.image_rows import StandardisedSpec
+from dkdist.automatic.views.standardised_rows import StandardisedSpec
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
 from dkdist.loops.array_types import F32
 from dkdist.moments.invariant_features import InvariantFeatures
@@ -30,7 +30,7 @@ def best_pipeline(
         return Pipeline([*steps, ("embedding", embedding), *_standardised(view.spec)]), rows and rows[0]
     features = RandomFourierFeatures(n_components, sigma=sigma, random_state=seed)
     features.fit(np.zeros((1, view.n_features), np.float32))
-    if view.image_leaves:
+    if view.images:
         made = _invariant(embedding, features, view.entry.images)
         return Pipeline([*steps, ("embedding", made)]), rows and _mean_features(features, rows)
     before = [("embedding", embedding), *_standardised(view.spec), ("features", features)]

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 
+from dkdist.automatic.averages import Average, best_average
 from dkdist.automatic.learned.machines import LinearMachine
 from dkdist.automatic.question import Question
-from dkdist.automatic.trials import Average, Trial, Truth, best_average
+from dkdist.automatic.trials import Trial
+from dkdist.automatic.truth import Truth
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
 from dkdist.learners.held_out import choose_held_out
@@ -34,13 +36,13 @@ NEARBY = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the penalty that was best on fewer 
 
 @dataclass(frozen=True)
 class Streamed:
-    """What one pass gave: machines on the leaves of trees, and predictions for the rows that were held out."""
+    """What one pass gave: machines on the leaves of trees, and what they predict for rows that were held out."""
 
     trees: FeatureTrees
     widths: list[int]
     machines: list[LinearMachine]
     average: Average
-    held_out: NDArray[np.bool_]
+    held: Truth
 
 
 def learn_streamed(question: Question, members: Sequence[Trial], n_components: int) -> Streamed:
@@ -57,8 +59,7 @@ def learn_streamed(question: Question, members: Sequence[Trial], n_components: i
     models = train(data, candidates, problem)
     every = [model for of_member in models for model in of_member]
     values = iter(measure(data, every, problem))
-    rows = np.flatnonzero(held_out)
-    truth = Truth(y[rows], weights[rows] / weights[rows].mean(), [], rows)
+    truth = question.truth(np.flatnonzero(held_out))
     tried = []
     for trial, of_member in zip(members, models, strict=True):
         for factor, _ in zip(NEARBY, of_member, strict=True):
@@ -70,7 +71,7 @@ def learn_streamed(question: Question, members: Sequence[Trial], n_components: i
         LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
-    return Streamed(trees, widths, machines, average, held_out)
+    return Streamed(trees, widths, machines, average, replace(truth, repeats=truth.repeats[:1]))
 
 
 def _held_out(question: Question) -> NDArray[np.bool_]:
@@ -102,7 +103,7 @@ def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[Feat
         method = "structured" if spec.n_features > STRUCTURED_FROM else "orthogonal"
         features = FourierSpec(spec.n_features, n_components, sigma, method, seed)
         widths.append(n_components)
-        if trial.view.image_leaves:
+        if trial.view.images:
             roots.append(Node(InvariantSpec(spec, features, trial.view.entry.images, spec.domain), (), leaf))
         else:
             before = own.get(spec, Node(spec))

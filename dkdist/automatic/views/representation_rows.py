@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dkdist.automatic.views.image_rows import ImageSpec, StandardisedSpec
 from dkdist.automatic.views.representations import Representation, fitted_spec
+from dkdist.automatic.views.standardised_rows import StandardisedSpec
 from dkdist.base.inputs import Sets
 from dkdist.execution.passes import collect
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
-from dkdist.loops.array_types import F32
+from dkdist.loops.array_types import F32, I64
 from dkdist.sets import SampleSets
 
 
 @dataclass(frozen=True)
 class View:
-    """A representation that was fitted: its specification, those of its images, and the leaves they stand on."""
+    """A representation that was fitted: its specification, the leaf it stands on, and the columns of its images."""
 
     entry: Representation
     spec: Any
     leaf: int
-    image_leaves: tuple[int, ...] = ()
+    images: tuple[I64, ...] = ()
+
+    def of(self, rows: Mapping[int, F32]) -> list[F32]:
+        """Its rows (n, m), and those of its images, among the rows of all leaves."""
+        own = rows[self.leaf]
+        return [own, *(own[:, columns] for columns in self.images)]
 
     @property
     def n_features(self) -> int:
@@ -45,25 +50,39 @@ class Views:
         """One root for each leaf."""
         return FeatureTrees(tuple(Node(spec, (), leaf) for leaf, spec in enumerate(self.specs)))
 
+    @property
+    def row_bytes(self) -> int:
+        """What a set's rows of all leaves take, and those of the images of one view."""
+        images = max((len(view.images) * view.n_features for view in self.views), default=0)
+        return 4 * (images + sum(int(spec.n_features) for spec in self.specs))
+
     def data(self, sets: Sets) -> SearchData:
         """The sets with these trees."""
         return SearchData(sets, self.trees, [spec.n_features for spec in self.specs], False)
 
+    def standardised(self, rows: Mapping[int, F32]) -> tuple[Views, dict[int, F32]]:
+        """With the columns standardised of those that ask for it, by the rows of some sets; and these rows."""
+        specs, made, views = list(self.specs), dict(rows), []
+        for view in self.views:
+            spec = view.spec
+            if view.entry.standardised:
+                spec = specs[view.leaf] = StandardisedSpec.of(view.spec, rows[view.leaf])
+                made[view.leaf] = spec.of_rows(rows[view.leaf])
+            views.append(replace(view, spec=spec))
+        return Views(tuple(views), tuple(specs)), made
+
 
 def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
-    """All representations that a sample of sets has, fitted on it; equal specifications stand on one leaf."""
+    """All representations that a sample of sets has, fitted on it, not standardised yet; equal ones share a leaf."""
     leaves: dict[Any, int] = {}
     views = []
     for entry in entries:
         spec = fitted_spec(entry, sample)
         if spec is None:
             continue
-        if entry.standardised:
-            spec = StandardisedSpec.of(spec, spec.draw().embed(sample))
-        images = [ImageSpec(spec, element) for element in entry.images[1:]]
-        at, *beside = [leaves.setdefault(one, len(leaves)) for one in (spec, *images)]
-        views.append(View(entry, spec, at, tuple(beside)))
-    return Views(tuple(views), tuple(leaves))
+        leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
+        views.append(View(entry, spec, leaf, tuple(spec.moved_columns(one) for one in entry.images[1:])))
+    return Views(tuple(views), tuple(spec for spec, _ in leaves))
 
 
 def rows_of(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:

@@ -58,7 +58,9 @@ class Representation:
 def representations(sample: SampleSets, wanted: Sequence[str] | None, seed: int) -> list[Representation]:
     """What to try on sets like the sample, simple ones first; all families, or the ``wanted`` ones and baselines."""
     tried = [entry for make in (_of_text if is_text(sample) else _of_points) for entry in make(sample, seed)]
-    return [entry for entry in tried if wanted is None or entry.baseline or entry.family in wanted]
+    if wanted is None:  # of many dimensions components have the pairs, at a fraction of the cost
+        return [e for e in tried if e.family != "pairs" or sample.n_dims <= MOST_COMPONENTS]
+    return [entry for entry in tried if entry.baseline or entry.family in wanted]
 
 
 def is_text(sample: SampleSets) -> bool:
@@ -151,7 +153,9 @@ def _kernel_means(sample: SampleSets, seed: int) -> Iterator[Representation]:
 def _set_distances(sample: SampleSets, seed: int) -> Iterator[Representation]:
     if sample.n_dims > 3 and sample.sizes.mean() <= FEW_POINTS:
         embedding = _distances("directed-modified-hausdorff", sample, seed)
-        yield Representation("modified-hausdorff", "modified Hausdorff distances", embedding)
+        before = SetPCA(MOST_COMPONENTS) if sample.n_dims > MOST_COMPONENTS else None
+        told = "modified Hausdorff distances"
+        yield Representation("modified-hausdorff", told, embedding, standardised=True, before=before)
 
 
 def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -161,20 +165,20 @@ def _series(sample: SampleSets, seed: int) -> Iterator[Representation]:
     pieces = DistanceEmbedding("dtw", n_components=min(OBJECTS, len(sample)), random_state=seed)
     yield Representation("dtw", "dynamic time warping to subsamples", pieces)
     objects = _distances(DynamicTimeWarping("euclidean"), sample, seed, sampler="object")
-    yield Representation("dtw", "dynamic time warping to objects", objects)
+    yield Representation("dtw", "dynamic time warping to objects", objects, standardised=True)
 
 
 def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
     for gamma, told in ((0, "edit distances"), ("auto", "exponentials of edit distances")):
         embedding = _distances("levenshtein", sample, seed, gamma, sampler="object")
-        yield Representation("levenshtein", told, embedding)
+        yield Representation("levenshtein", told, embedding, standardised=True)
     longest = int(sample.sizes.max())
     for least, most in ((2, 8), (16, 60)):
         if longest >= least:
             lengths = least, min(most, longest)
             embedding = _distances("levenshtein", sample, seed, sampler="segment", lengths=lengths)
             name = f"edit distances to pieces of {lengths[0]} to {lengths[1]}"
-            yield Representation("levenshtein", name, embedding)
+            yield Representation("levenshtein", name, embedding, standardised=True)
 
 
 def _distances(
@@ -182,7 +186,7 @@ def _distances(
 ) -> DistanceEmbedding:
     R = min(STRINGS if distance == "levenshtein" else OBJECTS, len(sample))
     return DistanceEmbedding(
-        distance, n_components=R, gamma=gamma, standardize=True, random_state=seed, **more
+        distance, n_components=R, gamma=gamma, standardize=False, random_state=seed, **more
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +32,14 @@ class RowKernel:
             return np.asarray((X - centre) @ ((Y[0] - centre) / self.scale).T)
         total = np.zeros((len(X), len(Y[0])))
         for image in Y:
-            d2 = squared_distances(X, image)
-            d2 *= -1 / (2 * self.sigma**2)
-            total += np.exp(d2, out=d2)
+            total += self.of_distances(squared_distances(X, image))
         return total / len(Y)
+
+    def of_distances(self, d2: F64) -> F64:
+        """The Gaussian of squared distances."""
+        assert self.sigma is not None
+        k = d2 * (-1 / (2 * self.sigma**2))
+        return np.exp(k, out=k)
 
     def gradient(self, x: F64, Y: Sequence[Any], duals: F64, centre: Any) -> F64:
         """(m, t) derivative by x (m,) of sum_j k(x, y_j) duals_j."""
@@ -48,11 +52,41 @@ class RowKernel:
         return total / (len(Y) * self.sigma**2)
 
 
-def kernels_on(rows: Sequence[F32]) -> Iterator[RowKernel]:
-    """The kernels to try on rows (n, m), whose images follow; linear ones alone know no images."""
-    A = rows[0].astype(np.float64)
-    if len(rows) == 1 and (scale := float(((A - A.mean(axis=0)) ** 2).sum(axis=1).mean())) > 0:
-        yield RowKernel(None, scale)
-    d2 = squared_distances(A, A)[np.triu_indices(len(A), 1)]
-    if (median := float(np.sqrt(np.median(d2[d2 > 0])) if (d2 > 0).any() else 0.0)) > 0:
-        yield from (RowKernel(width * median) for width in WIDTHS)
+class ComparedRows:
+    """Rows (n, m) and their images, all against all: distances are found once for every kernel."""
+
+    def __init__(self, rows: Sequence[F32]) -> None:
+        X = rows[0].astype(np.float64)
+        self.centre = X.mean(axis=0)
+        self._squares = ((X - self.centre) ** 2).sum(axis=1)
+        self._X, self._images = X, rows[1:]
+        self._d2 = squared_distances(X, X)
+
+    def kernels(self) -> list[RowKernel]:
+        """Those to try; linear ones alone know no images."""
+        scale = float(self._squares.mean())
+        linear = [RowKernel(None, scale)] if not self._images and scale > 0 else []
+        d2 = self._d2[np.triu_indices(len(self._d2), 1)]
+        median = float(np.sqrt(np.median(d2[d2 > 0]))) if (d2 > 0).any() else 0.0
+        return linear + [RowKernel(width * median) for width in WIDTHS if median > 0]
+
+    def matrices(self, kernels: Sequence[RowKernel]) -> list[F64]:
+        """(n, n) of every kernel, the mean over the images of the second sets."""
+        found = [
+            self._linear(kernel) if kernel.sigma is None else kernel.of_distances(self._d2)
+            for kernel in kernels
+        ]
+        for image in self._images:
+            d2 = squared_distances(self._X, image.astype(np.float64))
+            for kernel, total in zip(kernels, found, strict=True):
+                total += kernel.of_distances(d2)
+        for total in found if self._images else ():
+            total /= 1 + len(self._images)
+        return found
+
+    def _linear(self, kernel: RowKernel) -> F64:
+        """Products of rows about their mean, from distances."""
+        products = self._squares[:, None] + self._squares
+        products -= self._d2
+        products *= 0.5 / kernel.scale
+        return np.asarray(products)

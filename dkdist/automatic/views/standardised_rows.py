@@ -1,4 +1,4 @@
-"""Rows of a set's image under a symmetry of the box it lies in, and rows whose columns are standardised."""
+"""Rows whose columns are standardised."""
 
 from __future__ import annotations
 
@@ -10,44 +10,8 @@ import numpy as np
 from dkdist.base.embedding_spec import AroundEmbedding, Domain, Tables
 from dkdist.base.influence import influences
 from dkdist.loops.array_types import F32, F64
-from dkdist.moments.symmetry import Element, moved
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
-
-
-@kept
-@dataclass(frozen=True)
-class ImageSpec(AroundEmbedding["ImageParameters"]):
-    """An embedding with a domain, after a symmetry of that box."""
-
-    embedding: Any
-    element: Element
-
-    @property
-    def domain(self) -> Domain:
-        """The box."""
-        return self.embedding.domain  # type: ignore[no-any-return]
-
-    def _tables(self) -> ImageParameters:
-        return ImageParameters(self)
-
-
-class ImageParameters(Tables[ImageSpec]):
-    """The embedding's tables."""
-
-    def __init__(self, spec: ImageSpec) -> None:
-        self.spec = spec
-        self._embedding = spec.embedding.draw()
-
-    def embed(self, sets: SampleSets) -> F32:
-        """Rows of the images: (n_sets, m) float32."""
-        low, high = self.spec.domain.arrays
-        points = np.clip(sets.relative, low, high).astype(np.float32, copy=False)
-        images = moved(points, self.spec.element, low, high)
-        rows: F32 = self._embedding.embed(
-            SampleSets._trusted(images, sets.offsets, sets.weights, None, sets.origin)
-        )
-        return rows
 
 
 @kept
@@ -76,21 +40,25 @@ class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
         """Whether the order of a set's points may matter to the embedding."""
         return bool(getattr(self.embedding, "ordered", False))
 
+    def of_rows(self, rows: F32) -> F32:
+        """Standardised rows, of rows (n, m) of the embedding."""
+        return np.asarray((rows - np.array(self.centre)) * np.array(self.inverse), np.float32)
+
     def _tables(self) -> StandardisedParameters:
         return StandardisedParameters(self)
 
 
 class StandardisedParameters(Tables[StandardisedSpec]):
-    """The embedding's tables, and two rows."""
+    """The embedding's tables."""
 
     def __init__(self, spec: StandardisedSpec) -> None:
         self.spec = spec
         self._embedding = spec.embedding.draw()
-        self._centre, self._inverse = np.array(spec.centre), np.array(spec.inverse)
+        self._inverse = np.array(spec.inverse)
 
     def embed(self, sets: SampleSets) -> F32:
         """Standardised rows: (n_sets, m) float32."""
-        return np.asarray((self._embedding.embed(sets) - self._centre) * self._inverse, np.float32)
+        return self.spec.of_rows(self._embedding.embed(sets))
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d): the embedding's, by the derivative of its own columns."""

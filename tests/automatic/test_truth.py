@@ -1,0 +1,70 @@
+"""How far predictions are from the truth: log loss of classes against SciPy, and what is no difference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from dkdist.automatic.truth import Truth, log_losses
+
+RNG = np.random.default_rng(0)
+N = 200
+
+
+def decision_values(t: int) -> tuple[np.ndarray, np.ndarray]:
+    classes = RNG.integers(0, max(t, 2), N)
+    values = RNG.normal(size=(2, N, t))
+    if t == 1:
+        values[..., 0] += 2 * classes - 1
+    else:
+        values[:, np.arange(N), classes] += 1
+    return values, classes
+
+
+@pytest.mark.parametrize("t", [1, 4])
+def test_log_losses_are_those_of_the_best_scale(t: int) -> None:
+    values, classes = decision_values(t)
+    weights = RNG.uniform(0.5, 1.5, N)
+    logits = np.concatenate([-values, values], axis=2) if t == 1 else values
+    K = logits.shape[2]
+    wanted = np.full((N, K), 1 / (N + 2) / (K - 1))
+    wanted[np.arange(N), classes] = 1 - 1 / (N + 2)
+
+    def losses(beta: float) -> np.ndarray:
+        return np.asarray(-(wanted * log_softmax(beta * logits, axis=2)).sum(axis=2))
+
+    best = minimize_scalar(
+        lambda beta: float((losses(beta) @ weights).sum()), bounds=(0, 50), method="bounded"
+    )
+    # a beta that is off by a thousandth moves each loss by some thousandth of its logits, the mean by its square
+    found = log_losses(values, classes, weights)
+    np.testing.assert_allclose(found, losses(best.x).mean(axis=0), atol=1e-3)
+    assert found @ weights == pytest.approx(losses(best.x).mean(axis=0) @ weights, rel=1e-6)
+
+
+@pytest.mark.parametrize("t", [1, 4])
+def test_the_unit_of_decision_values_does_not_count(t: int) -> None:
+    values, classes = decision_values(t)
+    truth = Truth(values[0], np.ones(N), [], np.arange(N), classes)
+    assert truth.loss(3 * values) == pytest.approx(truth.loss(values), rel=1e-5)
+
+
+def test_classes_that_nothing_confuses_have_finite_losses() -> None:
+    classes = np.arange(N) % 3
+    values = np.where(np.arange(3) == classes[:, None], 1e3, -1e3)[None].astype(float)
+    found = log_losses(values, classes, np.ones(N))
+    assert np.isfinite(found).all()
+    assert np.isfinite(log_losses(-values, classes, np.ones(N))).all()
+    assert found.max() < 0.05
+
+
+def test_numbers_have_squared_errors_and_chance_is_no_difference() -> None:
+    y = RNG.normal(size=(N, 2))
+    truth = Truth(y, np.ones(N), [], np.arange(N))
+    near, far = (y + scale * RNG.normal(size=(2, N, 2)) for scale in (0.1, 1.0))
+    assert truth.loss(near) == pytest.approx(((near - y) ** 2).sum(axis=2).mean())
+    assert truth.clearly_behind(far, near)
+    assert not truth.clearly_behind(near, far)
+    assert not truth.clearly_behind(near, near)
