@@ -38,7 +38,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn: "balanced" lets every class count the same, however many sets it has.
     scoring : str, callable or None, default=None
-        What candidates are chosen by and the leaderboard shows. None chooses by squared error, which is steadier, and
+        What candidates are chosen by and the leaderboard shows. None chooses by log loss, which is steadier, and
         shows accuracy.
     cv : "auto", int or splitter, default="auto"
         "auto" is ten folds, repeated up to five times for fewer than a thousand sets.

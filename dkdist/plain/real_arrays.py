@@ -1,7 +1,11 @@
-"""The one door for arrays of real numbers that users give: what is none is refused with what to do."""
+"""The one door for arrays of real numbers that users give: what is none is refused with what to do.
+
+And a matrix that is given column by column, as tables have it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,3 +44,21 @@ def _of_table(what: str, values: Any, array: NDArray[Any], error: type[ValueErro
         return array.astype(np.float64)
     except (TypeError, ValueError):
         return array
+
+
+class Columns:
+    """(n, d) numbers in d arrays (n,), each of a dtype of its own; rows of it are made when they are asked for."""
+
+    def __init__(self, columns: Sequence[NDArray[Any]]) -> None:
+        self.columns = tuple(columns)
+        self.shape = (len(self.columns[0]), len(self.columns))
+        self.dtype = np.result_type(*self.columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        return np.stack([column[rows] for column in self.columns], axis=-1)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype)

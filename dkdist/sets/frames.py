@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import I64, Array
-from dkdist.plain.columns import Columns
+from dkdist.plain.real_arrays import Columns
 from dkdist.sets.alignment import has_index, places_of
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
 from dkdist.sets.labels import Names, as_ids

@@ -75,6 +75,6 @@ class NoTable:
         """Refused: what asks for it wants a table of numbers, with columns."""
         raise TypeError(
             "sets of points are no table of numbers. What looks into columns (BaggingClassifier, "
-            "permutation_importance) comes after an embedding, in make_pipeline(embedding, BaggingClassifier(learner)) or "
-            "on embedding.transform(sets); points are arrays in list(sets) and in the points of sets in memory"
+            "permutation_importance) comes after an embedding, in make_pipeline(embedding, BaggingClassifier(learner)) "
+            "or on embedding.transform(sets); points are arrays in list(sets) and in the points of sets in memory"
         )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F32, F64
-from dkdist.plain.columns import Columns
+from dkdist.plain.real_arrays import Columns
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.columns import Columns
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.real_arrays import Columns, real_array
 from dkdist.sets.origins import Part, crowded_column, natural_origin, relative, settled_origin
 
 Points = NDArray[Any]

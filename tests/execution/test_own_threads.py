@@ -89,9 +89,15 @@ def test_ctrl_c_ends_it() -> None:
             heard.wait(30)
         return next(some)
 
-    with dask.config.set(num_workers=2), pytest.raises(KeyboardInterrupt):
-        folded(blocks(), interrupt)
-    heard.set()
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where tests run in the background
+    try:
+        with dask.config.set(num_workers=2), pytest.raises(KeyboardInterrupt):
+            folded(blocks(), interrupt)
+    finally:
+        heard.set()
+        signal.signal(signal.SIGINT, before)
     assert 3 <= len(made) <= 4
 
 

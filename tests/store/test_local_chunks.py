@@ -12,7 +12,7 @@ import dkdist as dk
 from dkdist.loops.points import all_finite
 from dkdist.store import StoreFormatError, open_sets, write_sets
 from dkdist.store.reading import local_chunks
-from dkdist.store.reading.kept_chunks import KEPT, KeptChunks
+from dkdist.store.reading.local_chunks import KEPT, KeptChunks
 
 from .samples import assert_same_sets, random_sets
 

@@ -4,12 +4,20 @@ Only arrays of the usual form are read so: little-endian numbers through blosc a
 shards. Each chunk must be what the commit has for its place, whole by its own crc32c, and of the length of a chunk by
 its header, before it is decoded. Whatever else is found raises here: the reader then goes Zarr's way, which finds the
 tails of appends and says what is wrong with a store (see `committed`).
+
+Two blocks that share a chunk decode it once: it is kept until all of its rows were asked for, in one cache a process,
+which threads share. What is used for the longest time no more goes first; a child of a fork begins with nothing, and
+with a lock that no thread of its parent holds.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
 from itertools import count
 from typing import Any, cast
 
@@ -23,14 +31,55 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 from dkdist.loops.array_types import Array
 from dkdist.store.chunks.chunk_sums import END, U8, U32, Bound, Coding, coding_of, object_key
 from dkdist.store.places.disk import DiskStore
-from dkdist.store.reading.kept_chunks import KEPT
 from dkdist.store.refusals import WrongChunkError
 
-HEADER = struct.Struct(
-    "<4I"
-)  # four of one byte, and the lengths of the content, of a block of it, and as it is stored
+HEADER = struct.Struct("<4I")  # four bytes; the lengths of the content, of a block of it, and as it is stored
 CHAIN = (BytesCodec, BloscCodec, Crc32cCodec)
 _numbers = count()
+
+MOST_BYTES = 16 * 2**20
+NOTHING = None, 0
+
+
+class KeptChunks:
+    """Arrays under keys, of up to ``most_bytes`` together, until all of their rows were asked for."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with nothing."""
+        self._lock, self._kept, self._bytes = threading.Lock(), OrderedDict[Hashable, tuple[Array, int]](), 0
+
+    def take(self, key: Hashable, rows: int) -> Array | None:
+        """The chunk, of which so many rows are used now, if it is here still."""
+        with self._lock:
+            chunk, left = self._kept.get(key, NOTHING)
+            if chunk is not None:
+                self._keep(key, chunk, left - rows)
+            return chunk
+
+    def keep(self, key: Hashable, chunk: Array, left: int) -> None:
+        """Remember a chunk of which so many rows were not used yet, and forget others if all do not fit."""
+        with self._lock:
+            self._keep(key, chunk, left)
+
+    def _keep(self, key: Hashable, chunk: Array, left: int) -> None:
+        if self._kept.pop(key, None) is None:
+            self._bytes += chunk.nbytes
+        if left > 0:
+            self._kept[key] = chunk, left
+        else:
+            self._bytes -= chunk.nbytes
+        while self._bytes > self._most:
+            self._bytes -= self._kept.popitem(last=False)[1][0].nbytes
+
+
+KEPT = KeptChunks()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=KEPT.forget)
 
 
 def local_chunks(store: Store, array: zarr.Array[Any]) -> LocalChunks | None:

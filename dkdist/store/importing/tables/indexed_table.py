@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.plain.ahead import ahead
-from dkdist.plain.columns import Columns
+from dkdist.plain.real_arrays import Columns
 from dkdist.sets import SampleSets
 from dkdist.sets.conversion import sets_of_columns
 from dkdist.sets.point_checks import CODE_DTYPES
