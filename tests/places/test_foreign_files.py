@@ -16,10 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from zarr.core.buffer import cpu
 
 import dkdist
 import dkdist as dk
+from dkdist.plain import files
 from dkdist.store import StoreFormatError, open_sets, write_sets
+from dkdist.store.places.disk import DiskStore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices are of POSIX")
 
@@ -265,3 +268,18 @@ def test_a_full_disk_leaves_nothing_behind_and_says_what_could_not_be_written_wh
         assert "File too large" in str(error.value)
         assert files_of(tmp_path) == before
     assert open_sets(tmp_path / "s").verify().n_sets == 50
+
+
+def test_a_write_beside_one_that_fails_finds_its_folder_gone_and_makes_it_again(tmp_path, monkeypatch):
+    store = DiskStore(tmp_path / "s")
+    begin, gone = files.written_whole, []
+
+    def written_whole(path, *, beside, flush):
+        if not gone:  # as the other write leaves it: the folders were there when they were looked for
+            gone.extend([os.rmdir(beside), os.rmdir(os.path.dirname(path))])
+        return begin(path, beside=beside, flush=flush)
+
+    monkeypatch.setattr(files, "written_whole", written_whole)
+    store.set_sync("points/c/0", cpu.Buffer.from_bytes(b"chunk"))
+    assert gone
+    assert (tmp_path / "s/points/c/0").read_bytes() == b"chunk"

@@ -29,6 +29,7 @@ from dkdist.plain import files
 from dkdist.store.refusals import DOCUMENT, MAX_DOCUMENT_BYTES, MAX_TABLE_BYTES, RESTORE, StoreFormatError
 
 PARTIAL = ".dkdist-partial"
+TRIES = 10
 
 
 class DiskStore(LocalStore):
@@ -231,12 +232,7 @@ class DiskStore(LocalStore):
         there = os.path.lexists(path)
         try:
             self._made = self._made or not os.path.isdir(self._folder)
-            for folder in (growing, os.path.dirname(path)):
-                if not os.path.isdir(folder):
-                    os.makedirs(folder, exist_ok=True)
-            self._require_inside(os.path.dirname(key))
-            with files.written_whole(path, beside=growing, flush=there or key == DOCUMENT) as handle:
-                files.write_all(handle, value.as_buffer_like())
+            self._write_whole(key, path, growing, there or key == DOCUMENT, value)
         except OSError as error:
             for empty in (growing, os.path.dirname(path)):
                 with contextlib.suppress(OSError):
@@ -249,6 +245,21 @@ class DiskStore(LocalStore):
         if not there:
             self._new.add(path)
         self._unflushed.add(path)
+
+    def _write_whole(self, key: str, path: str, growing: str, flush: bool, value: Buffer) -> None:
+        """Write a file; anew if a write beside it failed meanwhile, and removed a folder that was empty."""
+        for more in reversed(range(TRIES)):
+            try:
+                for folder in (growing, os.path.dirname(path)):
+                    if not os.path.isdir(folder):
+                        os.makedirs(folder, exist_ok=True)
+                self._require_inside(os.path.dirname(key))
+                with files.written_whole(path, beside=growing, flush=flush) as handle:
+                    files.write_all(handle, value.as_buffer_like())
+                return
+            except FileNotFoundError:
+                if not more:
+                    raise
 
 
 def flush_store(store: Store) -> None:
