@@ -157,6 +157,8 @@ def test_calibration_refuses_what_says_no_probabilities():
         dk.plot.calibration(dk.IncrementalRidge(), X, Y)
     with pytest.raises(ValueError, match="y holds 7, which is no class"):
         dk.plot.calibration(says(np.full((2, 2), 0.5), [0, 1]), [0, 0], [0, 7])
+    with pytest.raises(ValueError, match=r"y holds \(0.0,\), which is no class"):
+        dk.plot.calibration(says(np.full((2, 2), 0.5), [0, 1]), [0, 0], np.zeros(2, [("a", "f4")]))
     with pytest.raises(ValueError, match="y must be one class for each of the 3 sets"):
         dk.plot.calibration(says(np.full((3, 2), 0.5), [0, 1]), [0, 0, 0], [0, 1])
 

@@ -104,11 +104,10 @@ def _said(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
     truth, classes = np.asarray(y), np.asarray(model.classes_)
     if truth.ndim != 1 or len(truth) == 0:
         raise ValueError(f"y must be one class for each of the sets; found shape {truth.shape}")
-    unknown = truth[~np.isin(truth, classes)]
-    if len(unknown):
-        raise ValueError(
-            f"y holds {unknown.tolist()[0]!r}, which is no class of the model: {classes.tolist()!r:.200}"
-        )
+    known = classes.tolist()
+    unknown = [value for value in truth.tolist() if value not in known]
+    if unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, which is no class of the model: {known!r:.200}")
     P = np.asarray(model.predict_proba(sets))
     if len(P) != len(truth):
         raise ValueError(f"y must be one class for each of the {len(P)} sets; found {len(truth)}")
