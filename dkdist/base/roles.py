@@ -27,6 +27,7 @@ class Role(IntEnum):
     SLICED_EMBEDDING = 0x534C4943  # "SLIC": directions of a sliced Wasserstein embedding
     # pairs
     GROUP_PERMUTATIONS = 0x47524F55  # "GROU": of sets among groups
+    CELLS = 0x43454C4C  # "CELL": the rows that cells of neighbours are made and tried with
     # explaining
     COALITIONS = (
         0x53484C59  # "SHLY": which dimensions are kept together, and the points that stand for others

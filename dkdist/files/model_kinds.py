@@ -169,7 +169,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
     "skipped_": _line("iu"),
     "spec_": lambda value: type(value).__name__.endswith("Spec"),
-    "_index": lambda value: value is None,
+    **dict.fromkeys(("_index", "recall_"), lambda value: value is None),
     "_stream": _stream,
     "embedding_": lambda value: hasattr(value, "spec_"),
     "features_": _or_none(lambda value: hasattr(value, "spec_")),

@@ -77,6 +77,13 @@ def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
         assert figures["threads"][name] > 0
 
 
+def test_most_of_the_nearest_are_found(tmp_path: Path) -> None:
+    rows = run("nearest.py", output=tmp_path / "nearest.json")["nearest"]
+    assert [row["what"] for row in rows] == ["sets", "shapes"]
+    for row in rows:  # the share is promised by one standard error of 256 rows; these are 200 others
+        assert row["found"] > 0.95 - 5 * row["std_error"]
+
+
 def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     figures = run("kernel.py", output=tmp_path / "kernel.json")
     assert [row["d"] for row in figures["exact"]] == [2, 3, 10]

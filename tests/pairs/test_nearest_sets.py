@@ -1,5 +1,7 @@
 """`NearestSets` against scikit-learn's brute force, in memory and block by block."""
 
+import pickle
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -92,10 +94,70 @@ def test_it_finds_sets_by_divergence(tmp_path):
 
 
 def test_faiss_finds_the_same():
-    pytest.importorskip("faiss")
     X = RNG.standard_normal((500, 8)).astype(np.float32)
     _, indices = dk.NearestSets(5, engine="faiss").fit(X).kneighbors(X[:20])
     np.testing.assert_array_equal(indices, dk.NearestSets(5).fit(X).kneighbors(X[:20])[1])
+
+
+def groups(n, D, seed=0):
+    """Rows around a few centres, as embeddings of sets of several kinds are."""
+    rng = np.random.default_rng(seed)
+    return (
+        rng.standard_normal((20, D))[rng.integers(20, size=n)] + 0.3 * rng.standard_normal((n, D))
+    ).astype("f4")
+
+
+def test_most_neighbours_are_found_among_few_rows():
+    X, queries = groups(20_000, 8), groups(20_100, 8)[20_000:]
+    model = dk.NearestSets(10, engine="approximate", random_state=0).fit(X)
+    truth = dk.NearestSets(10).fit(X).kneighbors(queries)
+    distances, indices = model.kneighbors(queries)
+    found = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(indices, truth[1], strict=True)])
+    share, error = model.recall_
+    # what was tried is within its error of what other queries find: 256 rows and 100 queries, each some .1 apart
+    assert abs(found - share) < 5 * np.hypot(error, error * np.sqrt(256 / 100))
+    assert share - error >= 0.95
+    assert model._index.looked_at < model._index.index.nlist / 4
+    apart = np.linalg.norm(queries[:, None] - X[indices], axis=2)
+    np.testing.assert_allclose(distances, apart, rtol=1e-5)
+    assert (np.diff(distances, axis=1) >= 0).all()
+
+
+def test_all_neighbours_where_all_are_asked_for():
+    X = groups(3000, 5)
+    model = dk.NearestSets(4, engine="approximate", recall=1.0, random_state=1).fit(X)
+    assert model.recall_ == (1.0, 0.0)
+    distances, indices = model.kneighbors()
+    assert (indices != np.arange(3000)[:, None]).all()
+    exact = dk.NearestSets(4).fit(X).kneighbors()[0]
+    assert (distances <= exact * (1 + 1e-5)).mean() > 0.99
+
+
+def test_lazy_rows_are_put_into_the_same_cells():
+    X = groups(5000, 6)
+    found = [
+        dk.NearestSets(5, engine="approximate", random_state=2).fit(rows).kneighbors(X[:300])
+        for rows in (X, da.from_array(X, chunks=(70, 3)), X)
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other[1], found[0][1])
+        np.testing.assert_array_equal(other[0], found[0][0])
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (30, 29), (400, 399)])
+def test_cells_that_have_too_few_rows(n, k):
+    X = groups(n, 3)
+    model = dk.NearestSets(1, engine="approximate", recall=0.1, random_state=0).fit(X)
+    np.testing.assert_array_equal(
+        np.sort(model.kneighbors(n_neighbors=k)[1]), [np.delete(np.arange(n), i) for i in range(n)]
+    )
+
+
+def test_copies_of_a_row_count_as_found():
+    X = np.repeat(groups(40, 3), 100, axis=0)
+    model = dk.NearestSets(5, engine="approximate", random_state=0).fit(X)
+    assert model.recall_.share == 1.0
+    assert (model.kneighbors(X[:10])[0] == 0).all()
 
 
 def test_what_is_refused():
@@ -104,10 +166,17 @@ def test_what_is_refused():
         dk.NearestSets(11).fit(X).kneighbors(X)
     with pytest.raises(ValueError, match="n_neighbors <= 9"):
         dk.NearestSets(10).fit(X).kneighbors()
-    with pytest.raises(ValueError, match="'exact', 'faiss'"):
+    with pytest.raises(ValueError, match="'exact', 'faiss', 'approximate'"):
         dk.NearestSets(engine="tree").fit(X)
     with pytest.raises(ValueError, match="in memory"):
         dk.NearestSets(engine="faiss").fit(da.from_array(X))
+    for recall in (0, 1.5, "all"):
+        with pytest.raises(ValueError, match="recall must be"):
+            dk.NearestSets(2, engine="approximate", recall=recall).fit(X)
+    with pytest.raises(ValueError, match="row 5 of X is inf"):
+        dk.NearestSets(2, engine="approximate").fit(
+            da.from_array(np.where(np.arange(30) == 16, np.inf, X.ravel()).reshape(10, 3), chunks=(4, 3))
+        )
     with pytest.raises(ValueError, match="NaN"):
         dk.NearestSets(2).fit(np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="3 features"):
@@ -122,3 +191,12 @@ def test_a_model_file_keeps_it(tmp_path):
         m.kneighbors(X[:4])[1] for m in (dk.load_model(tmp_path / "m.npz"), dk.NearestSets(3).fit(X))
     )
     np.testing.assert_array_equal(found, expected)
+
+
+def test_cells_are_pickled_and_no_model_file_keeps_them(tmp_path):
+    X = groups(300, 3)
+    model = dk.NearestSets(3, engine="approximate", random_state=0).fit(X)
+    with pytest.raises(ValueError, match="a model file cannot hold"):
+        dk.save_model(model, tmp_path / "m.npz")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.kneighbors(X[:5])[1], model.kneighbors(X[:5])[1])

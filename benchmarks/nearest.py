@@ -1,0 +1,102 @@
+"""The nearest of a million sets and of a million shapes: most of them through cells, beside all of them exactly.
+
+    python benchmarks/nearest.py [sets] [shapes] [--rows 1000000] [--queries 2000] [--folder DIR] [--output FILE]
+
+sets      Gaussian mixtures of 200 points; rows whose squared distances are Jensen-Shannon divergences
+shapes    closed curves of 64 points, of twenty kinds that are bent at random; rows whose distances are kernel distances
+
+Rows are embedded from a store, block by block, in memory that does not grow with them; the cells hold them all. Queries
+are sets and shapes that were not indexed. "found" is the share of their ten true neighbours, beside the one that `fit`
+measured on rows of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import Mixtures, alternately, options, peak, report_here, seconds_of, sources, write
+
+import dkdist as dk
+
+K, POINTS, SETS_A_SOURCE, KINDS, HARMONICS = 10, {"sets": 200, "shapes": 64}, 4096, 20, 8
+
+
+class Curves:
+    """Reads (first curve, number of curves, points a curve): radii around a centre that are sums of cosines."""
+
+    def sizes(self, source: tuple[int, int, int]) -> np.ndarray:
+        return np.full(source[1], source[2])
+
+    def read(self, source: tuple[int, int, int]) -> Any:
+        first, n, points = source
+        kinds = np.random.default_rng(0).normal(size=(KINDS, 2, HARMONICS))
+        rng = np.random.default_rng((1, first))
+        kind = rng.integers(KINDS, size=n)
+        waves = (
+            (kinds[kind] + 0.5 * rng.normal(size=(n, 2, HARMONICS)))
+            * 0.15
+            / np.sqrt(1 + np.arange(HARMONICS))
+        )
+        angle = 2 * np.pi * np.arange(points) / points
+        turns = np.outer(1 + np.arange(HARMONICS), angle)
+        radius = 1 + waves[:, 0] @ np.cos(turns) + waves[:, 1] @ np.sin(turns)
+        xy = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
+        return dk.SampleSets(xy.reshape(-1, 2), np.arange(n + 1) * points), kind.astype(np.float64)
+
+
+READERS: dict[str, Any] = {"sets": Mixtures, "shapes": Curves}
+EMBEDDINGS = {
+    "sets": lambda: dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott"),
+    "shapes": lambda: dk.MeanEmbedding(256, sigma=0.2, random_state=0),
+}
+
+
+def experiment(name: str, n: int, m: int, folder: Path) -> dict[str, Any]:
+    given = sources(n + m, POINTS[name], SETS_A_SOURCE)
+    sets = dk.import_sets(folder / f"{name}.zarr", given, READERS[name](), overwrite=True)
+    embedding = EMBEDDINGS[name]()
+    rows = embedding.fit(sets[:n]).transform(sets[:n])
+    queries = embedding.transform(sets[n:]).compute()
+    near = dk.NearestSets(K, engine="approximate", random_state=0)
+    to_fit = seconds_of(lambda: near.fit(rows))
+    exact = dk.NearestSets(K).fit(rows)
+    seconds, (found, truth) = alternately(
+        [lambda: near.kneighbors(queries), lambda: exact.kneighbors(queries)], 1
+    )
+    shares = [len(np.intersect1d(a, b)) / K for a, b in zip(found[1], truth[1], strict=True)]
+    row = {
+        "what": name, "rows": n, "columns": rows.shape[1], "queries": m,
+        "fit_seconds": to_fit, "seconds": float(seconds[0, 0]), "exact_seconds": float(seconds[0, 1]),
+        "ratio": float(seconds[0, 1] / seconds[0, 0]),
+        "found": float(np.mean(shares)), "std_error": float(np.std(shares) / np.sqrt(m)),
+        "measured_by_fit": near.recall_.share, "peak_mb": round(peak()),
+    }  # fmt: skip
+    print(
+        f"{name}: {n:,} rows of {rows.shape[1]}: embedded and put into cells in {to_fit:.1f} s; {m:,} queries in "
+        f"{row['seconds']:.2f} s (exactly, embedding again: {row['exact_seconds']:.1f} s, {row['ratio']:.0f} times); "
+        f"found {row['found']:.3f} +- {row['std_error']:.3f} (fit measured {row['measured_by_fit']:.3f}); "
+        f"peak {row['peak_mb']} MB"
+    )
+    return row
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = options(__doc__)
+    parser.add_argument("what", nargs="*", choices=[*READERS, []], help="both unless some are named")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=2000)
+    parser.add_argument("--folder", type=Path, help="where stores are made")
+    args = parser.parse_args(argv)
+    n, m = (5000, 200) if args.quick else (args.rows, args.queries)
+    report = report_here()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        report["nearest"] = [experiment(name, n, m, Path(folder)) for name in args.what or READERS]
+    write(args.output, report)
+    return report
+
+
+if __name__ == "__main__":
+    main()
