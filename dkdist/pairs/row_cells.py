@@ -10,6 +10,7 @@ the share that is asked for: a sample of the rows is searched exactly too, and t
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -111,7 +112,7 @@ def filled_cells(some: F32, blocks: Iterable[F32], n_rows: int, seed: int) -> Ro
 
 
 def _n_cells(n_rows: int) -> int:
-    return min(n_rows, round(CELLS * n_rows**0.5))
+    return min(n_rows, round(CELLS * math.sqrt(n_rows)))
 
 
 def _fewest(enough: Callable[[int], bool], most: int) -> int:
