@@ -67,7 +67,7 @@ def test_random_features_stand_for_the_kernels():
     """Squared distances by weighted frequencies, against all pairs; squares against their means."""
     points = np.concatenate([P, Q])
     centre, unit = np.median(points, axis=0), 0.5
-    family = kernel_family(in_units(points, centre, unit), 0)
+    family = kernel_family(in_units(points, centre, unit), 51, 0)
     look = Look(
         centre, unit, waves_of(family.frequencies, np.zeros(2)), len(family.frequencies), family.spread
     )
@@ -100,7 +100,7 @@ def test_permutations_exchange_points(monkeypatch):
     """What the test calls permuted samples are partitions of the points: sums of brute force, of bins of one point."""
     x, y = RNG.normal(size=(5, 1)), RNG.normal(size=(4, 1))
     seen = []
-    family = kernel_family(np.concatenate([x, y]), 0)
+    family = kernel_family(np.concatenate([x, y]), 51, 0)
     monkeypatch.setattr(
         type(family), "statistics", lambda self, apart: seen.append(apart) or np.zeros((1, len(apart)))
     )

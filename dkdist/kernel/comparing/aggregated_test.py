@@ -29,6 +29,8 @@ from dkdist.kernel.sums.random_loops import waves_of
 from dkdist.loops.array_types import F64, U16
 
 MOST_BINS = 4096  # of both samples
+FREQUENCIES = 51  # of each bandwidth, at least
+MORE_FOR_FEW = 4  # times as many where points are few: what is narrow shows in few of them
 SAMPLE = 1024  # points that bandwidths are taken of
 LARGEST = 1e300  # unit of the points
 AT_ONCE = 256  # permutations
@@ -53,7 +55,7 @@ def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Fou
     with np.errstate(over="ignore"):
         far = np.abs(sample - centre)
     unit = min(float(np.median(far[far > 0])), LARGEST) if far.any() else 1.0
-    family = kernel_family(in_units(sample, centre, unit), seed)
+    family = kernel_family(in_units(sample, centre, unit), n_frequencies(P.n, Q.n), seed)
     if family is None:
         return Found(0.0, 1.0, "gaussian", unit)
     waves = waves_of(family.frequencies, np.zeros(P.d))
@@ -91,6 +93,12 @@ def bins_of(n: int, m: int) -> tuple[int, int, int]:
     few = min(n, m) // size
     many = min(max(n, m) // size, MOST_BINS - few)
     return (size, few, many) if n <= m else (size, many, few)
+
+
+def n_frequencies(n: int, m: int) -> int:
+    """Of each bandwidth: as many as let all permutations cost what those of 4,096 bins do, within limits."""
+    _, of_P, of_Q = bins_of(n, m)
+    return int(FREQUENCIES * min(MOST_BINS / (of_P + of_Q), MORE_FOR_FEW))
 
 
 def _bins(n: int, size: int, count: int, rng: np.random.Generator) -> U16:

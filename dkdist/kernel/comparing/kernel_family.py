@@ -27,7 +27,6 @@ from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_err
 from dkdist.loops.array_types import F64
 
 N_BANDWIDTHS = 10
-N_FREQUENCIES = 51  # of each bandwidth
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 TO_STANDARD = 1.4826  # of a median absolute deviation: the standard deviation of a Gaussian
 
@@ -53,8 +52,11 @@ class Family(NamedTuple):
         return np.concatenate([gaussian, [(squares**2).sum(axis=1), squares.sum(axis=1) ** 2]])
 
 
-def kernel_family(sample: F64, seed: int) -> Family | None:
-    """Kernels for points like those of a sample (m, d), about the origin; None if these are all equal."""
+def kernel_family(sample: F64, n_frequencies: int, seed: int) -> Family | None:
+    """Kernels for points like those of a sample (m, d), about the origin; None if these are all equal.
+
+    Each bandwidth draws ``n_frequencies``.
+    """
     distances = pdist(sample)
     distances = distances[distances > 0]
     if len(distances) == 0:
@@ -62,9 +64,9 @@ def kernel_family(sample: F64, seed: int) -> Family | None:
     low, high = np.quantile(distances, QUANTILES)
     sigmas, d = np.geomspace(low / 2, 2 * high, N_BANDWIDTHS), sample.shape[1]
     rng, draw = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), DRAWS[least_error(d)]
-    W = np.concatenate([draw(rng, N_FREQUENCIES, d) / sigma for sigma in sigmas])
+    W = np.concatenate([draw(rng, n_frequencies, d) / sigma for sigma in sigmas])
     logs = d * np.log(sigmas)[:, None] - sigmas[:, None] ** 2 * (W**2).sum(axis=1) / 2
     density = np.exp(logs - logs.max(axis=0))
     spread = TO_STANDARD * np.median(np.abs(sample), axis=0)
     spread = np.where(spread > 0, spread, sample.std(axis=0))
-    return Family(sigmas, W, density / density.sum(axis=0) / N_FREQUENCIES, np.where(spread > 0, spread, 1.0))
+    return Family(sigmas, W, density / density.sum(axis=0) / n_frequencies, np.where(spread > 0, spread, 1.0))
