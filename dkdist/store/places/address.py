@@ -143,7 +143,9 @@ def as_address(store: Any) -> Address:
 
 
 def get_bytes(store: Store, keys: Sequence[str]) -> list[bytes | None]:
-    """The objects under some keys (None where there is none), fetched together."""
+    """The objects under some keys (None where there is none), fetched together; those of a disk by this thread."""
+    if isinstance(store, DiskStore):
+        return [store.read_bytes(key) for key in keys]
 
     async def fetch() -> list[bytes | None]:
         found = await asyncio.gather(*(store.get(key, default_buffer_prototype()) for key in keys))
@@ -153,8 +155,12 @@ def get_bytes(store: Store, keys: Sequence[str]) -> list[bytes | None]:
 
 
 def put_bytes(store: Store, key: str, value: bytes) -> None:
-    """Store one object."""
-    sync(store.set(key, default_buffer_prototype().buffer.from_bytes(value)))
+    """Store one object; on a disk by this thread."""
+    buffer = default_buffer_prototype().buffer.from_bytes(value)
+    if isinstance(store, DiskStore):
+        store.set_sync(key, buffer)
+    else:
+        sync(store.set(key, buffer))
 
 
 def list_names(store: Store, prefix: str) -> list[str]:
@@ -168,6 +174,8 @@ def list_names(store: Store, prefix: str) -> list[str]:
 
 def missing_keys(store: Store, keys: Sequence[str]) -> list[str]:
     """Those keys that hold nothing."""
+    if isinstance(store, DiskStore):
+        return [key for key in keys if not store.is_there(key)]
 
     async def ask() -> list[bool]:
         return await asyncio.gather(*(store.exists(key) for key in keys))

@@ -72,7 +72,7 @@ class DiskStore(LocalStore):
 
     async def exists(self, key: str) -> bool:
         """Whether there is a regular file."""
-        return await asyncio.to_thread(self._is_there, key)
+        return await asyncio.to_thread(self.is_there, key)
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """The names directly under a prefix, without what is being written."""
@@ -84,10 +84,15 @@ class DiskStore(LocalStore):
         """Say how many bytes a chunk (or shard) of an array can have (None: any): a larger file is refused, unread."""
         self._most[name] = inf if most is None else most
 
+    def flush_files(self) -> None:
+        """Make the files that are written by now durable, while others are being written; `flush` is still to come."""
+        with self._quiet:
+            written, self._unflushed = self._unflushed, set()
+        files.flush_tree(written, self._folder)
+
     def flush(self) -> None:
         """Make everything that was written through this store durable, in this process."""
-        written, self._unflushed = self._unflushed, set()
-        files.flush_tree(written, self._folder)
+        self.flush_files()
         if self._made:
             files.flush_folder(os.path.dirname(self._folder))
             self._made = False
@@ -171,7 +176,8 @@ class DiskStore(LocalStore):
                 return files.open_regular(inner)
             raise self._foreign(key, str(error)) from None
 
-    def _is_there(self, key: str) -> bool:
+    def is_there(self, key: str) -> bool:
+        """The same as `exists`, at once."""
         path = os.path.join(self._folder, key)
         try:
             mode = os.lstat(path).st_mode
@@ -242,9 +248,9 @@ class DiskStore(LocalStore):
                 f"cannot write {key} of {self._folder} ({error.strerror or error}): nothing was committed. Make room "
                 "or choose another place, and write again",
             ) from error
-        if not there:
-            self._new.add(path)
-        self._unflushed.add(path)
+        with self._quiet:
+            self._new |= set() if there else {path}
+            self._unflushed.add(path)
 
     def _write_whole(self, key: str, path: str, growing: str, flush: bool, value: Buffer) -> None:
         """Write a file; anew if a write beside it failed meanwhile, and removed a folder that was empty."""

@@ -1,7 +1,8 @@
 """One array that grows: gathers rows and writes whole chunks (or shards), never part of one that is already
 there.
 
-Rows wait until UNIT_CHUNKS chunks (or one shard) are full; the last chunk is padded with the fill value. The next
+Rows wait until UNIT_CHUNKS chunks (or one shard) are full; where threads pack chunks and write them behind the writer,
+until one is. The last chunk is padded with the fill value. The next
 append starts from its rows and writes them again with what follows, under another name: nothing that is committed is
 written over. The checksums of all that is written are kept, for the table of the commit. The array's length on disk
 changes only in `close`.
@@ -9,9 +10,7 @@ changes only in `close`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ from dkdist.store.format.layout import Metadata, array_of, dump_json
 from dkdist.store.places.address import put_bytes
 from dkdist.store.places.disk import DiskStore
 from dkdist.store.refusals import DOCUMENT
-
-UNIT_CHUNKS = 8
+from dkdist.store.writing.chunk_threads import UNIT_CHUNKS, ChunkThreads
 
 
 class RecordedArray(ArrayObjects):
@@ -50,10 +48,11 @@ class RecordedArray(ArrayObjects):
         """Store one object, whole."""
         await self._store.set(self._noted(key, value), value)
 
-    def put(self, disk: DiskStore, key: str, data: bytes) -> None:
-        """The same on the disk that this is, at once."""
+    def put(self, key: str, data: bytes) -> None:
+        """The same, at once, on the disk that this is."""
+        assert isinstance(self._store, DiskStore)
         value = default_buffer_prototype().buffer.from_bytes(data)
-        disk.set_sync(self._noted(key, value), value)
+        self._store.set_sync(self._noted(key, value), value)
 
     def _noted(self, key: str, value: Buffer) -> str:
         """The name that an object gets; its checksums are kept."""
@@ -69,7 +68,8 @@ class GrowingArray:
 
     ``read_tail`` reads committed rows (start, stop) of the last chunk, if there are any; ``before_write`` raises if
     this writer may not write any more. ``bound`` are the checksums of what is committed, if the commit has them, and
-    ``tail_key`` is the name under which the last committed chunk (or shard) is written, if it grows.
+    ``tail_key`` is the name under which the last committed chunk (or shard) is written, if it grows. ``threads`` write
+    whole chunks, if the store is on a disk.
     """
 
     def __init__(
@@ -82,13 +82,16 @@ class GrowingArray:
         before_write: Callable[[], None],
         bound: Bound | None = None,
         tail_key: str = "",
+        *,
+        threads: ChunkThreads,
     ) -> None:
         self.store, self.name, self.metadata = store, name, metadata
-        self._before_write = before_write
-        array = array_of(store, name, metadata)
+        self._before_write, self._threads = before_write, threads
+        self._array = array = array_of(store, name, metadata)
         self.trailing, self.dtype, self._fill = array.shape[1:], array.dtype, array.fill_value
         self._grain = int((array.shards or array.chunks)[0])
-        self._unit = self._grain * (1 if array.shards else UNIT_CHUNKS)
+        self._packed = packing_of(array) if threads.on_disk else None
+        self._unit = self._grain * (1 if array.shards or self._packed else UNIT_CHUNKS)
         self.length = length
         self._written = length - length % self._grain
         self._waiting = np.empty((self._unit, *self.trailing), self.dtype)
@@ -118,6 +121,7 @@ class GrowingArray:
             end = self._n_waiting + -self._n_waiting % self._grain
             self._waiting[self._n_waiting : end] = self._fill
             self._write(end)
+        self._threads.wait()
 
     def close(self) -> None:
         """Write the rows that wait, and then the new length."""
@@ -146,22 +150,17 @@ class GrowingArray:
     def _write(self, n: int) -> None:
         """Write the first n of the rows that wait, which are all there are, and padding perhaps: whole objects."""
         self._before_write()
-        end = self._written + n
-        array, rows = array_of(self._recorded or self.store, self.name, self.metadata, end), self._waiting[:n]
-        packed = packing_of(array)
-        if packed is None or self._recorded is None or not isinstance(self.store, DiskStore):
-            array[self._written : end] = rows
+        first, end = self._written // self._grain, self._written + n
+        if self._packed is not None:
+            self._threads.give(self._put, first, self._waiting)
+            self._waiting = np.empty_like(self._waiting)
         else:
-            disk, put, first, grain = (
-                self.store,
-                self._recorded.put,
-                self._written // self._grain,
-                self._grain,
-            )
-
-            def write(k: int) -> None:
-                put(disk, object_key(array, first + k), packed(rows[k * grain : (k + 1) * grain]))
-
-            with ThreadPoolExecutor(min(n // grain, os.cpu_count() or 1)) as pool:
-                list(pool.map(write, range(n // grain)))
+            array = array_of(self._recorded or self.store, self.name, self.metadata, end)
+            array[self._written : end] = self._waiting[:n]
         self._written, self._n_waiting = end, 0
+
+    def _put(self, position: int, chunk: NDArray[Any]) -> None:
+        """Write one chunk to the disk that this is on."""
+        assert self._packed is not None
+        assert self._recorded is not None
+        self._recorded.put(object_key(self._array, position), self._packed(chunk))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from dkdist.store.format.new_arrays import (
 )
 from dkdist.store.places.address import Address, as_address, get_bytes, missing_keys, put_bytes
 from dkdist.store.refusals import StoreFormatError
+from dkdist.store.writing.chunk_threads import ChunkThreads
 from dkdist.store.writing.claim import Claim, new_claim
 from dkdist.store.writing.growing_array import GrowingArray
 from dkdist.store.writing.set_writer import commit_arrays, new_generation
@@ -75,25 +77,27 @@ class PartWriter:
             return Failed(error)
 
     def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written:
-        growing = {
-            name: GrowingArray(self.claim.store, name, m, start, None, self._require_going_on)
-            for name, m in self.arrays.items()
-        }
         kept: dict[str, list[Array]] = {}
-        for batch in ahead(iter(batches)):
-            first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
-            for name, values in batch.columns.items():
-                kept.setdefault(name, []).append(values[first:last])
-            rows = slice(max(start - row, 0), max(stop - row, 0))
-            growing["points"].append(batch.sets.relative[rows])
-            if batch.sets.weights is not None:
-                growing["weights"].append(batch.sets.weights[rows])
-            row += batch.sets.n_points
-        for array in growing.values():
-            array.flush()
+        with closing(ChunkThreads(self.claim.store)) as threads:
+            growing = {name: self._growing(name, start, threads) for name in self.arrays}
+            for batch in ahead(iter(batches)):
+                first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
+                for name, values in batch.columns.items():
+                    kept.setdefault(name, []).append(values[first:last])
+                rows = slice(max(start - row, 0), max(stop - row, 0))
+                growing["points"].append(batch.sets.relative[rows])
+                if batch.sets.weights is not None:
+                    growing["weights"].append(batch.sets.weights[rows])
+                row += batch.sets.n_points
+            for array in growing.values():
+                array.flush()
         self.claim.flush()
         columns = {name: np.concatenate(values) for name, values in kept.items()}
         return Written(columns, {name: array.sums for name, array in growing.items()})
+
+    def _growing(self, name: str, start: int, threads: ChunkThreads) -> GrowingArray:
+        check = self._require_going_on
+        return GrowingArray(self.claim.store, name, self.arrays[name], start, None, check, threads=threads)
 
     def _require_going_on(self) -> None:
         if get_bytes(self.claim.store, [STOPPED]) == [self.stop_mark]:
@@ -141,16 +145,17 @@ class PlannedStore:
         start = committed_origin(origin)
         self._commit = Commit(*sizes, created, sealed, alphabet=alphabet, origin=start, names=names)
         self._row_bytes = row_bytes(form)
-        try:
-            self._claim.begin(clear=True)
-            self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
-            self._columns = {n: self._growing(n, 0) for n in self._metadata if n not in ROW_ARRAYS}
-            self._columns["offsets"].append(edges)
-            yield
-            self._complete()
-        except BaseException:
-            self._claim.abort()
-            raise
+        with closing(ChunkThreads(self._claim.store)) as self._threads:
+            try:
+                self._claim.begin(clear=True)
+                self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
+                self._columns = {n: self._growing(n, 0) for n in self._metadata if n not in ROW_ARRAYS}
+                self._columns["offsets"].append(edges)
+                yield
+                self._complete()
+            except BaseException:
+                self._claim.abort()
+                raise
 
     @property
     def n_sets(self) -> int:
@@ -220,7 +225,16 @@ class PlannedStore:
         """An array under this process's hands; with a length, one whose rows others have written."""
         metadata, sums = self._metadata[name], self._rows.get(name)
         bound = Bound(0, np.concatenate(sums)) if sums else None
-        return GrowingArray(self._claim.store, name, metadata, length, None, self._claim.require_mine, bound)
+        return GrowingArray(
+            self._claim.store,
+            name,
+            metadata,
+            length,
+            None,
+            self._claim.require_mine,
+            bound,
+            threads=self._threads,
+        )
 
     def _require_written(self, start: int, stop: int) -> None:
         """Refuse to go on if what a task said it wrote is not there."""

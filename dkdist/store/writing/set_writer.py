@@ -39,6 +39,7 @@ from dkdist.store.format.new_arrays import check_chunks, closing_order, new_arra
 from dkdist.store.places.address import Address, as_address, put_bytes
 from dkdist.store.reading.committed import Committed
 from dkdist.store.refusals import DOCUMENT, StoreFormatError
+from dkdist.store.writing.chunk_threads import ChunkThreads
 from dkdist.store.writing.claim import Claim, new_claim
 from dkdist.store.writing.growing_array import GrowingArray
 
@@ -132,6 +133,7 @@ class SetWriter:
             self._claim = Claim(self.address, self._old.commit.generation)
         else:
             self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
+        self._threads = ChunkThreads(self._claim.store)
 
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
         """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
@@ -175,16 +177,18 @@ class SetWriter:
             if self._old is None:
                 raise SampleSetError("nothing was appended: a store needs at least one set")
             return
-        try:
-            self._complete()
-        except BaseException:
-            self._claim.abort()
-            raise
+        with contextlib.closing(self._threads):
+            try:
+                self._complete()
+            except BaseException:
+                self._claim.abort()
+                raise
 
     def abort(self) -> None:
         """Commit nothing; what was written is removed from a local disk, and ignored elsewhere."""
         if self._begun and not self._closed:
             self._claim.abort()
+            self._threads.close()
         self._closed = True
 
     def __enter__(self) -> SetWriter:
@@ -258,6 +262,7 @@ class SetWriter:
                 self._claim.require_mine,
                 table.get(name),
                 tail_key(self._table_key, position),
+                threads=self._threads,
             )
         if self._old is None:
             self._arrays["offsets"].append(np.zeros(1, np.int64))

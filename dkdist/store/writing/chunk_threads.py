@@ -1,0 +1,46 @@
+"""Threads that pack the chunks of a store on a disk and write them, behind the one who has their rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from zarr.abc.store import Store
+
+from dkdist.plain.behind import Behind
+from dkdist.store.places.disk import DiskStore
+
+UNIT_CHUNKS = 8  # at most so many wait or are being written
+FLUSHED_CHUNKS = 32  # so many are made durable at once, while the next are written
+
+
+class ChunkThreads:
+    """Some threads that write, and one that makes durable what they wrote; what failed is told at the next call.
+
+    They begin with their first chunk: never, for a store that is not ``on_disk``.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.on_disk = isinstance(store, DiskStore)
+        self._store, self._n_given = store, 0
+        self._writing = Behind(min(UNIT_CHUNKS, os.cpu_count() or 1), UNIT_CHUNKS)
+        self._flushing = Behind(1, 2)
+
+    def give(self, write: Callable[..., Any], *arguments: Any) -> None:
+        """Have a chunk written; waits while others are."""
+        self._writing.give(write, *arguments)
+        self._n_given += 1
+        if self._n_given % FLUSHED_CHUNKS == 0:
+            assert isinstance(self._store, DiskStore)
+            self._flushing.give(self._store.flush_files)
+
+    def wait(self) -> None:
+        """Wait until all that was given is done."""
+        self._writing.wait()
+        self._flushing.wait()
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        self._writing.close()
+        self._flushing.close()
