@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from dkdist.execution.processes.process import keep_freed_memory
@@ -32,9 +33,21 @@ class Partitions:
     def __init__(self, frame: Any, columns: Sequence[str], set_id: str) -> None:
         keep_freed_memory()
         self._columns, self._set_id = list(columns), set_id
-        chosen = frame[self._columns]
-        self._files = None if active_client() is not None else parquet_parts(chosen)
-        self._delayed = chosen.to_delayed() if self._files is None else []
+        self._chosen = frame[self._columns]
+        here = active_client() is None and set_id in self._columns
+        self._files = parquet_parts(self._chosen) if here else None
+
+    @cached_property
+    def _delayed(self) -> Any:
+        return self._chosen.to_delayed()
+
+    def first_with_rows(self) -> tuple[int, Any]:
+        """The first partition that has rows; the last one, if none has."""
+        for number in range(self._chosen.npartitions):
+            piece = self[number] if self._files is not None else self._chosen.partitions[number].compute()
+            if len(piece):
+                break
+        return number, piece
 
     def __getitem__(self, number: int) -> Any:
         if self._files is None:

@@ -77,7 +77,7 @@ def import_frame(
     if not is_dask_frame(frame):
         whole = SampleSets.from_frame(frame, set_id, points, targets, weights)
         return write_sets(store, whole, overwrite=overwrite)
-    first, piece = _first_with_rows(frame)
+    first, piece = Partitions(frame, frame.columns, set_id).first_with_rows()
     columns = columns_of_frame(opened_frame(piece, "frame"), "frame")
     roles = roles_of(piece, columns, set_id, points, targets, weights)
     asked = set_id, roles.points, targets, weights
@@ -106,15 +106,6 @@ class Made(NamedTuple):
     number: int
     sets: SampleSets
     last: Any
-
-
-def _first_with_rows(frame: Any) -> tuple[int, Any]:
-    """The first partition that has rows; the last one, if none has."""
-    for number in range(frame.npartitions):
-        piece = frame.partitions[number].compute()
-        if len(piece):
-            break
-    return number, piece
 
 
 def _made(number: int, piece: Any, asked: tuple[Any, Any, Any, Any], origin: F64 | None) -> Made:
@@ -175,10 +166,11 @@ def _naming(number: int) -> Iterator[None]:
 
 def _note(ids: Any, seen: set[Any], set_id: str) -> None:
     """Refuse a set that was written before."""
-    for one in ids.tolist():
-        if one in seen:
-            raise SampleSetError(
-                f"set {one!r} comes back after its rows in other partitions: bring the rows of each set together, by "
-                f"frame.shuffle({set_id!r}).to_parquet(path), and import dask.dataframe.read_parquet(path)"
-            )
-        seen.add(one)
+    given = ids.tolist()
+    if not seen.isdisjoint(given):
+        one = next(one for one in given if one in seen)
+        raise SampleSetError(
+            f"set {one!r} comes back after its rows in other partitions: bring the rows of each set together, by "
+            f"frame.shuffle({set_id!r}).to_parquet(path), and import dask.dataframe.read_parquet(path)"
+        )
+    seen.update(given)

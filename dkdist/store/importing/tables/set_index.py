@@ -19,6 +19,9 @@ from dkdist.store.importing.tables.table_source import Piece, TableSource
 from dkdist.store.importing.tables.text_values import ids_of, values_of
 
 MOST_ENTRIES = 2**21
+PIECE_ROWS = (
+    2**19
+)  # of Parquet files: ids and targets are narrow, and a piece costs as much as thousands of rows
 NAMED = 5  # sets that a message names
 ROWS, FIRST = "number of rows", "first row"
 
@@ -41,7 +44,7 @@ class SetIndex(NamedTuple):
 def index_of(source: TableSource, columns: Any, *, look_at_index: bool) -> SetIndex:
     """Read ids and targets. Refuses rows without an id, and targets that vary within a set or (unless dropped) miss."""
     tally = _Tally(source, columns, look_at_index)
-    for piece in source.pieces(tally.needed):
+    for piece in source.pieces(tally.needed, PIECE_ROWS):
         tally.add(piece)
     entries = tally.entries()
     ids, targets = entries[0].combine_chunks(), {name: entries[name] for name in columns.targets}
