@@ -12,15 +12,16 @@ from dkdist.automatic.trials import Finalist, Trial
 from dkdist.automatic.truth import Truth
 from dkdist.loops.array_types import F64
 
-VIEWS, OF_A_FAMILY, KERNELS = 6, 2, 3  # that are tried again, and kernels of each
+VIEWS, OF_A_FAMILY = 6, 2  # that are tried again
+KERNELS = 3, 1  # of each view in the second round, and in the third
 MOST_STEPS, LEAST_GAIN = 10, 1e-3  # of averaging: candidates, and what one must gain, relative to the loss
 BESIDE = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
 
 
-def finalists(found: Sequence[Trial], truth: Truth) -> list[Finalist]:
+def finalists(found: Sequence[Trial], truth: Truth, n_kernels: int) -> list[Finalist]:
     """Trials that may turn out best on more rows, or that join an average, by view; and of baselines the best.
 
-    A view may be the best, with its best kernels, if it is not clearly behind: up to two of one family, six in all.
+    A view may be the best, with its ``n_kernels`` best kernels, if it is not clearly behind: up to two of one family, six in all.
     """
     best, joined = found[0], {id(trial) for trial in best_average(found, truth).members}
     of_views: dict[int, list[Trial]] = {}
@@ -33,7 +34,7 @@ def finalists(found: Sequence[Trial], truth: Truth) -> list[Finalist]:
         room = families.total() < VIEWS and families[entry.family] < OF_A_FAMILY
         stays = room and not truth.clearly_behind(own[0].values, best.values)
         families[entry.family] += stays
-        most = KERNELS if stays else int(entry.baseline)
+        most = n_kernels if stays else int(entry.baseline)
         kept = [trial for i, trial in enumerate(own) if i < most or id(trial) in joined]
         chosen += [Finalist(view, tuple(kept), stays)] if kept else []
     return chosen
@@ -68,11 +69,6 @@ class Average:
         members = (*self.members, *between[: max(0, most - len(self.members))])
         shares = (*self.shares, *[0.0] * (len(members) - len(self.members)))
         return Average(members, shares, self.values)
-
-    @property
-    def leaves(self) -> list[int]:
-        """Those that rows are needed of."""
-        return sorted({trial.view.leaf for trial in self.members})
 
 
 def best_average(trials: Sequence[Trial], truth: Truth) -> Average:

@@ -1,7 +1,7 @@
 """From sets and targets to a machine, with no choice left to anybody.
 
-sets ─ a sample ─> views fitted ─> rows of 400 sets ─> trials of all ─> rows of up to 2,000 sets ─> trials of the best
-                                                                                                       ─> average
+sets ─ a sample ─> views fitted ─> rows of 400 sets ─> trials of all ─> rows of 900 ─> trials of the best
+                                              ─> rows of up to 2,000 ─> trials of the best of these ─> average
 average ─┬─ up to 4,000 sets: exact kernels
          └─ more: one pass of random features
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.automatic.averages import Average, best_average, finalists
+from dkdist.automatic.averages import KERNELS, Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.leaderboard import Judged
@@ -22,9 +22,9 @@ from dkdist.automatic.learned.kept_background import kept_background
 from dkdist.automatic.learned.machines import KernelMachine, Machine
 from dkdist.automatic.learned.streamed import learn_streamed
 from dkdist.automatic.question import Question
-from dkdist.automatic.trials import FEW_ROWS, Rows, Trial, try_again, try_all
+from dkdist.automatic.trials import Rows, Trial, leaves_of, rounds, try_again, try_all
 from dkdist.automatic.truth import Truth
-from dkdist.automatic.views.representation_rows import Views, fitted_views, rows_of
+from dkdist.automatic.views.representation_rows import Views, fitted_views, more_rows, rows_of
 from dkdist.automatic.views.representations import (
     FAMILIES,
     Representation,
@@ -70,19 +70,24 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     question = replace(question, sets=sets)
     views = fitted_views(_entries(candidates, sample, question.seed), sample)
     most = allowed.most_sets(n, views.row_bytes)
-    chosen = some_of(rng, n, min(CHOICE_SETS, most))
-    few = some_of(rng, len(chosen), FEW_ROWS)
+    order = rng.permutation(n)[: min(CHOICE_SETS, most)]
+    fewest, *more = rounds(len(order))
+    tried = np.sort(order[:fewest])
     before = allowed.spent
-    views, rows = views.standardised(rows_of(views, _some(sets, chosen[few]), range(len(views.specs))))
-    last = FinalFit(allowed, n, len(few), allowed.spent - before)
+    views, rows = views.standardised(rows_of(views, _some(sets, tried), range(len(views.specs))))
+    last = FinalFit(allowed, n, len(tried), allowed.spent - before)
     allowed.require_left("rows were made")
-    truth = question.truth(chosen[few])
+    truth = question.truth(tried)
     trials = try_all(views.views, rows, truth, allowed)
-    if trials and len(few) < len(chosen):
-        again, truth = finalists(trials, truth), question.truth(chosen)
-        before = allowed.spent
-        rows = rows_of(views, _some(sets, chosen), sorted({finalist.view.leaf for finalist in again}))
-        last = FinalFit(allowed, n, len(chosen), allowed.spent - before)
+    for size, n_kernels in zip(more, KERNELS, strict=False):
+        if not trials or allowed.used_up:
+            break
+        again = finalists(trials, truth, n_kernels)
+        before, known, tried = allowed.spent, tried, np.sort(order[:size])
+        rows = more_rows(views, sets, tried, rows, known, leaves_of(again))
+        a_row = (allowed.spent - before) / (len(tried) - len(known))
+        last = FinalFit(allowed, n, len(tried), a_row * len(tried))
+        truth = question.truth(tried)
         trials = try_again(again, rows, truth, allowed)
     if not trials:
         raise ValueError(
@@ -95,9 +100,9 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
         average, n_components = last.of_features(average, most_components)
         machine, judged, best = _streamed(question, trials, truth, average, n_components)
         return Learned(scaler, machine, judged, best, background)
-    average = last.of_kernels(average)
-    if len(chosen) < n:
-        rows = rows_of(views, sets, average.leaves)
+    if len(tried) < n:
+        average = last.of_kernels(average)
+        rows = more_rows(views, sets, np.arange(n), rows, tried, leaves_of(average.members))
     machine, judged = _exact(views, rows, average, question), Judged(trials, truth, average.values, truth)
     return Learned(scaler, machine, judged, average.members[0], background)
 
@@ -126,7 +131,7 @@ def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representat
 
 
 def _exact(views: Views, rows: Rows, average: Average, question: Question) -> Machine:
-    """Kernel ridge regression of every member, on all sets."""
+    """Kernel ridge regression of every member, on all sets; a trial on all of them is one."""
     parts = tuple(
         _kernel_machine(trial, share, rows, question)
         for trial, share in zip(average.members, average.shares, strict=True)
@@ -135,11 +140,12 @@ def _exact(views: Views, rows: Rows, average: Average, question: Question) -> Ma
 
 
 def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) -> KernelMachine:
-    own = trial.view.of(rows)
-    compared = ComparedRows(own)
-    (K,) = compared.matrices([trial.kernel])
-    a = duals(K, question.y, question.weights, trial.alpha)
-    return KernelMachine(trial.view.leaf, trial.kernel, tuple(own), a, compared.centre, share)
+    own, a = trial.view.of(rows), trial.duals
+    if len(a) < len(question.y):
+        (K,) = ComparedRows(own).matrices([trial.kernel])
+        a = duals(K, question.y, question.weights, trial.alpha)
+    centre = own[0].mean(axis=0, dtype=np.float64)
+    return KernelMachine(trial.view.leaf, trial.kernel, tuple(own), a, centre, share)
 
 
 def _streamed(

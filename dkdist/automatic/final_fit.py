@@ -36,7 +36,7 @@ class FinalFit:
         """As many members, the best first, as there is time for; one at least."""
         if np.isinf(self.budget.seconds):
             return average
-        rows = 0.0 if self.n == self.n_tried else self._rows
+        rows = self._rows * (1 - self.n_tried / self.n)  # the others are there
         for k in range(len(average.members), 0, -1):
             kept = average.first(k)
             needed = rows + sum(map(self._kernel, kept.members))

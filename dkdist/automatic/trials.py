@@ -1,6 +1,6 @@
 """Candidates tried by cross-validation: every representation with every kernel and penalty, the best on more rows.
 
-few rows, all of them ──> those that may be the best, or add to it, on all rows ──> an average that does best
+few rows, all of them ──> more rows, those that may be the best, or add to it ──> an average that does best
 """
 
 from __future__ import annotations
@@ -20,30 +20,41 @@ from dkdist.loops.array_types import F32, F64
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on fewer rows
-FEW_ROWS = 400  # on which all are tried
+FEW_ROWS, MORE_ROWS = 400, 900  # on which all are tried, and those that are left, before all rows
 
 
 @dataclass(frozen=True)
 class Trial:
     """A representation with a kernel and a penalty, and what it predicted for rows left out: (n_repeats, n, t).
 
-    ``seconds`` are those of the kernel's matrix and of all ``n_penalties`` that were tried.
+    ``duals`` (n, t) are its weights of all rows. ``seconds`` are those of the kernel's matrix and of all ``n_penalties`` that were tried.
     """
 
     view: View
     kernel: RowKernel
     alpha: float
     values: F64
+    duals: F64
     loss: float
     seconds: float
     n_penalties: int = 1
 
     def alone(self) -> Trial:
-        """Without its predictions."""
-        return replace(self, values=np.empty(0))
+        """Without what it has of every row."""
+        return replace(self, values=np.empty(0), duals=np.empty(0))
 
 
 Rows = Mapping[int, F32]
+
+
+def rounds(n: int) -> list[int]:
+    """How many of n rows candidates are tried on, one round after another: all in the last."""
+    return [size for size in (FEW_ROWS, MORE_ROWS) if 1.5 * size < n] + [n]
+
+
+def leaves_of(seen: Sequence[Trial | Finalist]) -> list[int]:
+    """Those that rows are needed of."""
+    return sorted({one.view.leaf for one in seen})
 
 
 def try_all(views: Sequence[View], rows: Rows, truth: Truth, budget: Budget) -> list[Trial]:
@@ -128,10 +139,10 @@ class _Penalties:
         if place not in self._made:
             start, alpha, truth = perf_counter(), self._alphas[place], self._truth
             try:
-                values = left_out(self._K, truth.y, truth.weights, alpha, truth.repeats)
+                values, own = left_out(self._K, truth.y, truth.weights, alpha, truth.repeats)
             except np.linalg.LinAlgError:
                 self._made[place] = []
             else:
-                self._made[place] = [Trial(self._view, self._kernel, alpha, values, truth.loss(values), 0.0)]
+                self._made[place] = [Trial(self._view, self._kernel, alpha, values, own, truth.loss(values), 0.0)]
             self._seconds += perf_counter() - start
         return self._made[place]

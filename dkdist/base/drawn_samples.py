@@ -161,6 +161,9 @@ def _positive(values: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
 
 def weighted_columns(sample: PooledSample) -> list[tuple[F64, F64]]:
     """The values of each dimension in rising order, and their weights, without those that weigh nothing."""
+    if sample.weights is None:
+        ones = np.ones(len(sample.points))
+        return [(x, ones) for x in np.sort(sample.points.T, axis=1).astype(np.float64)]
     return [_sorted(*_positive(column, sample.weights)) for column in sample.points.T]
 
 

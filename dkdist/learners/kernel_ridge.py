@@ -44,8 +44,10 @@ def duals(K: F64, y: F64, weights: F64, alpha: float) -> F64:
     return np.asarray(root * scipy.linalg.cho_solve(factor, root * y, check_finite=False))
 
 
-def left_out(K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Sequence[I64]]) -> F64:
-    """What each row would be predicted as, had the rows of its fold been left out: (n_repeats, n, t).
+def left_out(
+    K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Sequence[I64]]
+) -> tuple[F64, F64]:
+    """What each row would be predicted as, had the rows of its fold been left out, (n_repeats, n, t); and `duals`.
 
     Each repeat is folds of rows, each row in one of them. With H = R'R and R the inverse of a Cholesky factor, H_FF is
     a product of a few columns of R: 2 n^3 / 3 operations in all, and n^3 / n_folds for each repeat.
@@ -61,7 +63,7 @@ def left_out(K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Seque
         own = np.stack([columns @ columns.T for columns in (R.T[fold] for fold in rows)])
         residual = np.linalg.solve(own, full[rows])
         predicted[r[:, None], rows] = y[rows] - residual / root[rows]
-    return predicted
+    return predicted, root * full
 
 
 def _alike(repeats: Sequence[Sequence[I64]]) -> Iterator[tuple[I64, I64]]:

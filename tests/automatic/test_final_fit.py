@@ -22,7 +22,7 @@ SHARES = (0.5, 0.3, 0.2)
 def average(seconds: float) -> Average:
     """Three members, one penalty of each of which took some seconds."""
     trials = tuple(
-        Trial(Any, Any, 1.0, np.full((1, 2, 1), float(i)), 0.0, 2 * seconds, 2)
+        Trial(Any, Any, 1.0, np.full((1, 2, 1), float(i)), np.empty(0), 0.0, 2 * seconds, 2)
         for i in range(3)  # type: ignore[arg-type]
     )
     return Average(trials, SHARES, np.full((1, 2, 1), 0.7))
@@ -57,7 +57,7 @@ def test_as_many_members_are_fitted_as_there_is_time_for() -> None:
     assert len(fit(100).of_kernels(average(300)).members) == 3
     assert len(fit(100).of_kernels(average(400)).members) == 2
     assert len(fit(200).of_kernels(average(90)).members) == 1  # of twice as many sets, eight times 90
-    assert len(fit(200, row_seconds=300).of_kernels(average(25)).members) == 1  # 600 s for rows, 200 a member
+    assert len(fit(200, row_seconds=600).of_kernels(average(25)).members) == 1  # 600 s for rows, 200 a member
     assert len(fit(100, row_seconds=600).of_kernels(average(300)).members) == 3  # whose rows are there
 
 

@@ -39,7 +39,8 @@ def test_a_weight_is_a_row_repeated() -> None:
 
 
 def test_rows_left_out_are_predicted_by_the_others() -> None:
-    found = left_out(K, Y, W, 0.3, [FOLDS, [np.array([i]) for i in range(60)]])
+    found, a = left_out(K, Y, W, 0.3, [FOLDS, [np.array([i]) for i in range(60)]])
+    np.testing.assert_allclose(a, duals(K, Y, W, 0.3), rtol=1e-6, atol=1e-8)
     for r, folds in enumerate((FOLDS, [np.array([i]) for i in range(60)])):
         for fold in folds[:7]:
             rest = np.setdiff1d(np.arange(60), fold)

@@ -15,6 +15,7 @@ from dkdist.execution.passes import collect
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
 from dkdist.loops.array_types import F32, I64
+from dkdist.scaling.set_pca import SetPCA
 from dkdist.sets import SampleSets
 
 
@@ -75,14 +76,28 @@ class Views:
 def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
     """All representations that a sample of sets has, fitted on it, not standardised yet; equal ones share a leaf."""
     leaves: dict[Any, int] = {}
+    maps: dict[str, tuple[SetPCA, SampleSets]] = {}
     views = []
     for entry in entries:
-        spec = fitted_spec(entry, sample)
+        seen = sample
+        if entry.before is not None:
+            before, seen = _once(maps, entry.before, sample)
+            entry = replace(entry, before=before)
+        spec = fitted_spec(entry, seen)
         if spec is None:
             continue
         leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
         views.append(View(entry, spec, leaf, tuple(spec.moved_columns(one) for one in entry.images[1:])))
     return Views(tuple(views), tuple(spec for spec, _ in leaves))
+
+
+def _once(
+    maps: dict[str, tuple[SetPCA, SampleSets]], before: SetPCA, sample: SampleSets
+) -> tuple[SetPCA, SampleSets]:
+    """What comes before an embedding, fitted, and the sample through it; those alike are one."""
+    if (key := repr(before)) not in maps:
+        maps[key] = before, before.fit_transform(sample)
+    return maps[key]
 
 
 def rows_of(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
@@ -91,6 +106,18 @@ def rows_of(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
     blocks, features = data.blocks(leaves, together=True), data.features(leaves)
     parts = collect(blocks, _Made(features), blocks.bounds[:-1].tolist(), label="representations")
     return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in leaves}
+
+
+def more_rows(
+    views: Views, sets: Sets, wanted: I64, rows: Mapping[int, F32], known: I64, leaves: Sequence[int]
+) -> dict[int, F32]:
+    """`rows_of` the ``wanted`` sets, of which ``rows`` are those that are ``known``; both rise."""
+    there = np.isin(wanted, known, assume_unique=True)
+    every = {}
+    for leaf, made in rows_of(views, sets[wanted[~there]], leaves).items():
+        every[leaf] = np.empty((len(wanted), made.shape[1]), np.float32)
+        every[leaf][there], every[leaf][~there] = rows[leaf], made
+    return every
 
 
 @dataclass(frozen=True)

@@ -212,11 +212,12 @@ def serial_correlation(sample: SampleSets) -> float:
 
 
 def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
-    """The specification of the representation's rows, from a sample of sets; None if it has no pairs that it is for."""
+    """The specification of the representation's rows; None if it has no pairs that it is for.
+
+    It is from a sample of sets, which went through what comes ``before``.
+    """
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
-    if entry.before is not None:
-        sample = entry.before.fit_transform(sample)
     spec = entry.embedding.fit(sample).spec_
     if entry.paired and not entry.embedding.pairs_:
         return None
