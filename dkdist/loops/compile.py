@@ -7,7 +7,8 @@ tells CPUs apart. But it numbers the files of code, so that two processes that c
 1, and an index could name the code of other types or of an older source; here every file has a name of its own.
 
 Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
-within their caller, and which of the two runs, with other last bits, would depend on what is cached.
+within their caller, and which of the two runs, with other last bits, would depend on what is cached. What would let
+Python or C call them is not made: it took a sixth of the time of compiling.
 
 Arrays that loops only read are handed over read-only (`points.read_only`), so that one compiled variant serves those
 that can be written too. And loops copy element by element: where an array is assigned to a part of another, what would
@@ -28,7 +29,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Set
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
     """Compile a function that Python calls: it lets other threads run, and its code is kept."""
 
     def compiled(function: Any) -> Any:
-        dispatcher: Any = njit(nogil=True, fastmath=set(freedoms))(function)
+        dispatcher: Any = njit(nogil=True, no_cfunc_wrapper=True, fastmath=set(freedoms))(function)
         dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
         return dispatcher
 
@@ -56,8 +57,25 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
 
 
 def inlined(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
-    """Compile a function into every loop that calls it."""
-    return njit(nogil=True, forceinline=True, fastmath=set(freedoms))
+    """Compile a function into every loop that calls it; Python cannot, and gets a TypeError."""
+
+    def compiled(function: Any) -> Any:
+        options = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "fastmath": set(freedoms)}
+        dispatcher: Any = njit(nogil=True, forceinline=True, **options)(function)
+        # by the first numba lets Python find what it compiled, by the second it compiles for Python
+        dispatcher.add_overload = partial(_known_to_loops, dispatcher)
+        dispatcher._compile_for_args = partial(_refused, function.__name__)
+        return dispatcher
+
+    return compiled
+
+
+def _known_to_loops(dispatcher: Any, made: Any) -> None:
+    dispatcher.overloads[tuple(made.signature.args)] = made
+
+
+def _refused(name: str, *_: Any, **__: Any) -> None:
+    raise TypeError(f"{name} is part of compiled loops, which alone can call it: {name}.py_func is the Python function")
 
 
 def kept_code() -> tuple[str, bool]:
