@@ -70,14 +70,16 @@ def seconds_of(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def alternately(calls: Sequence[Callable[[], Any]], repeats: int) -> tuple[np.ndarray, list[Any]]:
+def alternately(
+    calls: Sequence[Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> tuple[np.ndarray, list[Any]]:
     """(seconds (repeats, calls), the last values) of calls that take turns."""
     seconds, values = np.zeros((repeats, len(calls))), [None] * len(calls)
     for r in range(repeats):
         for k, call in enumerate(calls):
-            start = time.perf_counter()
+            start = clock()
             values[k] = call()
-            seconds[r, k] = time.perf_counter() - start
+            seconds[r, k] = clock() - start
     return seconds, values
 
 

@@ -1,29 +1,40 @@
 """What each stage of the main road achieves, beside what this machine can do: microseconds a set, one and two threads.
 
-    python benchmarks/roofline.py [read] [--quick] [--output results.json]
+    python benchmarks/roofline.py [read] [embed] [powers] [features] [fused] [ridge] [road] [distances] [others]
+                                  [--quick] [--output results.json]
 
-read   blocks of 1,024 sets (200 points in the plane) in the order of a store on the disk, which is in the system's
-       cache, and in random order; attainable is file, crc32c and decompression of the same store's chunks, each once,
-       into an array that is used again
+read     blocks of 1,024 sets (200 points in the plane) in the order of a store on the disk, which is in the system's
+         cache, and in random order; attainable is file, crc32c and decompression of the same store's chunks, each once,
+         into an array that is used again
+road     from a store to SGD, each set read and embedded in each of two epochs (`cache=False`), where the embedding is
+         fitted already; attainable is that of reading, embed, powers and fused together
 
-All run in turns; times are medians of seconds on the clock, ratios medians of those within a turn: leave the machine
-idle. Whoever adds a stage adds a function to STAGES, which gives its calls: what is achieved by name, and what is
-attainable.
+Of all others what is attainable is counted: `roofline_stages.py` says by which formulas, `machine_rates.py` measures in
+the same run how fast this machine does one thing at a time. A ratio of 1 would need every vector full, no operation but
+those of the formulas, and nothing waited for.
+
+Of reading, times are medians of seconds on the clock, and ratios medians of those within a turn. Of all else the least
+time of several runs stands beside the best rates, by the time that processors spend, shared evenly among the threads:
+what else runs on the machine counts little. Leave it idle all the same.
 """
 
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask
 import google_crc32c
 import numpy as np
 from common import alternately, options, report_here, write
+from machine_rates import processor_seconds, rates
 from numcodecs.blosc import decompress
+from roofline_stages import COMPUTED, JS, fitted
 from speed import write_store
 from threadpoolctl import threadpool_limits
 
@@ -72,14 +83,28 @@ def read_files(files: Sequence[Path]) -> None:
         decompress(stored[:n], content)
 
 
-STAGES: dict[str, Callable[[bool], Any]] = {"read": read_stage}
+STAGES = ("read", *COMPUTED, "road")
+THREADS = (1, 2)
+EPOCHS = 2
+
+Rates = Mapping[str, float]
 
 
-def measure(name: str, quick: bool) -> list[dict[str, Any]]:
-    """The rows of one stage."""
-    rows = []
-    with STAGES[name](quick) as stage:
-        for threads in (1, 2):
+def row(
+    stage: str, what: str, threads: int, achieved: float, attainable: float, ratio: float
+) -> dict[str, Any]:
+    """One line of the table, printed; microseconds a set."""
+    print(
+        f"{stage:<10} {what:<22} {threads:>7} {achieved:>9.3f} {attainable:>11.3f} {ratio:>6.2f}", flush=True
+    )
+    figures = {"achieved": achieved, "attainable": attainable, "ratio": ratio}
+    return {"stage": stage, "what": what, "threads": threads, **figures}
+
+
+def measure_reading(quick: bool) -> Iterator[dict[str, Any]]:
+    """Reading, beside what it consists of."""
+    with read_stage(quick) as stage:
+        for threads in THREADS:
             with ThreadPoolExecutor(threads) as pool:
 
                 def run(work: Any, pool: ThreadPoolExecutor = pool) -> Callable[[], Any]:
@@ -91,23 +116,71 @@ def measure(name: str, quick: bool) -> list[dict[str, Any]]:
             least, *found = np.median(seconds, axis=0) / stage.n_sets * 1e6
             ratios = np.median(seconds[:, :1] / seconds[:, 1:], axis=0)  # within a turn
             for what, achieved, ratio in zip(stage.achieved, found, ratios.tolist(), strict=True):
-                row = {"stage": name, "what": what, "threads": threads}
-                rows.append(row | {"achieved": achieved, "attainable": least, "ratio": ratio})
-                print(f"{name:<10} {what:<18} {threads:>7} {achieved:>9.3f} {least:>11.3f} {ratio:>6.2f}")
-    return rows
+                yield row("read", what, threads, achieved, least, ratio)
+
+
+def measure_computed(name: str, known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
+    """Stages whose least time is counted."""
+    for what, make in COMPUTED[name].items():
+        stage = make(quick)
+        for threads in THREADS:
+            with ThreadPoolExecutor(threads) as pool:
+                repeats = 3 if quick or name == "ridge" else 31
+                found = [processor_seconds(pool, threads, stage.run, stage.parts) for _ in range(1 + repeats)]
+            achieved = min(found[1:]) / stage.n_sets * 1e6  # the first compiles
+            least = stage.work.seconds(known[threads]) * 1e6
+            yield row(name, what, threads, achieved, least, least / achieved)
+
+
+def measure_road(known: Mapping[int, Rates], quick: bool) -> Iterator[dict[str, Any]]:
+    """The whole of it, and the least time of all its stages."""
+    n_sets = (2 if quick else 16) * BLOCK
+    with tempfile.TemporaryDirectory() as folder:
+        y = write_store(f"{folder}/sets.zarr", n_sets)
+        sets = dk.open_sets(f"{folder}/sets.zarr")
+        files = sorted(Path(folder, "sets.zarr/points/c").glob("*/0"))
+        embedding = dk.DivergenceEmbedding(JS, n_basis=10, bandwidth="scott").fit(sets)
+        Z = dk.RandomFourierFeatures(random_state=0).fit_transform(embedding.transform(sets))
+        for threads in THREADS:
+            with dask.config.set(num_workers=threads), ThreadPoolExecutor(threads) as pool:
+                sgd = dk.IncrementalSGDClassifier(eta0=4.0, n_epochs=EPOCHS, cache=False, random_state=0)
+                calls = [lambda sgd=sgd: sgd.fit(Z, y)]  # type: ignore[misc]
+                calls.append(lambda pool=pool: list(pool.map(read_files, np.array_split(files, 2))))  # type: ignore[misc]
+                alternately(calls, 1)
+                for what, clock in (
+                    ("by the clock", time.perf_counter),
+                    ("by processors", time.process_time),
+                ):
+                    seconds, _ = alternately(calls, 1 if quick else 5, clock)
+                    whole, read = seconds.min(axis=0) / n_sets * 1e6
+                    shared = 1 if clock is time.perf_counter else threads
+                    achieved = whole / EPOCHS / shared
+                    least = read / shared + fitted(JS).seconds(known[threads]) * 1e6
+                    yield row("road", what, threads, achieved, least, least / achieved)
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
     parser.add_argument("stages", nargs="*", choices=[*STAGES, []], help="what to measure (everything)")
     args = parser.parse_args(argv)
-    figures = report_here()
-    print(
-        f"{'stage':<10} {'what':<18} {'threads':>7} {'achieved':>9} {'attainable':>11} {'ratio':>6}   us a set"
-    )
+    figures, rows, quick = report_here(), [], args.quick
     keep_freed_memory()  # as runs do
     with threadpool_limits(1):
-        figures |= {"rows": [row for name in args.stages or STAGES for row in measure(name, args.quick)]}
+        known = {threads: rates(threads, 2 if quick else 15) for threads in THREADS}
+        for threads, found in known.items():
+            told = ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in found.items())
+            print(f"1e9 a second on {threads} thread{'s' if threads > 1 else ''}: {told}")
+        print(
+            f"{'stage':<10} {'what':<22} {'threads':>7} {'achieved':>9} {'attainable':>11} {'ratio':>6}   us a set"
+        )
+        for name in args.stages or STAGES:
+            if name == "read":
+                rows += measure_reading(quick)
+            elif name == "road":
+                rows += measure_road(known, quick)
+            else:
+                rows += measure_computed(name, known, quick)
+    figures |= {"rates": known, "rows": rows}
     write(args.output, figures)
     return figures
 

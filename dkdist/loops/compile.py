@@ -49,7 +49,8 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
     """Compile a function that Python calls: it lets other threads run, and its code is kept."""
 
     def compiled(function: Any) -> Any:
-        dispatcher: Any = njit(nogil=True, no_cfunc_wrapper=True, fastmath=set(freedoms))(function)
+        unused: dict[str, Any] = {"no_cfunc_wrapper": True}  # which numba's stubs do not know
+        dispatcher: Any = njit(nogil=True, fastmath=set(freedoms), **unused)(function)
         dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
         return dispatcher
 
@@ -60,7 +61,11 @@ def inlined(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
     """Compile a function into every loop that calls it; Python cannot, and gets a TypeError."""
 
     def compiled(function: Any) -> Any:
-        options = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "fastmath": set(freedoms)}
+        options: dict[str, Any] = {
+            "no_cfunc_wrapper": True,
+            "no_cpython_wrapper": True,
+            "fastmath": set(freedoms),
+        }
         dispatcher: Any = njit(nogil=True, forceinline=True, **options)(function)
         # by the first numba lets Python find what it compiled, by the second it compiles for Python
         dispatcher.add_overload = partial(_known_to_loops, dispatcher)
@@ -75,7 +80,9 @@ def _known_to_loops(dispatcher: Any, made: Any) -> None:
 
 
 def _refused(name: str, *_: Any, **__: Any) -> None:
-    raise TypeError(f"{name} is part of compiled loops, which alone can call it: {name}.py_func is the Python function")
+    raise TypeError(
+        f"{name} is part of compiled loops, which alone can call it: {name}.py_func is the Python function"
+    )
 
 
 def kept_code() -> tuple[str, bool]:

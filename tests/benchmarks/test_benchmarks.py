@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
@@ -34,9 +35,24 @@ def test_speed_prints_accuracy_beside_time(tmp_path: Path) -> None:
 
 
 def test_the_roofline_prints_what_is_attainable_beside_what_is_achieved(tmp_path: Path) -> None:
-    rows = run("roofline.py", output=tmp_path / "roofline.json")["rows"]
-    assert {(row["stage"], row["threads"]) for row in rows} == {("read", 1), ("read", 2)}
+    stages = ("read", "powers", "fused", "road")
+    figures = run("roofline.py", *stages, output=tmp_path / "roofline.json")
+    rows = figures["rows"]
+    assert {(row["stage"], row["threads"]) for row in rows} == {(name, n) for name in stages for n in (1, 2)}
     assert all(row["ratio"] > 0 and row["achieved"] > 0 < row["attainable"] for row in rows)
+    assert all(rate > 0 for rates in figures["rates"].values() for rate in rates.values())
+
+
+def test_the_least_time_of_work_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    Work = importlib.import_module("machine_rates").Work
+    rates = {"steps": 10.0, "words": 5.0, "log": 2.0, "L2": 100.0, "memory": 4.0}
+    computed, moved = Work(20, 10, {"log": 4}), Work(bytes={"L2": 100, "memory": 8})
+    assert computed.seconds(rates) == 2 + 2 + 2
+    assert moved.seconds(rates) == 2  # the slower of both ways
+    assert (computed + moved).seconds(rates) == 6  # numbers come while others are made
+    assert (moved + moved + computed + moved).seconds(rates) == 6
+    assert Work().seconds(rates) == 0
 
 
 def test_defaults_are_near_the_truth(tmp_path: Path) -> None:

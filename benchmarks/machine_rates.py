@@ -1,0 +1,163 @@
+"""What this machine can do, by loops that do one thing each: operations in registers, functions, memory by level.
+
+    steps      float32 operations (a multiplication with an addition, or either alone, or a minimum) a second
+    words      operations on 64-bit words a second
+    log ...    elementary functions of float32 numbers a second, by our polynomials, out of and into the first level
+    sorted     float32 numbers sorted a second, two hundred at a time, by NumPy
+    L1 ...     bytes read or written a second, of 16 KB, 128 KB, 4 MB and 64 MB in each thread, half copied to the other
+
+Each thread does the same, and what all of them do together counts, by the time of the processors. The best of some
+short runs is what a machine can do: what else runs on it only takes away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist.loops import elementary
+from dkdist.loops.compile import ELEMENTWISE, loop
+from dkdist.loops.registers.vectors import fused, load, store
+
+TILE = 12  # vectors that are added to at once, which hides how long one addition takes
+LEVELS = {"L1": 2**14, "L2": 2**17, "L3": 2**22, "memory": 2**26}
+FUNCTIONS = ("log", "exp", "cospi", "sincospi", "sqrt")
+
+
+def _multiply_adds(lanes: int) -> Any:
+    @loop()
+    def run(x, n):  # type: ignore[no-untyped-def]
+        tile = load(x, 0, lanes, TILE, lanes)
+        factor, more = load(x, 0, 0, TILE, lanes), load(x, lanes, 0, TILE, lanes)
+        for _ in range(n):
+            tile = fused(tile, factor, more)
+        store(tile, x, 0, lanes)
+
+    return run
+
+
+_NARROW, _WIDE = _multiply_adds(8), _multiply_adds(16)
+
+
+@loop()
+def _mix_words(x, n):  # type: ignore[no-untyped-def]
+    """Eleven operations on each of some words, n times."""
+    one, seven = np.uint64(1), np.uint64(7)
+    for _ in range(n):
+        for i in range(len(x)):
+            a = x[i]
+            a = ((a ^ (a << one)) + seven) & ~(a >> seven)
+            a = ((a ^ (a << one)) + seven) | (a >> seven)
+            x[i] = a
+
+
+def _elementwise(name: str) -> Any:
+    function = np.sqrt if name == "sqrt" else getattr(elementary, name)
+
+    @loop(ELEMENTWISE)
+    def run(x, out, other, n):  # type: ignore[no-untyped-def]
+        for _ in range(n):
+            for i in range(len(x)):
+                out[i] = function(x[i])
+
+    @loop(ELEMENTWISE)
+    def run_both(x, out, other, n):  # type: ignore[no-untyped-def]
+        for _ in range(n):
+            for i in range(len(x)):
+                a, b = function(x[i])
+                out[i] = a
+                other[i] = b
+
+    return run_both if name == "sincospi" else run
+
+
+_ELEMENTWISE = {name: _elementwise(name) for name in FUNCTIONS}
+
+
+@loop()
+def _copy(a, b, n):  # type: ignore[no-untyped-def]
+    for _ in range(n):
+        for i in range(len(a)):
+            b[i] = a[i]
+
+
+class Probe(NamedTuple):
+    """``run()`` does ``amount`` of what is measured."""
+
+    run: Callable[[], Any]
+    amount: float
+
+
+def probes() -> dict[str, list[Probe]]:
+    """What one thread is to run, by name: of several the fastest counts. Each takes some milliseconds."""
+    rng = np.random.default_rng(0)
+    found: dict[str, list[Probe]] = {"steps": [], "words": [], "sorted": []}
+    for run, lanes in ((_NARROW, 8), (_WIDE, 16)):
+        x = rng.uniform(0.1, 0.5, TILE * lanes).astype(np.float32)
+        found["steps"].append(Probe(lambda run=run, x=x: run(x, 100_000), 1e5 * TILE * lanes))  # type: ignore[misc]
+    words = rng.integers(0, 2**63, 256, np.uint64)
+    found["words"].append(Probe(lambda: _mix_words(words, 4000), 4000 * 256 * 11))
+    lines = rng.random((256, 200), np.float32)
+    found["sorted"].append(Probe(lambda: np.sort(lines, axis=1), lines.size))
+    x, out, other = rng.uniform(0.1, 0.9, (3, 1024)).astype(np.float32)
+    for name, each in _ELEMENTWISE.items():
+        found[name] = [Probe(lambda each=each: each(x, out, other, 1000), 1000 * len(x))]  # type: ignore[misc]
+    for level, n_bytes in LEVELS.items():
+        a, b = np.ones((2, n_bytes // 8), np.float32)  # both halves lie in that level
+        n = max(1, 2**24 // n_bytes)
+        found[level] = [Probe(lambda a=a, b=b, n=n: _copy(a, b, n), n * n_bytes)]  # type: ignore[misc]
+    return found
+
+
+def rates(threads: int, repeats: int) -> Mapping[str, float]:
+    """What so many threads do a second, all together: the best of some runs."""
+    each = [probes() for _ in range(threads)]
+    best: dict[str, float] = {}
+    with ThreadPoolExecutor(threads) as pool:
+        for name in each[0]:
+            for same in zip(*(found[name] for found in each), strict=True):
+                list(pool.map(lambda probe: probe.run(), same))  # compiled
+                for _ in range(repeats):
+                    seconds = processor_seconds(pool, threads, lambda probe: probe.run(), same)
+                    best[name] = max(best.get(name, 0.0), threads * same[0].amount / seconds)
+    return best
+
+
+def processor_seconds(
+    pool: Executor, threads: int, work: Callable[[Any], Any], parts: Sequence[Any]
+) -> float:
+    """The time of processors that all parts take on so many threads, shared evenly among these."""
+
+    def timed(part: Any) -> float:
+        start = time.thread_time()
+        work(part)
+        return time.thread_time() - start
+
+    return sum(pool.map(timed, parts)) / threads
+
+
+class Work(NamedTuple):
+    """What has to be done at least for a set: counts of operations, of functions by name, and bytes by level."""
+
+    steps: float = 0.0
+    words: float = 0.0
+    functions: Mapping[str, float] = {}
+    bytes: Mapping[str, float] = {}
+
+    def seconds(self, rates: Mapping[str, float]) -> float:
+        """The least time: operations one after the other, while bytes come and go."""
+        busy = self.steps / rates["steps"] + self.words / rates["words"]
+        busy += sum(n / rates[name] for name, n in self.functions.items())
+        return max(busy, *(n / rates[level] for level, n in self.bytes.items()), 0.0)
+
+    def __add__(self, other: Work) -> Work:  # type: ignore[override]
+        """Both, one after the other; what they move counts together."""
+        functions, moved = (
+            {name: a.get(name, 0.0) + b.get(name, 0.0) for name in {**a, **b}}
+            for a, b in ((self.functions, other.functions), (self.bytes, other.bytes))
+        )
+        return Work(self.steps + other.steps, self.words + other.words, functions, moved)

@@ -1,0 +1,270 @@
+"""The stages of the main road and the inner loops of distances: what runs, and what has to be done for a set at least.
+
+Counts are those of the algorithm that a stage takes, as if every operation filled its vector and nothing were moved
+that need not be. Letters: n points of a set in d dimensions, q nodes and K degrees a dimension, m columns of a row, D
+features, J frequencies, R random objects of M points.
+
+    embed        n d cosines; n d (K - 2) steps of their recurrence, n d (K - q) to fold degrees, n d q (q + 1) / 2 for
+                 the functions of all nodes; q + .. + q^(d-1) products and q^d sums a point. d = 1: K sums a point are
+                 coefficients, then K q steps
+    powers       a logarithm and a root a node, J sines with cosines, 2 + 5 J products; 4 m bytes are written
+    features     3 D/2L transforms of L log2 L additions and L signs (L: the power of two from m on), D/2 sines with
+                 cosines, 3 D/2 products; 4 D bytes are written to memory
+    fused        the same with 2 D steps for a row's score and its step; rows stay in the second level: 20 D bytes
+    ridge        D (D + 1) / 2 steps and D products; the matrix of 8 D^2 bytes is read and written once in 1,024 rows
+    road         reading, embed, powers and fused together, and 4 n d bytes of points
+    dtw          n M R (2 d + 3): differences, squares, two minima, a sum
+    levenshtein  17 operations on words a symbol and random object, which fills a word here
+    hausdorff    n M R (2 d + 2): differences, squares, minima both ways
+    energy       n M R (2 d + 2) and as many roots, the sum being in float64; n^2 of both for the set itself
+    sliced       2 n d steps a direction (in float64, half as many a vector), and sorting n numbers
+    moments      d + d (d + 1) / 2 steps a point, in float64; 4 n d bytes are read
+    mean         d steps and a sine with its cosine for each of D/2 frequencies and each point, two sums
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from machine_rates import Work
+from speed import mixture_sets
+
+import dkdist as dk
+from dkdist.densities.density_loops import degree_for, homogeneous_features
+from dkdist.kernel.features.random_fourier_features import FourierMap
+from dkdist.learners.ridge_statistics import Statistics, add_rows
+from dkdist.learners.rows import Known, Rows
+from dkdist.learners.sgd_steps import Objective, State, prepare, step
+
+POINTS, D = 200, 5000
+F32 = np.dtype(np.float32)
+
+
+class Computed(NamedTuple):
+    """``run`` does each of ``parts``, ``n_sets`` sets in all; ``work`` is what one set needs."""
+
+    n_sets: int
+    run: Callable[[Any], Any]
+    parts: Sequence[Any]
+    work: Work
+
+
+class Road(NamedTuple):
+    """A fitted embedding and its features, and sets to try them on."""
+
+    sets: dk.SampleSets
+    embedding: Any
+    features: Any
+
+    @property
+    def columns(self) -> int:
+        """m"""
+        return int(self.embedding.spec_.n_features)
+
+    @property
+    def degrees(self) -> int:
+        """K, the larger where dimensions differ."""
+        return max(map(degree_for, self.embedding.spec_.bandwidth))
+
+    @property
+    def n_frequencies(self) -> int:
+        """J, those that are not zero."""
+        return int(np.count_nonzero(self.embedding.spec_.frequencies))
+
+
+@cache
+def road(divergence: str, d: int, n_sets: int) -> Road:
+    """10 nodes a dimension, 200 points a set."""
+    sets = mixture_sets(n_sets, POINTS, d)
+    embedding = dk.DivergenceEmbedding(divergence, n_basis=10, bandwidth="scott", domain="unit").fit(sets)
+    return Road(sets, embedding, dk.RandomFourierFeatures(D, random_state=0).fit(embedding.transform(sets)))
+
+
+def halves(n: int) -> list[slice]:
+    """Four parts of so many sets."""
+    edges = np.linspace(0, n, 5).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def densities_of(d: int, K: int, q: int) -> Work:
+    """Densities of 200 points at q^d nodes."""
+    n, pairs = POINTS, q * (q + 1) // 2
+    steps = n * d * (K - 2)
+    if d == 1:
+        steps += n * K + K * q
+    else:
+        steps += n * d * (max(0, K - q) + pairs) + n * sum(q**j for j in range(1, d + 1))
+    return Work(steps, functions={"cospi": n * d})
+
+
+def powers_of(m: int, nodes: int, J: int) -> Work:
+    """A row of m columns of densities at so many nodes."""
+    functions = {"log": nodes, "sqrt": nodes, "sincospi": J * nodes}
+    return Work(nodes * (2 + 5 * J), functions=functions, bytes={"L3": 4 * m})
+
+
+def features_of(m: int) -> Work:
+    """D structured features of a row of m."""
+    L = max(16, 1 << (m - 1).bit_length())
+    blocks = -(-D // (2 * L))
+    steps = blocks * 3 * L * (np.log2(L) + 1) + 1.5 * D
+    return Work(float(steps), functions={"sincospi": D / 2})
+
+
+def embed(divergence: str, d: int, quick: bool) -> Computed:
+    """Rows straight from points."""
+    found = road(divergence, d, 256 if quick else 1024)
+    tables, nodes = found.embedding.spec_.draw(), 10**d
+    work = densities_of(d, found.degrees, 10) + powers_of(found.columns, nodes, found.n_frequencies)
+    parts = [found.sets[part] for part in halves(len(found.sets))]
+    return Computed(len(found.sets), tables.embed, parts, work)
+
+
+def powers(quick: bool) -> Computed:
+    """Powers of densities, d = 2."""
+    found = road("jensen-shannon", 2, 256 if quick else 1024)
+    spec = found.embedding.spec_
+    p, weights = spec.draw().densities(found.sets)[:, 0], np.full(100, 0.01)
+    given = weights, np.array(spec.frequencies), np.array(spec.masses)
+
+    def run(part: slice) -> None:
+        homogeneous_features(p[part], *given, np.empty((len(p[part]), found.columns), np.float32))
+
+    return Computed(len(p), run, halves(len(p)), powers_of(found.columns, 100, found.n_frequencies))
+
+
+def features(divergence: str, quick: bool) -> Computed:
+    """Features written to memory, as they are where many cores make them."""
+    found = road(divergence, 2, 256 if quick else 1024)
+    A, tables = found.embedding.transform(found.sets), found.features.spec_.draw()
+    work = features_of(found.columns) + Work(bytes={"memory": 4 * D})
+    return Computed(len(A), tables.transform, [A[part] for part in halves(len(A))], work)
+
+
+def fused(divergence: str, quick: bool) -> Computed:
+    """Features made when a step comes to them."""
+    found = road(divergence, 2, 256 if quick else 1024)
+    A, tables = found.embedding.transform(found.sets), found.features.spec_.draw()
+    lazily, objective = FourierMap(found.columns), Objective("log_loss", 1e-6, 4.0, n_classes=2)
+    known = Known(np.arange(len(A)) % 2, np.zeros(len(A), bool))
+
+    def run(seed: int) -> Any:
+        rows, made = Rows((0,), (len(A),), D, known, seed=(seed,)), lazily.on_request(tables, A)
+        return step(objective, State.start(1, D, F32), prepare(F32, iter([made]), rows))
+
+    work = features_of(found.columns) + Work(2 * D, bytes={"L2": 20 * D})
+    return Computed(4 * len(A), run, range(4), work)
+
+
+def ridge(width: int, quick: bool) -> Computed:
+    """Sums of a ridge regression, each thread its own."""
+    n = 512 if quick else 2048
+    Z = np.random.default_rng(0).standard_normal((n, width)).astype(np.float32)
+    y, parts = np.ones((n, 1)), halves(n)
+    own = {part.start: Statistics.empty(width, 1) for part in parts[:: 2 if width > 1000 else 1]}
+
+    def run(part: slice) -> None:
+        add_rows(own[part.start], Z[part], y[part], None, True)
+
+    if width > 1000:  # two matrices of 200 MB
+        parts = [slice(a.start, b.stop) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    rows = min(1024, parts[0].stop)
+    work = Work(width * (width + 1) / 2 + width, bytes={"memory": 16 * width**2 / 2 / rows})
+    return Computed(n, run, parts, work)
+
+
+def fitted(divergence: str) -> Work:
+    """A set on the whole road once, but for reading it."""
+    found = road(divergence, 2, 1024)
+    work = densities_of(2, found.degrees, 10) + powers_of(found.columns, 100, found.n_frequencies)
+    moved = Work(2 * D, bytes={"L2": 20 * D, "memory": 8 * POINTS})
+    return work + features_of(found.columns) + moved
+
+
+# ------------------------------------------------------------------------------------------ distances, others
+
+OBJECTS, OMEGAS = 60, 256  # points of a set or series here, and random objects
+
+
+def _sets(n: int, d: int) -> dk.SampleSets:
+    rng = np.random.default_rng(1)
+    return dk.SampleSets(rng.standard_normal((OBJECTS * n, d)).astype(np.float32), OBJECTS * np.arange(n + 1))
+
+
+def _strings(n: int, length: int, seed: int) -> dk.SampleSets:
+    codes = np.random.default_rng(seed).integers(0, 4, (length * n, 1)).astype(np.uint8)
+    return dk.SampleSets(codes, length * np.arange(n + 1))
+
+
+def distance(name: str, quick: bool) -> Computed:
+    """Distances of sets, series or strings to random ones of one length each."""
+    n, M, d, text = 64 if quick else 256, {"levenshtein": 40}.get(name, 20), 3, name == "levenshtein"
+    sets = _strings(n, OBJECTS, 0) if text else _sets(n, d)
+    embedding = dk.DistanceEmbedding(name, "segment" if text or name == "dtw" else "subsample",
+                                     n_components=OMEGAS, lengths=(M, M), gamma=0, random_state=0)  # fmt: skip
+    tables, pairs = embedding.fit(sets).spec_.draw(), OBJECTS * M * OMEGAS
+    own = OBJECTS**2 / pairs
+    work = {
+        "dtw": Work(pairs * (2 * d + 3)),
+        "levenshtein": Work(words=17.0 * OBJECTS * OMEGAS),
+        "modified-hausdorff": Work(pairs * (2 * d + 2)),
+        "energy": Work(pairs * (2 * d + 2) * (1 + own), functions={"sqrt": pairs * (1 + own)}),
+    }[name]
+    return Computed(n, tables.distances, [sets[part] for part in halves(n)], work)
+
+
+def other(name: str, quick: bool) -> Computed:
+    """Embeddings of 200 points in the plane."""
+    sets, n, d = mixture_sets(256 if quick else 1024, POINTS, 2), POINTS, 2
+    embedding, work = {
+        "sliced": (
+            dk.SlicedWassersteinEmbedding(n_quantiles=16, n_directions=50, random_state=0),
+            Work(50 * n * d * 2, functions={"sorted": 50 * n}),
+        ),
+        "moments": (
+            dk.MomentEmbedding(degree=2),
+            Work(2 * n * (d + d * (d + 1) / 2), bytes={"L3": 4 * n * d}),
+        ),
+        "mean": (
+            dk.MeanEmbedding(1000, method="orthogonal", random_state=0),
+            Work(500 * n * (d + 2), functions={"sincospi": 500 * n}),
+        ),
+    }[name]
+    tables = embedding.fit(sets).spec_.draw()
+    return Computed(len(sets), tables.embed, [sets[part] for part in halves(len(sets))], work)
+
+
+JS = "jensen-shannon"
+COMPUTED: dict[str, dict[str, Callable[[bool], Computed]]] = {
+    "embed": {
+        "Jensen-Shannon, d = 1": lambda quick: embed(JS, 1, quick),
+        "Jensen-Shannon, d = 2": lambda quick: embed(JS, 2, quick),
+        "Jensen-Shannon, d = 3": lambda quick: embed(JS, 3, quick),
+        "Hellinger, d = 2": lambda quick: embed("hellinger", 2, quick),
+    },
+    "powers": {"Jensen-Shannon, d = 2": powers},
+    "features": {
+        "Jensen-Shannon": lambda quick: features(JS, quick),
+        "Hellinger": lambda quick: features("hellinger", quick),
+    },
+    "fused": {
+        "Jensen-Shannon": lambda quick: fused(JS, quick),
+        "Hellinger": lambda quick: fused("hellinger", quick),
+    },
+    "ridge": {
+        "600 columns": lambda quick: ridge(600, quick),
+        "5000 columns": lambda quick: ridge(1200 if quick else 5000, quick),
+    },
+    "distances": {
+        name: lambda quick, name=name: distance(name, quick)  # type: ignore[misc]
+        for name in ("dtw", "levenshtein", "modified-hausdorff", "energy")
+    },
+    "others": {
+        name: lambda quick, name=name: other(name, quick)  # type: ignore[misc]
+        for name in ("sliced", "moments", "mean")
+    },
+}
