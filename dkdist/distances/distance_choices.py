@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.inputs import Sets, Survey
-from dkdist.base.parameter_checks import is_word, whole
+from dkdist.base.parameter_checks import is_word, real_matrix, whole, within_float32
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_embedding_spec import FARTHEST, NAMED, NEAREST
-from dkdist.distances.random_objects import FROM_DATA, OF_POINTS, OF_STRINGS, SAMPLERS, WITHOUT_LENGTHS
+from dkdist.distances.objects.random_objects import (
+    FROM_DATA,
+    OF_POINTS,
+    OF_STRINGS,
+    SAMPLERS,
+    WITH_SIGMA,
+    WITHOUT_LENGTHS,
+)
+from dkdist.loops.array_types import F64
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 
@@ -92,12 +100,18 @@ def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
     """The sampler of that name, or the one that fits the distance."""
     text = sets.points_dtype != np.float32
     known = FROM_DATA | (OF_STRINGS if text else OF_POINTS)
-    if given == "auto":
+    if is_word(given, "auto"):
         return _usual_sampler(distance, sets, lengths)
     if given not in known:
         other = f", which is for {'points' if text else 'strings'}" if given in SAMPLERS else ""
         raise ValueError(
-            f"sampler must be one of 'auto', {', '.join(map(repr, known))}; found {given!r}{other}"
+            f"sampler must be one of 'auto', {', '.join(map(repr, known))}, a collection of objects, or a function of "
+            f"a generator; found {given!r}{other}"
+        )
+    if given == "leverage" and distance.n_parts > 1:
+        raise ValueError(
+            f"sampler='leverage' needs a kernel, of one number a pair: {type(distance).__name__} gives "
+            f"{distance.n_parts}. Take another sampler"
         )
     return str(given)
 
@@ -134,6 +148,31 @@ def omega_lengths(given: Any, sampler: str, distance: Distance, sample: SampleSe
     return low, high
 
 
+def made_up_sigma(given: Any, sampler: Any, sets: Sets) -> F64 | None:
+    """The standard deviation of each coordinate of made-up points (d,), or None for that of the data."""
+    if is_word(given, "auto"):
+        return None
+    if not any(is_word(sampler, word) for word in WITH_SIGMA):
+        raise ValueError(
+            f"sigma is of the samplers {' and '.join(map(repr, WITH_SIGMA))}, and would change nothing for "
+            f"sampler={sampler!r:.200}: leave it out"
+        )
+    values = real_matrix("sigma", given)
+    if values.shape not in ((), (sets.n_dims,)):
+        raise ValueError(
+            f"sigma must be 'auto', a number, or one for each of {sets.n_dims} dimension(s); found shape {values.shape}"
+        )
+    return np.array([within_float32("sigma", float(v)) for v in np.broadcast_to(values, sets.n_dims)])
+
+
+def require_no_lengths(given: Any) -> None:
+    """Refuse lengths where random objects are given."""
+    if not is_word(given, "auto"):
+        raise ValueError(
+            f"lengths={given!r} would change nothing for random objects that are given: leave it out"
+        )
+
+
 def _as_range(given: Any) -> tuple[int, int]:
     try:
         low, high = given
@@ -161,7 +200,7 @@ def warn_of_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleS
             f"half of the objects have more than {median:.0f} points, and lengths='auto' was measured on objects of up "
             f"to {LONG}: random objects of {lengths[0]} to {lengths[1]} points may tell too little of them. Choose "
             "lengths=(least, most) by validation",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

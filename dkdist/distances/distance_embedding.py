@@ -15,12 +15,14 @@ from dkdist.base.embedding import SetEmbedding, origin_of
 from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, check_sets
 from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
 from dkdist.base.roles import Role
-from dkdist.distances import traits
+from dkdist.distances import Distance, traits
 from dkdist.distances.distance_choices import (
     as_distance,
     as_sampler,
+    made_up_sigma,
     omega_lengths,
     require_kind,
+    require_no_lengths,
     require_units,
     warn_of_long_objects,
     warn_of_unlike_columns,
@@ -29,14 +31,17 @@ from dkdist.distances.distance_embedding_spec import DistanceSpec, Omegas
 from dkdist.distances.distance_scales import (
     MEDIAN_OBJECTS,
     Looked,
+    kernel_scores,
     median_gamma,
     sampled_distances,
+    with_kernel_rows,
     with_unit_columns,
     with_unit_rows,
 )
+from dkdist.distances.objects.given_objects import DRAWN, given_objects
+from dkdist.distances.objects.random_objects import WITHOUT_REPETITION, Source, draw_omegas
 from dkdist.distances.pair_function import Pairwise
-from dkdist.distances.random_objects import draw_omegas
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -88,23 +93,29 @@ class DistanceEmbedding(SetEmbedding):
         (`DynamicTimeWarping`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
         `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``, which is given true
         coordinates (float32, or float64 where the sets have an origin).
-    sampler : str, default="auto"
+    sampler : str, collection or callable, default="auto"
         Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
         contiguous piece), "element" (single points), "object" (whole objects without repetition: the
-        representative-set method), "mixed" (whole objects without repetition as far as they go, then pieces: segments
-        of strings, subsamples of others). Made up: "gaussian" and "walk" (independent points, or a Gaussian random
-        walk, with the data's mean and standard deviation), "sphere" and "ball" (about the origin; radius the root mean
-        square, and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
+        representative-set method), "leverage" (the same, rare objects rather: drawn by ridge leverage scores of the
+        kernel exp(-gamma d)), "mixed" (whole objects without repetition as far as they go, then pieces: segments of
+        strings, subsamples of others). Made up: "gaussian" and "walk" (independent points, or a Gaussian random walk,
+        with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the origin; radius the root
+        mean square, and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
         first-order chain). "auto": "mixed" for strings of up to 256 symbols and sets of up to 64 points in the
         median, unless ``lengths`` are given; "segment" for other strings, "object" for `pairwise`, else "subsample".
-    n_components : int, default=1024
-        The number R of random objects.
+        Or your own: objects of the same kind as the sets (a list of arrays or strings, `SampleSets`, a store), or a
+        function that is given a ``numpy.random.Generator`` and gives one object, called R times in `fit`.
+    n_components : int, optional
+        The number R of random objects; by default 1024, or as many as ``sampler`` gives.
     gamma : float, list of floats, "auto" or "median", default="auto"
         Of exp(-gamma d), in units of 1/d. "median": 1 over the median distance of sampled objects to the random
         ones. "auto": the same for strings, 0.3 of it for others. 0: the distances themselves, not divided by sqrt(R).
         A list: features of each side by side.
-    standardize : bool or "auto", default="auto"
+    standardize : bool, "auto" or "nystroem", default="auto"
         True: features have mean 0 and standard deviation 1 over the sets of `fit`; costs another pass over them.
+        "nystroem": inner products of rows are exp(-gamma d), exactly so between random objects and the best
+        approximation by them elsewhere, where that kernel is positive definite (for metrics such as "energy"; what is
+        negative counts as 0); for one gamma above 0; costs R^2 a row.
         "auto": with gamma="auto" features have mean 0, and standard deviation 1 over the root of their number, over a
         sample of at most 256 sets, so that rows are as long as learners expect: 1 in the mean. With another gamma the
         same as False.
@@ -113,13 +124,16 @@ class DistanceEmbedding(SetEmbedding):
         to the median length of an object, but at most 64 for strings, 32 for series and 16 for sets; with "mixed" from
         three quarters of the median to the median.
     unknown_symbols : {"raise", "differ"}, default="raise"
-        What becomes, in `transform`, of a character that no string had in `fit`: an error, or it differs from all
-        others. Codes without an alphabet (bytes, integers) that no random object has just differ.
+        What becomes, in `transform`, of a character that no string and no given object had in `fit`: an error, or it
+        differs from all others. Codes without an alphabet (bytes, integers) that no random object has just differ.
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set: "raise" names the first one; "skip" leaves it out of `fit` and gives it a row of NaN,
         with a warning.
     random_state : int, Generator or None
         Seed of the random objects.
+    sigma : float, (d,) array or "auto", default="auto"
+        Standard deviation of the coordinates of "gaussian" and "walk" objects, in units of the points. "auto": that of
+        the data.
 
     Attributes
     ----------
@@ -128,7 +142,7 @@ class DistanceEmbedding(SetEmbedding):
     gamma_ : float or list of floats
         What was used.
     omegas_ : SampleSets
-        The R random objects.
+        The R random objects, drawn or given.
     n_features_in_ : int
         The dimension d of the points; 1 for strings.
     origin_ : (d,) float64 array
@@ -143,8 +157,8 @@ class DistanceEmbedding(SetEmbedding):
         yours that is negative or not finite; for points beyond 1e15, or less than 1e-15 wide in all, where a distance
         squares them in float32 ("dtw", "energy", the Hausdorff distances, "chamfer").
     ValueError
-        For an unknown distance or sampler, random objects longer than the data, more whole objects than there are; if
-        a function of yours is negative, not finite or not symmetric on a sample.
+        For an unknown distance or sampler, random objects longer than the data, more whole objects than there are,
+        another number of given ones; if a function of yours is negative, not finite or not symmetric on a sample.
 
     Warns
     -----
@@ -156,9 +170,11 @@ class DistanceEmbedding(SetEmbedding):
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
     depends on its object alone, bit for bit on processors of one kind. Random objects are drawn from a sample of at
-    most max(256, R) objects or four million points. The kernel's error falls as 1 / sqrt(R) (Proposition 2 of the
-    paper); the kernel itself is that of a gamma that is given. docs/distances.md says on what the defaults
-    were chosen. Cost of an object of length n against one of length l: dtw n l d, levenshtein n l / 64 words,
+    most max(256, R) objects (2 R for "leverage", which compares all pairs of them) or four million points. A model file
+    keeps random objects, also those of a function or a collection of yours, which are its ``sampler`` then. The
+    kernel's error falls as 1 / sqrt(R) (Proposition 2 of the paper); the kernel itself is that of a gamma that is
+    given. docs/distances.md says on what the defaults were chosen. Cost of an object of length n against one of
+    length l: dtw n l d, levenshtein n l / 64 words,
     Hausdorff and energy n l d, sliced 50 (n + l) after sorting.
 
     Wu, Yen, Xu, Ravikumar, Witbrock, D2KE: from distance to kernel and embedding (2018), Eqs. 2-4.
@@ -181,14 +197,15 @@ class DistanceEmbedding(SetEmbedding):
     def __init__(
         self,
         distance: Any,
-        sampler: str = "auto",
-        n_components: int = 1024,
+        sampler: Any = "auto",
+        n_components: int | None = None,
         gamma: float | Sequence[float] | str = "auto",
         standardize: bool | str = "auto",
         lengths: tuple[int, int] | str = "auto",
         unknown_symbols: str = "raise",
         on_error: str = "raise",
         random_state: Any = None,
+        sigma: Any = "auto",
     ) -> None:
         self.distance = distance
         self.sampler = sampler
@@ -199,43 +216,72 @@ class DistanceEmbedding(SetEmbedding):
         self.unknown_symbols = unknown_symbols
         self.on_error = on_error
         self.random_state = random_state
+        self.sigma = sigma
 
     def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
         """Draw random objects from the sets X; one pass over the data, two with standardize=True. ``y`` is not used."""
         unit = _unit(self)
-        R = whole("n_components", self.n_components)
+        asked = None if self.n_components is None else whole("n_components", self.n_components)
         unknown = one_of("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
         sets, seed = check_sets(X, text=True), draw_seed(self.random_state)
         distance = as_distance(self.distance, sets.n_dims, seed)
         gammas = _gammas(self.gamma, distance)
+        if unit == "kernel":
+            _require_kernel(distance, gammas)
         require_kind(distance, sets)
-        sampler = as_sampler(self.sampler, distance, sets, self.lengths)
+        sigma = made_up_sigma(self.sigma, self.sampler, sets)
+        sampler, given = "given", None
+        if isinstance(self.sampler, str):
+            sampler = as_sampler(self.sampler, distance, sets, self.lengths)
+        else:
+            require_no_lengths(self.lengths)
+            given = given_objects(self.sampler, asked, sets, distance, seed)
+        R = asked or DRAWN if given is None else len(given)
         found = self._look(sets, None)
         require_units(distance, found)
-        sample, places = _sample(sets, found.bad, R, seed)
-        if sampler == "object" and len(sample) < R:
-            raise ValueError(
-                f"sampler='object' takes different objects, and there are {len(sample)} to choose from: found "
-                f"n_components={R}. Give at most {len(sample)}, or another sampler"
-            )
-        traits(distance).try_on(sample[:CHECKED], places)
-        lengths = omega_lengths(self.lengths, sampler, distance, sample)
-        if is_word(self.lengths, "auto"):
-            warn_of_long_objects(sampler, lengths, sample)
+        looked = _sample(sets, found.bad, 2 * R if sampler == "leverage" else R, seed, skips(self))
+        traits(distance).try_on(looked.sets[:CHECKED], looked.places)
+        omegas = self._draw(sampler, R, sigma, distance, looked, seed) if given is None else given
         if is_word(self.gamma, "auto"):
-            warn_of_unlike_columns(distance, sample)
-        omegas = Omegas.of(draw_omegas(sampler, sample, R, lengths, [seed, Role.OBJECTS]), distance)
-        raw = DistanceSpec(distance, omegas, (0.0,), sets.n_dims, sets.alphabet, unknown)
+            warn_of_unlike_columns(distance, looked.sets)
+        raw = DistanceSpec(
+            distance, Omegas.of(omegas, distance), (0.0,), sets.n_dims, omegas.alphabet, unknown
+        )
         self.spec_ = raw if isinstance(gammas, float) else replace(raw, gammas=gammas)
         if isinstance(gammas, float):
-            chosen = some(len(sample), MEDIAN_OBJECTS, seed)
-            D = sampled_distances(raw, Looked(sample[chosen], places[chosen], skips(self)))
+            chosen = some(len(looked.sets), MEDIAN_OBJECTS, seed)
+            D = sampled_distances(raw, Looked(looked.sets[chosen], looked.places[chosen], looked.skip))
             self.spec_ = replace(raw, gammas=(median_gamma(D, gammas),))
             if unit == "rows":
                 self.spec_ = with_unit_rows(self.spec_, D)
         if unit == "columns":
             self.spec_ = with_unit_columns(self.spec_, sets, found.bad, skips(self))
+        if unit == "kernel":
+            self.spec_ = with_kernel_rows(self.spec_, omegas)
         return self
+
+    def _draw(
+        self, sampler: str, R: int, sigma: F64 | None, distance: Distance, looked: Looked, seed: int
+    ) -> SampleSets:
+        """The random objects of a sampler, from a sample of the sets."""
+        sample = looked.sets
+        if sampler in WITHOUT_REPETITION and len(sample) < R:
+            raise ValueError(
+                f"sampler={sampler!r} takes different objects, and there are {len(sample)} to choose from: found "
+                f"n_components={R}. Give at most {len(sample)}, or another sampler"
+            )
+        lengths = omega_lengths(self.lengths, sampler, distance, sample)
+        if is_word(self.lengths, "auto"):
+            warn_of_long_objects(sampler, lengths, sample)
+        scores = None
+        if sampler == "leverage":
+            scores = kernel_scores(distance, looked, _gammas(self.gamma, distance), R)
+        source = Source(sample, np.random.default_rng([seed, Role.OBJECTS]), sigma, scores)
+        return draw_omegas(sampler, source, R, lengths)
+
+    def saved_params(self) -> dict[str, Any]:
+        """What a model file has in the place of parameters that are code: random objects for what gave them."""
+        return {} if isinstance(self.sampler, str) else {"sampler": self.omegas_}
 
     @property
     def omegas_(self) -> SampleSets:
@@ -278,19 +324,30 @@ def _gammas(given: Any, distance: Any) -> tuple[float, ...] | float:
 
 
 def _unit(embedding: DistanceEmbedding) -> str | None:
-    """What shall have length 1: the rows, the columns, or nothing."""
+    """What shall have length 1: the rows, the columns, each random object in its kernel, or nothing."""
     if is_word(embedding.standardize, "auto"):
         return "rows" if is_word(embedding.gamma, "auto") else None
+    if is_word(embedding.standardize, "nystroem"):
+        return "kernel"
     return "columns" if as_flag("standardize", embedding.standardize) else None
 
 
-def _sample(sets: Sets, bad: I64, R: int, seed: int) -> tuple[SampleSets, I64]:
+def _require_kernel(distance: Distance, gammas: tuple[float, ...] | float) -> None:
+    """Refuse what has no kernel exp(-gamma d)."""
+    if distance.n_parts > 1 or not (isinstance(gammas, float) or (len(gammas) == 1 and gammas[0] > 0)):
+        raise ValueError(
+            "standardize='nystroem' needs a distance of one number a pair and one gamma above 0; found "
+            f"{type(distance).__name__} of {distance.n_parts} and gamma={gammas!r:.80}"
+        )
+
+
+def _sample(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> Looked:
     """Random objects, not bad ones, in their order, and their places: enough for R different ones, if memory allows."""
     good = np.setdiff1d(np.arange(len(sets)), bad)
     mean_size = max(1, sets.n_points // len(sets))
     count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(max(SAMPLE_SETS, R), len(good))))
     chosen = np.sort(np.random.default_rng([seed, Role.OBJECTS, 1]).permutation(good)[:count])
-    return loaded(sets[chosen], chosen), chosen
+    return Looked(loaded(sets[chosen], chosen), chosen, skip)
 
 
 def loaded(sets: Sets, positions: I64) -> SampleSets:

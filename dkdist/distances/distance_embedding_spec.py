@@ -26,6 +26,7 @@ from dkdist.distances.pair_function import Pairwise, as_float32
 from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
 from dkdist.distances.wasserstein import Wasserstein
 from dkdist.loops.array_types import F32, F64, I64, Array
+from dkdist.loops.products import steady_factor
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 from dkdist.sets.point_checks import SampleSetError, locate
@@ -56,9 +57,24 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
 NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and long sums of them, are float32
 
 
+class ByContent:
+    """Base of records of arrays: equal where their arrays are, to the bit."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        arrays = vars(self).values()
+        return tuple(None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays)
+
+
 @kept
 @dataclass(frozen=True, eq=False)
-class Omegas:
+class Omegas(ByContent):
     """The random objects, as plain arrays."""
 
     points: Array
@@ -80,22 +96,13 @@ class Omegas:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Omegas) and self._content == other._content
 
-    def __hash__(self) -> int:
-        return hash(self._content)
+@kept
+@dataclass(frozen=True, eq=False)
+class Mixing(ByContent):
+    """The matrix (R, R) by which rows of features are multiplied."""
 
-    @property
-    def _content(self) -> tuple[Any, ...]:
-        weights = None if self.weights is None else self.weights.tobytes()
-        return (
-            self.points.dtype.str,
-            self.points.shape,
-            self.points.tobytes(),
-            self.offsets.tobytes(),
-            weights,
-        )
+    matrix: F32
 
 
 @kept
@@ -104,7 +111,8 @@ class DistanceSpec(Specification["DistanceParameters"]):
     """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
 
     ``alphabet`` is that of the omegas of text; ``unknown`` says whether other symbols may come ("differ": they are
-    equal to none) or not ("raise"). Features have ``centre`` subtracted and are divided by ``scale``, if there are.
+    equal to none) or not ("raise"). Features have ``centre`` subtracted and are divided by ``scale``, if there are, or
+    are mixed.
     """
 
     _kept = 0  # random objects are made ready by each who draws
@@ -117,6 +125,7 @@ class DistanceSpec(Specification["DistanceParameters"]):
     unknown: str = "raise"
     centre: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
+    mixing: Mixing | None = None
     domain: None = field(default=None, repr=False)
 
     @property
@@ -175,6 +184,10 @@ class DistanceParameters(Tables[DistanceSpec]):
         self._moments = (
             None if spec.centre is None or spec.scale is None else _inverse(spec.centre, spec.scale)
         )
+        mixing, m = spec.mixing, spec.n_features
+        if mixing is not None and mixing.matrix.shape != (m, m):
+            raise ValueError(f"expected a matrix for {m} features, found shape {mixing.matrix.shape}")
+        self._mixing = None if mixing is None else steady_factor(mixing.matrix)
         self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
 
     def distances(self, sets: SampleSets) -> F32:
@@ -202,7 +215,11 @@ class DistanceParameters(Tables[DistanceSpec]):
                 fill_features(D, np.float32(gamma), share, columns)
         if self._moments is not None:
             standardise(out, *self._moments)
-        return out
+        if self._mixing is None:
+            return out
+        mixed = np.empty_like(out)
+        self._mixing.product(out, mixed)
+        return mixed
 
 
 def _inverse(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:

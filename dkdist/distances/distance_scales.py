@@ -1,4 +1,4 @@
-"""What distance embeddings learn from distances of the data: gamma, and the centre and scale of every feature.
+"""What distance embeddings learn from distances of the data: gamma, landmarks, and the scale of every feature.
 
 Gamma is a share of one over the median distance. Scales of "rows" are those of a sample of at most `MEDIAN_OBJECTS`
 objects, whose distances give gamma anyway; those of "columns" are of all objects, in a pass of their own.
@@ -16,8 +16,10 @@ import numpy as np
 from dkdist.base.bad_sets import attempt, naming_random
 from dkdist.base.inputs import Sets, unread_blocks
 from dkdist.base.parameter_checks import LEAST, settled
+from dkdist.distances import Distance
 from dkdist.distances.distance_embedding_loops import column_moments, merged
-from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec
+from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec, Mixing, Omegas
+from dkdist.distances.objects.landmarks import inverse_root, leverage_scores
 from dkdist.execution.arrays import cut, fill_in_memory
 from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import drawn
@@ -54,6 +56,23 @@ def median_gamma(D: F32, share: float) -> float:
     """So much of one over the median distance; of 1 if all distances are 0."""
     positive = D[D > 0]
     return settled(share / float(np.median(positive))) if len(positive) else share
+
+
+def kernel_scores(distance: Distance, looked: Looked, gammas: Any, n_landmarks: int) -> F64:
+    """Leverage scores (n,) of objects for the kernel exp(-gamma d); of gammas as `median_gamma` has it if not one."""
+    objects = looked.sets
+    raw = DistanceSpec(distance, Omegas.of(objects, distance), (0.0,), objects.n_dims, objects.alphabet)
+    D = sampled_distances(raw, looked._replace(skip=False))
+    one = isinstance(gammas, tuple) and len(gammas) == 1 and gammas[0] > 0
+    gamma = gammas[0] if one else median_gamma(D, gammas if isinstance(gammas, float) else 1.0)
+    return leverage_scores(np.exp(-gamma * D.astype(np.float64)), n_landmarks)
+
+
+def with_kernel_rows(spec: DistanceSpec, objects: SampleSets) -> DistanceSpec:
+    """Features whose inner products are those of the kernel exp(-gamma d), projected to the random objects."""
+    root = np.sqrt(spec.n_features)  # which features are divided by
+    K = root * drawn(spec).embed(objects).astype(np.float64)
+    return replace(spec, mixing=Mixing((root * inverse_root(K)).astype(np.float32)))
 
 
 def with_unit_rows(spec: DistanceSpec, D: F32) -> DistanceSpec:

@@ -91,6 +91,9 @@ def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
             return list(content) if len(content) <= SHORT else f"{len(content)} strings"
         case "tuple" | "list":
             return [_plain(item, arrays, all_of=all_of) for item in content]
+        case "sets":
+            parts: dict[str, Any] = described["sets"]
+            return f"{len(arrays[parts['offsets']['array']]) - 1} sets"
         case "record":
             fields = described["fields"] if all_of else {}
             return {"record": content} | {

@@ -2,7 +2,7 @@
 
 Numbers, strings, booleans and None stand for themselves; all else is an object whose first key is its tag:
 
-    {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}
+    {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}   ...
 
 Classes are named, and only public estimators and records that say they are kept are described or made.
 """
@@ -26,6 +26,7 @@ import dkdist
 from dkdist.files.model_kinds import PLACES, KindError, require_fitted_kinds, require_params, require_record
 from dkdist.files.model_trial import require_working
 from dkdist.plain.kept import KEPT
+from dkdist.sets import SampleSets
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -102,6 +103,7 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     name = type(value).__name__
     require_known(type(value), where)
     params = value.get_params(deep=False)
+    params |= value.saved_params() if hasattr(value, "saved_params") else {}
     params |= {key: value for key, value in PLACES.items() if key in params}
     left_out = {*params, *getattr(value, "not_saved", ())}
     fitted = {key: item for key, item in vars(value).items() if key not in left_out}
@@ -110,6 +112,13 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
         "params": _describe_named(params, name, arrays),
         "fitted": _describe_named(fitted, name, arrays),
     }
+
+
+@describe.register
+def _(value: SampleSets, where: str, arrays: Arrays) -> Any:
+    arrays_of = {"points": value.relative, "offsets": value.offsets, "weights": value.weights}
+    parts = {**arrays_of, "alphabet": value.alphabet, "origin": value.origin}
+    return {"sets": _describe_named(parts, where, arrays)}
 
 
 @describe.register
@@ -186,6 +195,11 @@ def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
     return np.array(strings, dtype=object)
 
 
+def _sets(points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any) -> SampleSets:
+    checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # points as they are kept
+    return SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
+
+
 def _make_named(described: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     return {name: make(value, arrays) for name, value in described.items()}
 
@@ -206,6 +220,7 @@ _MAKE: dict[str, Callable[[dict[str, Any], Arrays], Any]] = {
     "array": lambda described, arrays: arrays[described["array"]],
     "scalar": lambda described, arrays: arrays[described["scalar"]][()],
     "strings": _make_strings,
+    "sets": lambda described, arrays: _sets(**_make_named(described["sets"], arrays)),
     "tuple": lambda described, arrays: tuple(make(item, arrays) for item in described["tuple"]),
     "list": lambda described, arrays: [make(item, arrays) for item in described["list"]],
 }

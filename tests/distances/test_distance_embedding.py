@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import dkdist as dk
-from dkdist.distances.random_objects import SAMPLERS
+from dkdist.distances.objects.random_objects import SAMPLERS
 
 RNG = np.random.default_rng(0)
 SETS = dk.SampleSets.from_arrays(
@@ -157,7 +157,7 @@ def test_weights_count_as_repeated_points():
 def test_samplers_draw_what_they_say(sampler):
     text = sampler in ("uniform", "markov")
     sets = dk.SampleSets.from_strings(WORDS) if text else SETS
-    lengths = "auto" if sampler in ("element", "object") else (2, 7)
+    lengths = "auto" if sampler in ("element", "object", "leverage") else (2, 7)
     distance = "levenshtein" if text else "dtw"
     made = dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets).omegas_
     again = dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets).omegas_
@@ -166,7 +166,7 @@ def test_samplers_draw_what_they_say(sampler):
     if lengths != "auto" and sampler != "mixed":
         assert set(made.sizes.tolist()) == set(range(2, 8))
     objects = as_objects(sets)
-    if sampler in ("object", "mixed"):
+    if sampler in ("object", "leverage", "mixed"):
         assert len({tuple(o.ravel()) for o in made} & {tuple(o.ravel()) for o in objects}) == 30
     elif sampler in ("subsample", "segment", "element"):
         assert all(any(is_piece(o, x, sampler == "segment") for x in objects) for o in made)

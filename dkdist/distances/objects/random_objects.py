@@ -20,10 +20,15 @@ Sampler = Callable[["Source", I64], SampleSets]
 
 
 class Source(NamedTuple):
-    """What samplers draw from: some objects of the data, and a generator."""
+    """What samplers draw from: some objects of the data, a generator, and what only some of them ask for.
+
+    ``sigma`` (d,) is the deviation of made-up coordinates, ``scores`` (n,) say how much each object is wanted.
+    """
 
     sets: SampleSets
     rng: np.random.Generator
+    sigma: F64 | None = None
+    scores: F64 | None = None
 
     def pick(self, lengths: I64) -> I64:
         """For every length an object that is at least as long, any of them with equal probability."""
@@ -43,6 +48,11 @@ class Source(NamedTuple):
     def points(self, values: F64, lengths: I64) -> SampleSets:
         """Omegas of real-valued points, which are counted from the origin of the data."""
         return self._there(SampleSets(values, edges_of(lengths), origin=np.zeros(values.shape[1])))
+
+    def normal(self, steps: F64) -> F64:
+        """Steps (T, d) of unit size about the mean of the data, in units of its standard deviation or of sigma."""
+        x = self.sets.relative.astype(np.float64)
+        return np.asarray(x.mean(axis=0) + (x.std(axis=0) if self.sigma is None else self.sigma) * steps)
 
     def _there(self, made: SampleSets) -> SampleSets:
         """The same points, counted from the origin of the data."""
@@ -86,6 +96,14 @@ def _object(source: Source, lengths: I64) -> SampleSets:
     return chosen_sets
 
 
+def _leverage(source: Source, lengths: I64) -> SampleSets:
+    assert source.scores is not None
+    share = source.scores / source.scores.sum()
+    chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=share)
+    chosen_sets: SampleSets = source.sets[chosen]
+    return chosen_sets
+
+
 def _mixed(source: Source, lengths: I64) -> SampleSets:
     """Whole objects as far as they go; pieces of the lengths that are left, contiguous ones of strings."""
     order, offsets = source.rng.permutation(len(source.sets)), source.sets.offsets
@@ -95,18 +113,16 @@ def _mixed(source: Source, lengths: I64) -> SampleSets:
 
 
 def _gaussian(source: Source, lengths: I64) -> SampleSets:
-    x = source.sets.relative.astype(np.float64)
-    normal = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
-    return source.points(x.mean(axis=0) + x.std(axis=0) * normal, lengths)
+    steps = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
+    return source.points(source.normal(steps), lengths)
 
 
 def _walk(source: Source, lengths: I64) -> SampleSets:
-    x = source.sets.relative.astype(np.float64)
     walks = [
         np.cumsum(source.rng.standard_normal((n, source.sets.n_dims)), axis=0) / np.sqrt(n)
         for n in lengths.tolist()
     ]
-    return source.points(x.mean(axis=0) + x.std(axis=0) * np.concatenate(walks), lengths)
+    return source.points(source.normal(np.concatenate(walks)), lengths)
 
 
 def _directions(source: Source, lengths: I64) -> F64:
@@ -162,18 +178,17 @@ FROM_DATA: dict[str, Sampler] = {
     "segment": _segment,
     "element": _element,
     "object": _object,
+    "leverage": _leverage,
     "mixed": _mixed,
 }
 OF_POINTS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
 OF_STRINGS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}
 SAMPLERS = FROM_DATA | OF_POINTS | OF_STRINGS
-WITHOUT_LENGTHS = ("element", "object")
+WITHOUT_REPETITION = ("object", "leverage")
+WITHOUT_LENGTHS = ("element", *WITHOUT_REPETITION)
+WITH_SIGMA = ("gaussian", "walk")
 
 
-def draw_omegas(
-    sampler: str, sets: SampleSets, n_omegas: int, lengths: tuple[int, int], seed: list[int]
-) -> SampleSets:
+def draw_omegas(sampler: str, source: Source, n_omegas: int, lengths: tuple[int, int]) -> SampleSets:
     """``n_omegas`` random objects, their lengths uniform from ``lengths``, both ends included."""
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(lengths[0], lengths[1] + 1, n_omegas)
-    return SAMPLERS[sampler](Source(sets, rng), drawn)
+    return SAMPLERS[sampler](source, source.rng.integers(lengths[0], lengths[1] + 1, n_omegas))
