@@ -109,16 +109,16 @@ def _codes(points: Codes) -> NDArray[np.uint16]:
     return np.ascontiguousarray(points, np.uint16)
 
 
-# omega, its first symbol here, word (or chain), field, bit of the first symbol
-Part = tuple[int, int, int, int, int]
+def _words(sizes: I64, order: I64) -> I64:
+    """Strings to words by best fit, the longest first; words with many strings first, so that fields are full.
 
-
-def _words(sizes: I64, order: I64) -> list[list[Part]]:
-    """Strings to words by best fit, the longest first; words with many strings first, so that fields are full."""
+    The rows of what is given, one for each part of a string that is in one word, sorted by words: the string, its first
+    symbol there, the word, the field, and the bit of that symbol.
+    """
     words: list[list[tuple[int, int]]] = []
     with_room: list[list[int]] = [[] for _ in range(BITS + 2)]
-    for j in order.tolist():
-        bits = int(sizes[j]) + 1
+    for j, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        bits = size + 1
         room = next((r for r in range(bits, BITS + 2) if with_room[r]), 0)
         if room:
             word = with_room[room].pop()
@@ -128,49 +128,54 @@ def _words(sizes: I64, order: I64) -> list[list[Part]]:
         words[word].append((j, BITS + 1 - room + 1))
         with_room[room - bits].append(word)
     words.sort(key=len, reverse=True)
-    return [[(j, 0, w, field, bit) for field, (j, bit) in enumerate(word)] for w, word in enumerate(words)]
+    parts = [(j, 0, w, field, bit) for w, word in enumerate(words) for field, (j, bit) in enumerate(word)]
+    return np.array(parts, np.int64).reshape(-1, 5)
 
 
-def _chains(sizes: I64, order: I64) -> list[list[Part]]:
-    """Each string in words of its own, the longest first."""
-    return [
-        [(j, first, w, first // BITS, 1) for first in range(0, int(sizes[j]), BITS)]
-        for w, j in enumerate(order.tolist())
-    ]
+def _chains(sizes: I64, order: I64) -> I64:
+    """Each string in words of its own, the longest first; parts as `_words` gives them."""
+    lengths = -(-sizes[order] // BITS)
+    word = np.repeat(np.arange(len(order)), lengths)
+    field = np.arange(len(word)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.stack([order[word], BITS * field, word, field, np.ones_like(word)], axis=1)
 
 
-def _tiles(
-    codes: NDArray[np.uint16], offsets: I64, words: list[list[Part]], lanes: int, chained: bool
-) -> Tiles:
+def _tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int, chained: bool) -> Tiles:
     """Tiles of so many words or chains."""
-    n_symbols = int(codes.max()) + 1 if codes.size else 0
-    groups = [words[k : k + lanes] for k in range(0, len(words), lanes)]
-    depths = [max(len(word) for word in group) for group in groups]
-    fields = np.cumsum([0, *depths])
+    omega, first, word, field, bit = parts.T
+    tile, lane, sizes = word // lanes, word % lanes, np.diff(offsets)
+    n_tiles, n_symbols = int(tile.max(initial=-1)) + 1, int(codes.max(initial=0)) + 1
+    depths = np.zeros(n_tiles, np.int64)
+    np.maximum.at(depths, tile, field + 1)
+    fields = np.concatenate([[0], np.cumsum(depths)])
+    lengths = np.minimum(sizes[omega] - first, BITS)
     rows = np.zeros((int(fields[-1]), lanes), np.uint64)
-    symbols, tables = np.zeros((len(groups), n_symbols + 1), np.int32), [np.zeros(0, np.uint64)]
-    heads = [[part for word in group for part in word if part[1] == 0] for group in groups]
-    for tile, group in enumerate(groups):
-        parts = [part for word in group for part in word]
-        own = [codes[offsets[j] + first : offsets[j + 1]][:BITS, 0] for j, first, *_ in parts]
-        found = np.unique(np.concatenate(own))
-        symbols[tile, found] = np.arange(1, len(found) + 1)
-        table = np.zeros((len(found) + 1, depths[tile] if chained else 1, lanes), np.uint64)
-        for (_, _, w, field, bit), string in zip(parts, own, strict=True):
-            marks = np.uint64(1) << np.arange(bit, bit + len(string), dtype=np.uint64)
-            rows[fields[tile] + field, w % lanes] = marks.sum(dtype=np.uint64)
-            np.bitwise_or.at(table, (symbols[tile, string], field if chained else 0, w % lanes), marks)
-        tables.append(table.ravel())
-    all_heads = np.array([part for tile_heads in heads for part in tile_heads], np.int64).reshape(-1, 5)
-    columns, _, lane, slot, _ = all_heads.T
+    marks = (np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1)
+    rows[fields[tile] + field, lane] = marks << bit.astype(np.uint64)
+
+    own = np.repeat(np.arange(len(parts)), lengths)  # the part of each symbol, and its place there
+    place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    symbol = codes[(offsets[omega] + first)[own] + place, 0]
+    found = np.zeros((n_tiles, n_symbols + 1), np.bool_)
+    found[tile[own], symbol] = True
+    symbols = np.cumsum(found, axis=1, dtype=np.int32) * found
+    deep = depths if chained else np.ones_like(depths)
+    starts = np.concatenate([[0], np.cumsum((found.sum(axis=1) + 1) * deep * lanes)])
+    within = (starts[tile] + (field * lanes if chained else 0) + lane)[own]
+    table = np.zeros(int(starts[-1]), np.uint64)
+    at = within + symbols[tile[own], symbol].astype(np.int64) * (deep[tile] * lanes)[own]
+    np.bitwise_or.at(table, at, np.uint64(1) << (bit[own] + place).astype(np.uint64))
+
+    heads = np.flatnonzero(first == 0)
+    columns = omega[heads]
     return Tiles(
-        tables=np.concatenate(tables),
-        starts=np.cumsum([table.size for table in tables]),
+        tables=table,
+        starts=starts,
         symbols=symbols,
         fields=fields,
         rows=rows,
-        ends=np.cumsum([0, *(len(tile_heads) for tile_heads in heads)]),
-        places=slot * lanes + lane % lanes,
+        ends=np.searchsorted(tile[heads], np.arange(n_tiles + 1)),
+        places=field[heads] * lanes + lane[heads],
         columns=columns.copy(),
-        lengths=np.diff(offsets)[columns],
+        lengths=sizes[columns],
     )

@@ -24,7 +24,7 @@ from dkdist.pairs.tiles import Block, all_pairs
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSetError, SampleSets
 
-TILE_SETS = 256  # a side: objects are made ready again in every tile
+TILE_SETS = 512  # a side: objects are made ready again in every tile
 
 
 def distance_matrix(
