@@ -28,7 +28,7 @@ from common import medians, options, report_here, write
 from numba import njit
 
 from dkdist.distances.dtw import DynamicTimeWarping
-from dkdist.distances.levenshtein import Levenshtein
+from dkdist.distances.strings.levenshtein import Levenshtein
 
 Collection = tuple[np.ndarray, np.ndarray]  # points, offsets
 SETTINGS = {

@@ -23,11 +23,11 @@ from .distances.hausdorff import (
 from .distances.hausdorff import (
     ModifiedHausdorff as ModifiedHausdorff,
 )
-from .distances.levenshtein import Levenshtein as Levenshtein
 from .distances.sliced.sliced_wasserstein import SlicedWasserstein as SlicedWasserstein
 from .distances.sliced.sliced_wasserstein_embedding import (
     SlicedWassersteinEmbedding as SlicedWassersteinEmbedding,
 )
+from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
 from .explaining.explain import explain as explain
 from .files.feature_store import open_features as open_features

@@ -21,9 +21,9 @@ from dkdist.distances.distance_embedding_loops import fill_features, standardise
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.energy import Energy
 from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
-from dkdist.distances.levenshtein import Levenshtein
 from dkdist.distances.pair_function import Pairwise, as_float32
 from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.strings.levenshtein import Levenshtein
 from dkdist.distances.wasserstein import Wasserstein
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.loops.products import steady_factor

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.distances.bit_parallel_loops import LONG
-from dkdist.distances.levenshtein import Levenshtein
+from dkdist.distances.strings.bit_parallel_loops import FEW, LONG
+from dkdist.distances.strings.levenshtein import Levenshtein
 
 strings_of = st.one_of(
     st.text("ab", max_size=140), st.text("abcdefgh", max_size=70), st.text("a", max_size=200)
@@ -22,8 +22,8 @@ def flat(strings, dtype=np.uint8):
     return codes, np.cumsum([0, *(len(string) for string in strings)])
 
 
-def distances(objects, omegas, normalize=False, dtypes=(np.uint8, np.uint8)):
-    distance = Levenshtein(normalize)
+def distances(objects, omegas, normalize=False, dtypes=(np.uint8, np.uint8), cutoff=None):
+    distance = Levenshtein(normalize, cutoff)
     packed = distance.prepare(*flat(omegas, dtypes[1]), None)
     assert packed.n_omegas == len(omegas)
     out = np.full((len(objects), len(omegas)), np.nan, np.float32)
@@ -100,6 +100,64 @@ def test_rows_and_columns_depend_on_nothing_else(normalize):
     np.testing.assert_array_equal(distances(objects, [omegas[j] for j in order], normalize), D[:, order])
     for some in (order[:1], order[:40]):
         np.testing.assert_array_equal(distances(objects, [omegas[j] for j in some], normalize), D[:, some])
+
+
+def by_rows(x, y):
+    """The plain table a row at a time: what comes from the left is a running minimum."""
+    x, y = (np.array([ord(symbol) for symbol in text]) for text in (x, y))
+    place = np.arange(len(y) + 1)
+    row = place
+    for i, symbol in enumerate(x, 1):
+        best = np.concatenate([[i], np.minimum(row[:-1] + (y != symbol), row[1:] + 1)])
+        row = np.minimum.accumulate(best - place) + place
+    return int(row[-1])
+
+
+def edited(text, n_edits, rng, alphabet):
+    text = list(text)
+    for place, kind in zip(rng.integers(0, len(text), n_edits), rng.integers(0, 3, n_edits), strict=True):
+        symbol = [chr(rng.integers(0, alphabet))] if kind else []
+        text[place : place + (kind < 2)] = symbol
+    return "".join(text)
+
+
+@pytest.mark.parametrize("alphabet", [1, 2, 30])
+@pytest.mark.parametrize("n_omegas", [3, FEW + 3])
+def test_long_strings_in_bands_equal_the_table(alphabet, n_omegas):
+    """Few omegas go by bands alone, of many those that are nearly equal; cutoffs give up, and say so by one more."""
+    rng = np.random.default_rng(alphabet)
+    (text,) = random_strings([1100], alphabet, seed=9)
+    objects = [text, *random_strings([1, 70, 1030], alphabet), edited(text, 30, rng, alphabet)]
+    omegas = [edited(text, k, rng, alphabet) for k in np.geomspace(1, 400, n_omegas - 2).astype(int)]
+    omegas += random_strings([64, 1090], alphabet, seed=2)
+    expected = np.array([[by_rows(x, y) for y in omegas] for x in objects])
+    np.testing.assert_array_equal(expected[:3, 1:2], tables(objects[:3], omegas[1:2]))
+    np.testing.assert_array_equal(distances(objects, omegas), expected)
+    for cutoff in (0, 31, 64, 500):
+        found = distances(objects, omegas, cutoff=cutoff)
+        np.testing.assert_array_equal(found, np.minimum(expected, cutoff + 1))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text("ab", min_size=64, max_size=300), st.integers(0, 40), st.integers(0, 300), st.integers(0, 99))
+def test_bands_and_cutoffs_for_any_strings(text, n_edits, cutoff, seed):
+    other = edited(text, n_edits, np.random.default_rng(seed), 99)
+    for x, y in ((text, other + "a" * 64), (other, text), (text[::2], text)):
+        expected = by_rows(x, y)
+        np.testing.assert_array_equal(distances([x], [y]), [[expected]])
+        np.testing.assert_array_equal(distances([x], [y], cutoff=cutoff), [[min(expected, cutoff + 1)]])
+
+
+def test_a_cutoff_is_for_short_strings_too_and_before_the_length():
+    objects, omegas = random_strings([0, 5, 40], 4), random_strings([3, 60, 90], 4, seed=1)
+    kept = np.minimum(tables(objects, omegas), 11)
+    np.testing.assert_array_equal(distances(objects, omegas, cutoff=10), kept)
+    longer = np.maximum(np.array([[0], [5], [40]]), np.array([3, 60, 90])).astype(np.float32)
+    np.testing.assert_array_equal(
+        distances(objects, omegas, normalize=True, cutoff=10), kept.astype("f4") / longer
+    )
+    with pytest.raises(ValueError, match="cutoff must be a whole number"):
+        Levenshtein(cutoff=-1)
 
 
 def test_equals_rapidfuzz():

@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from dkdist.distances.strings.banded_loops import edits
+from dkdist.distances.strings.bits_loops import ONE, THREE, TOP, TWO, ZERO, ones, u64
 from dkdist.loops.compile import inlined, loop
 from dkdist.loops.lanes import longest
 
 SHORT = 128  # words at a time, each with one or more strings
 LONG = 32  # chains of words at a time
-
-u64 = np.uint64
-ZERO, ONE, TWO, THREE, TOP = u64(0), u64(1), u64(2), u64(3), u64(63)
+FEW = 12  # chains: fewer go one by one
+LARGE = 2**20  # cells of a table: strings that are nearly equal are told by their bands
+NEAR = 16  # of the longer length: edits of those that are nearly equal
+CODES = 2**16
 
 
 @inlined()
@@ -94,27 +97,18 @@ def _long(table, bases, words, state):  # type: ignore[no-untyped-def]
             _long_one(table, base + u64(w * LONG), state[4 * w * LONG : (4 * w + 6) * LONG])
 
 
-@inlined()
-def _ones(x):  # type: ignore[no-untyped-def]
-    """The number of bits that are set; compilers know this form."""
-    x = x - ((x >> ONE) & u64(0x5555555555555555))
-    x = (x & u64(0x3333333333333333)) + ((x >> TWO) & u64(0x3333333333333333))
-    x = (x + (x >> u64(4))) & u64(0x0F0F0F0F0F0F0F0F)
-    return (x * u64(0x0101010101010101)) >> u64(56)
-
-
 @loop()
 def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
     """heights += |VP| - |VN| of these rows, for each lane."""
     for r in range(len(heights)):
-        heights[r] += np.float32(np.int64(_ones(vp[r] & rows[r])) - np.int64(_ones(vn[r] & rows[r])))
+        heights[r] += np.float32(np.int64(ones(vp[r] & rows[r])) - np.int64(ones(vn[r] & rows[r])))
 
 
 @loop()
-def _write(heights, places, columns, lengths, n, normalize, out):  # type: ignore[no-untyped-def]
-    """Heights to their columns, each over the longer of the two lengths if wanted."""
+def _write(heights, places, columns, lengths, n, most, normalize, out):  # type: ignore[no-untyped-def]
+    """Heights to their columns, ``most`` + 1 at most, each over the longer of the two lengths if wanted."""
     for k in range(len(places)):
-        height = heights[places[k]]
+        height = min(heights[places[k]], np.float32(most + 1))
         out[columns[k]] = height / np.float32(max(n, lengths[k], 1)) if normalize else height
 
 
@@ -127,7 +121,7 @@ def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def
 
 
 @loop()
-def fill_short(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
+def fill_short(tiles, codes, offsets, most, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `levenshtein.Tiles`, in order."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
     state, bases = np.empty(3 * SHORT, u64), np.empty(longest(offsets), u64)
@@ -148,14 +142,39 @@ def fill_short(tiles, codes, offsets, normalize, out):  # type: ignore[no-untype
             heights[:] = np.float32(n)
             for field in range(len(tile_rows)):
                 _add_heights(state[:SHORT], state[SHORT : 2 * SHORT], tile_rows[field], heights[field])
-            _write(heights.ravel(), places[mine], columns[mine], lengths[mine], n, normalize, out[s])
+            _write(heights.ravel(), places[mine], columns[mine], lengths[mine], n, most, normalize, out[s])
 
 
 @loop()
-def fill_long(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on."""
+def _by_bands(a, texts, edges, columns, most, normalize, numbers, out):  # type: ignore[no-untyped-def]
+    """Distances of a string to some others in bands: to few others all, else those that are nearly equal.
+
+    Whether none is left.
+    """
+    few, done = len(columns) < FEW, True
+    for j in columns:
+        b = texts[edges[j] : edges[j + 1]]
+        longer = max(len(a), len(b))
+        if not few and len(a) * len(b) < LARGE:
+            return False
+        k = min(most, longer if few else longer // NEAR)
+        found = edits(a, b, k, not few, numbers)
+        if found > k and k < most:
+            done = False
+            continue
+        out[j] = np.float32(found) / np.float32(longer) if normalize else np.float32(found)
+    return done
+
+
+@loop()
+def fill_long(tiles, texts, edges, codes, offsets, most, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on.
+
+    ``texts`` and ``edges`` are the strings themselves, for what goes by bands.
+    """
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
     heights, bases = np.empty(LONG, np.float32), np.empty(longest(offsets), u64)
+    numbers = np.full(CODES if len(symbols) else 0, -1, np.int32)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         words = len(tile_rows)
@@ -163,7 +182,10 @@ def fill_long(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped
         mine = slice(ends[tile], ends[tile + 1])
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
-            _bases(codes[start : start + n], symbols[tile], words * LONG, bases[:n])
+            string = codes[start : start + n]
+            if _by_bands(string, texts, edges, columns[mine], most, normalize, numbers, out[s]):
+                continue
+            _bases(string, symbols[tile], words * LONG, bases[:n])
             state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
             for w in range(words):
                 state[(4 * w + 2) * LONG : (4 * w + 3) * LONG] = ~ONE
@@ -173,4 +195,4 @@ def fill_long(tiles, codes, offsets, normalize, out):  # type: ignore[no-untyped
             for w in range(words):
                 at = (4 * w + 2) * LONG
                 _add_heights(state[at : at + LONG], state[at + LONG : at + 2 * LONG], tile_rows[w], heights)
-            _write(heights, places[mine], columns[mine], lengths[mine], n, normalize, out[s])
+            _write(heights, places[mine], columns[mine], lengths[mine], n, most, normalize, out[s])

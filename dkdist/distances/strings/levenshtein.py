@@ -1,9 +1,10 @@
 """The edit distance of Levenshtein, a block of strings against all random strings at once.
 
 The least number of insertions, deletions and substitutions of single symbols that turn one string into the other
-(`bit_parallel` has the formulas). Omegas of at most 63 symbols share 64-bit words, m + 1 bits each, filled from the
-longest down; longer ones take ceil(m / 63) words. Cost of a pair: about 11 vector instructions for every symbol of
-the object and 8 words, 17 in chains.
+(`bit_parallel_loops` has the formulas). Omegas of at most 63 symbols share 64-bit words, m + 1 bits each, filled from
+the longest down; longer ones take ceil(m / 63) words. Cost of a pair: about 11 vector instructions for every symbol of
+the object and 8 words, 17 in chains. Long strings that are nearly equal, or few, go one by one through bands that are
+as wide as they differ (`banded_loops`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.base.parameter_checks import whole
 from dkdist.distances import Distance
-from dkdist.distances.bit_parallel_loops import LONG, SHORT, fill_long, fill_short
+from dkdist.distances.strings.bit_parallel_loops import LONG, SHORT, fill_long, fill_short
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
@@ -23,6 +25,7 @@ from dkdist.plain.kept import kept
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 U64 = NDArray[np.uint64]
 
+MOST = 2**24  # edits
 BITS = 63  # symbols of a word beside its guard bit
 
 
@@ -48,11 +51,13 @@ class Tiles(NamedTuple):
 
 
 class PackedStrings(NamedTuple):
-    """What `Levenshtein.prepare` gives: strings of at most 63 symbols, and longer ones."""
+    """What `Levenshtein.prepare` gives: strings of at most 63 symbols, longer ones, and all as they came."""
 
     n_omegas: int
     short: Tiles
     long: Tiles
+    texts: NDArray[np.uint16]
+    edges: I64
 
 
 @kept
@@ -60,7 +65,10 @@ class PackedStrings(NamedTuple):
 class Levenshtein(Distance):
     """Levenshtein's edit distance, exact for strings of fewer than 2^24 symbols.
 
-    ``normalize`` divides it by the length of the longer string (0 for two empty ones).
+    ``cutoff`` gives distances above it as ``cutoff`` + 1, which is a metric still: long strings are given up as soon as
+    they are known to be further apart.
+
+    ``normalize`` divides by the length of the longer string (0 for two empty ones).
 
     Examples
     --------
@@ -70,10 +78,13 @@ class Levenshtein(Distance):
     """
 
     normalize: bool = False
+    cutoff: int | None = None
 
     ordered = codes = True
 
     def __post_init__(self) -> None:
+        if self.cutoff is not None:
+            whole("cutoff", self.cutoff, 0, MOST)
         as_flag("normalize", self.normalize)
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
@@ -91,14 +102,19 @@ class Levenshtein(Distance):
             len(sizes),
             _tiles(codes, offsets, _words(sizes, order[n_long:]), SHORT, False),
             _tiles(codes, offsets, _chains(sizes, order[:n_long]), LONG, True),
+            codes[:, 0],
+            offsets.astype(np.int64),
         )
 
     def fill(self, packed: PackedStrings, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
         """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
         self.refuse_weights(weights)
         codes = _codes(points)
-        for fill, tiles in ((fill_short, packed.short), (fill_long, packed.long)):
-            fill(tiles, codes[:, 0], offsets, self.normalize, out)
+        most = MOST if self.cutoff is None else self.cutoff
+        fill_short(packed.short, codes[:, 0], offsets, most, self.normalize, out)
+        if len(packed.long.columns):
+            texts = packed.texts, packed.edges
+            fill_long(packed.long, *texts, codes[:, 0], offsets, most, self.normalize, out)
 
 
 def _codes(points: Codes) -> NDArray[np.uint16]:

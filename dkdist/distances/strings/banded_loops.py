@@ -1,0 +1,117 @@
+"""The edit distance of one pair of long strings: columns as bits, in a band that widens until it holds the best way.
+
+A way of at most k edits from corner to corner of the m x n table keeps within (k - |m - n|) / 2 of the cells between
+them (Ukkonen 1985). What lies outside is replaced by ways that exist - another insertion above, another deletion below
+- so that values are never too small, and right if they are at most k. A band whose cells are all above k is given up
+at once, and the next is made as wide as the edits so far foretell, at least twice as wide. Common beginnings and ends
+cost a comparison. Columns are bits (`bit_parallel_loops`; the form of Hyyro 2003 for chains of words); four
+go through the chain together, which keeps a processor's units busy. Cost: some n d / 64 words for a distance d, and n.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.distances.strings.bits_loops import ONE, TOP, ZERO, ones, u64
+from dkdist.loops.compile import inlined
+
+BITS = 64  # rows of a word
+LOOK = 64  # columns from one look at the whole band to the next
+FIRST = 31  # edits that the first band is for
+FULL = ~ZERO
+
+
+@inlined()
+def _next(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
+    """The next column of a word, and what its last row grew by, from what the row above its first grew by."""
+    x = eq | hn_in
+    d0 = (((x & vp) + vp) ^ vp) | x | vn
+    hp, hn = vn | ~(d0 | vp), d0 & vp
+    hp_out, hn_out = hp >> TOP, hn >> TOP
+    hp, hn = (hp << ONE) | hp_in, (hn << ONE) | hn_in
+    return hn | ~(d0 | hp), hp & d0, hp_out, hn_out
+
+
+@inlined()
+def _least(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
+    """(a bound below all cells of a column, the least of those in the last rows of words); ``bottom`` is the lowest."""
+    bound, least = bottom, bottom
+    w = last
+    while w >= first:
+        up = np.int64(ones(vp[w]))
+        bound, least = min(bound, bottom - up), min(least, bottom)
+        bottom -= up - np.int64(ones(vn[w]))
+        w -= 1
+    return bound, least
+
+
+@inlined()
+def _band(bases, table, m, words, most, vp, vn):  # type: ignore[no-untyped-def]
+    """(the distance or more than ``most``, what the whole distance may be): of n >= m > 0 symbols, n in fours."""
+    n = len(bases)
+    spare = (most - (n - m)) // 2
+    above, below = n - m + spare, spare  # rows i of column j are done from j - above to j + below
+    last, bottom = -1, np.int64(0)
+    for j in range(0, n, 4):
+        first = max(0, j - above) // BITS
+        before, last = last, min(words - 1, (j + 3 + below) // BITS)
+        bottom += (last - before) * BITS
+        for w in range(before + 1, last + 1):
+            vp[w], vn[w] = FULL, ZERO
+        s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
+        p0 = p1 = p2 = p3 = ONE  # a row of insertions above the band
+        q0 = q1 = q2 = q3 = ZERO
+        for w in range(u64(first), u64(last + 1)):
+            x, y = vp[w], vn[w]
+            x, y, p0, q0 = _next(table[s0 + w], x, y, p0, q0)
+            x, y, p1, q1 = _next(table[s1 + w], x, y, p1, q1)
+            x, y, p2, q2 = _next(table[s2 + w], x, y, p2, q2)
+            vp[w], vn[w], p3, q3 = _next(table[s3 + w], x, y, p3, q3)
+        bottom += np.int64(p0 + p1 + p2 + p3) - np.int64(q0 + q1 + q2 + q3)
+        if j % LOOK == 0 and j:
+            bound, least = _least(vp, vn, first, last, bottom)
+            if bound > most:
+                return most + 1, least * n // j
+    beyond = FULL << u64(m % BITS) if m % BITS else ZERO  # rows of the last word
+    w = words - 1
+    found = bottom - np.int64(ones(vp[w] & beyond)) + np.int64(ones(vn[w] & beyond))
+    return found, found
+
+
+@inlined()
+def edits(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
+    """The distance of two strings if it is at most ``most``, else ``most`` + 1; with ``only`` one band is tried.
+
+    ``numbers`` (2^16,) int32 are -1, and so again at the end.
+    """
+    n, m, begin = len(a), len(b), 0
+    while begin < min(n, m) and a[begin] == b[begin]:
+        begin += 1
+    while n > begin and m > begin and a[n - 1] == b[m - 1]:
+        n, m = n - 1, m - 1
+    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+    n, m = len(x), len(y)
+    if m == 0 or n - m > most:
+        return min(n, most + 1)
+    n_symbols = 1
+    for i in range(m):
+        if numbers[y[i]] < 0:
+            numbers[y[i]] = n_symbols
+            n_symbols += 1
+    pad = -n % 4  # symbols that both end with
+    words = -(-(m + pad) // BITS)
+    table, bases = np.zeros((n_symbols + 1) * words, u64), np.empty(n + pad, u64)
+    for i in range(m + pad):
+        symbol = numbers[y[i]] if i < m else n_symbols
+        table[symbol * words + i // BITS] |= ONE << u64(i % BITS)
+    for i in range(n + pad):
+        symbol = max(numbers[x[i]], 0) if i < n else n_symbols  # 0 for what y has not
+        bases[i] = u64(symbol * words)
+    for i in range(m):
+        numbers[y[i]] = -1
+    vp, vn = np.empty(words, u64), np.empty(words, u64)
+    k, found, foretold = -1, 0, 0
+    while found > k and k < most:
+        k = most if only else min(most, max(n - m + FIRST, 2 * k, foretold + foretold // 16))
+        found, foretold = _band(bases, table, m + pad, words, k, vp, vn)
+    return min(found, most + 1)
