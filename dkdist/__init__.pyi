@@ -9,7 +9,6 @@ from .densities.histogram import HistogramEmbedding as HistogramEmbedding
 from .densities.l2 import L2Embedding as L2Embedding
 from .distances.distance_embedding import DistanceEmbedding as DistanceEmbedding
 from .distances.distance_embedding import pairwise as pairwise
-from .distances.dtw import DynamicTimeWarping as DynamicTimeWarping
 from .distances.energy import Energy as Energy
 from .distances.hausdorff import (
     Chamfer as Chamfer,
@@ -23,6 +22,11 @@ from .distances.hausdorff import (
 from .distances.hausdorff import (
     ModifiedHausdorff as ModifiedHausdorff,
 )
+from .distances.series.dtw import DynamicTimeWarping as DynamicTimeWarping
+from .distances.series.elastic import ERP as ERP
+from .distances.series.elastic import MSM as MSM
+from .distances.series.elastic import TWED as TWED
+from .distances.series.elastic import SoftDTW as SoftDTW
 from .distances.sliced.sliced_wasserstein import SlicedWasserstein as SlicedWasserstein
 from .distances.sliced.sliced_wasserstein_embedding import (
     SlicedWassersteinEmbedding as SlicedWassersteinEmbedding,

@@ -66,6 +66,7 @@ def calls(tmp_path):
         "IncrementalSGDClassifier": lambda **s: dk.IncrementalSGDClassifier(n_epochs=1, **s).fit(X, Y),
         "IncrementalSGDRegressor": lambda **s: dk.IncrementalSGDRegressor(n_epochs=1, **s).fit(X, Y),
         "Levenshtein": dk.Levenshtein,
+        "SoftDTW": dk.SoftDTW,
         "NearestSets.kneighbors": lambda **s: dk.NearestSets(2).fit(X).kneighbors(**s),
         "OnePassSearch": lambda **s: dk.OnePassSearch(search, {"alphas": [[1.0]]}, **s).fit(X, Y),
         "PseudoEuclideanEmbedding": lambda **s: dk.PseudoEuclideanEmbedding(**s).fit(1.0 - np.eye(3)),

@@ -87,10 +87,10 @@ class DistanceEmbedding(SetEmbedding):
     Parameters
     ----------
     distance : str or object
-        "dtw" (series: rows of a set in order), "levenshtein" (strings), "modified-hausdorff",
-        "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
+        "dtw", "erp", "twed", "msm", "soft-dtw" (series: rows of a set in order), "levenshtein" (strings),
+        "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
-        (`DynamicTimeWarping`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
+        (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
         `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``, which is given true
         coordinates (float32, or float64 where the sets have an origin).
     sampler : str, collection or callable, default="auto"
@@ -155,7 +155,7 @@ class DistanceEmbedding(SetEmbedding):
     SampleSetError
         Naming the set: empty, NaN or infinite points, another number of variables, an unknown symbol, a distance of
         yours that is negative or not finite; for points beyond 1e15, or less than 1e-15 wide in all, where a distance
-        squares them in float32 ("dtw", "energy", the Hausdorff distances, "chamfer").
+        squares them in float32 ("dtw" and its kin, "energy", the Hausdorff distances, "chamfer").
     ValueError
         For an unknown distance or sampler, random objects longer than the data, more whole objects than there are,
         another number of given ones; if a function of yours is negative, not finite or not symmetric on a sample.

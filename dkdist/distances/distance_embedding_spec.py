@@ -18,10 +18,11 @@ from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_embedding_loops import fill_features, standardise
-from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.energy import Energy
 from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
 from dkdist.distances.pair_function import Pairwise, as_float32
+from dkdist.distances.series.dtw import DynamicTimeWarping
+from dkdist.distances.series.elastic import ERP, MSM, TWED, SoftDTW
 from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
 from dkdist.distances.strings.levenshtein import Levenshtein
 from dkdist.distances.wasserstein import Wasserstein
@@ -43,6 +44,10 @@ def _sliced(n_dims: int, seed: int) -> Distance:
 
 NAMED: dict[str, Callable[[int, int], Distance]] = {
     "dtw": lambda n_dims, seed: DynamicTimeWarping(),
+    "erp": lambda n_dims, seed: ERP(),
+    "twed": lambda n_dims, seed: TWED(),
+    "msm": lambda n_dims, seed: MSM(),
+    "soft-dtw": lambda n_dims, seed: SoftDTW(),
     "levenshtein": lambda n_dims, seed: Levenshtein(),
     "modified-hausdorff": lambda n_dims, seed: ModifiedHausdorff(),
     "directed-modified-hausdorff": lambda n_dims, seed: DirectedModifiedHausdorff(),

@@ -123,6 +123,10 @@ DISTANCES: dict[Any, dict[str, Any]] = {
     dk.Chamfer: {"squared": True},
     dk.DirectedModifiedHausdorff: {},
     dk.DynamicTimeWarping: {"ground": "sqeuclidean", "root": False, "band": None, "normalize": False},
+    dk.ERP: {"gap": 0.0, "band": None},
+    dk.TWED: {"nu": 0.1, "penalty": 1.0, "band": None},
+    dk.MSM: {"cost": 1.0, "band": None},
+    dk.SoftDTW: {"gamma": 1.0, "band": None, "divergence": True},
     dk.Energy: {"squared": False},
     dk.Hausdorff: {},
     dk.ModifiedHausdorff: {},
@@ -506,7 +510,7 @@ CALLS: dict[str, Call] = {
     },
     **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
     "Levenshtein": Call(
-        _measured(dk.Levenshtein), {"sets": ["ab", "ba"], "other": ["b"], "normalize": False}
+        _measured(dk.Levenshtein), {"sets": ["ab", "ba"], "other": ["b"], "normalize": False, "cutoff": None}
     ),
 }
 

@@ -14,7 +14,7 @@ from dkdist.base.embedding import SetEmbedding
 from dkdist.densities.divergence import DivergenceEmbedding
 from dkdist.densities.structure.chosen_pairs import MOST_DIMS
 from dkdist.distances.distance_embedding import DistanceEmbedding
-from dkdist.distances.dtw import DynamicTimeWarping
+from dkdist.distances.series.dtw import DynamicTimeWarping
 from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.moments.moments import MomentEmbedding

@@ -3,7 +3,9 @@
     D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
 
 and infinity elsewhere outside the table. Omegas of similar length stand side by side in packs of 128 lanes, padded to
-the longest: what is behind the end of a lane never enters its result, which is read at the lane's own corner. Four
+the longest: what is behind the end of a lane never enters its result, which is read at the lane's own corner. Those
+that are left, too few for a pack, go one by one along the diagonals of their tables (`diagonal_loops`), which adds the
+same numbers in the same order. Four
 points of the object go through a pack together, so that a point of the omegas is loaded once for four; an object
 starts with points at infinity if its length is no multiple of four. Costs are differences, not products, so that an
 offset common to all series changes nothing beyond the rounding of the points. All is elementwise in float32: the
@@ -18,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.distances import Distance
+from dkdist.distances.series.backward_series import BackwardSeries, backwards, require_band
+from dkdist.distances.series.diagonal_loops import WARP, fill_diagonals
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.points import read_only
@@ -25,6 +29,10 @@ from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
 LANES = 128
+FEW, SHORT = (
+    50,
+    100,
+)  # so many long series leave lanes empty enough; fewer where their diagonals are short, too
 ROWS = 4
 GROUNDS = ("sqeuclidean", "euclidean")
 
@@ -33,7 +41,7 @@ INF = f32(np.inf)
 
 
 class PackedSeries(NamedTuple):
-    """Series in packs of `LANES`: what `DynamicTimeWarping.prepare` gives.
+    """Series in packs of `LANES`, and those that are left: what `DynamicTimeWarping.prepare` gives.
 
     ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and
     ``columns`` are (n_packs, LANES); lanes without a series have length zero.
@@ -45,6 +53,7 @@ class PackedSeries(NamedTuple):
     starts: I64
     lengths: I64
     columns: I64
+    left: BackwardSeries
 
 
 @kept
@@ -84,25 +93,28 @@ class DynamicTimeWarping(Distance):
         as_flag("normalize", self.normalize)
         if not isinstance(self.ground, str) or self.ground not in GROUNDS:
             raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
-        known = self.band is None or isinstance(self.band, (int, float, np.integer, np.floating))
-        if not known or (self.band is not None and not 0 <= self.band <= 1):
-            raise ValueError(f"expected band to be None or between 0 and 1, found {self.band!r:.200}")
+        require_band(self.band)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""
         self.refuse_weights(weights)
         d = points.shape[1]
         order = np.argsort(-np.diff(offsets), kind="stable")
+        n_left = len(order) % LANES
+        longest = int(np.diff(offsets)[order[len(order) - n_left]]) if n_left else 0
+        n_left = n_left if n_left * (longest + SHORT) <= FEW * longest else 0
+        order, left = np.split(order, [len(order) - n_left])
         n_packs = -(-len(order) // LANES)
         lengths, columns = np.zeros((n_packs, LANES), np.int64), np.zeros((n_packs, LANES), np.int64)
         lengths.flat[: len(order)], columns.flat[: len(order)] = np.diff(offsets)[order], order
-        packs = [np.zeros((longest, d, LANES), np.float32) for longest in lengths.max(axis=1, initial=0)]
+        packs = [np.zeros((most, d, LANES), np.float32) for most in lengths.max(axis=1, initial=0)]
         for k, j in enumerate(order):
             series = points[offsets[j] : offsets[j + 1]]
             packs[k // LANES][: len(series), :, k % LANES] = series
         starts = np.cumsum([0, *(pack.size for pack in packs)])
         values = np.concatenate([np.zeros(0, np.float32), *(pack.ravel() for pack in packs)])
-        return PackedSeries(len(order), d, values, starts, lengths, columns)
+        few = backwards(points, offsets, left)
+        return PackedSeries(len(offsets) - 1, d, values, starts, lengths, columns, few)
 
     def fill(self, packed: PackedSeries, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """out[i, j] = distance of series i to omega j; see the package for the contract."""
@@ -114,7 +126,14 @@ class DynamicTimeWarping(Distance):
         rows = np.ascontiguousarray(points, np.float32)
         euclidean, band = self.ground == "euclidean", -1.0 if self.band is None else self.band
         omegas = packed.values, packed.starts, packed.lengths, packed.columns
-        _fill(*omegas, read_only(rows), read_only(offsets), euclidean, self.root, self.normalize, band, out)
+        if len(packed.lengths):
+            _fill(
+                *omegas, read_only(rows), read_only(offsets), euclidean, self.root, self.normalize, band, out
+            )
+        if len(packed.left.columns):
+            few = packed.left.values, packed.left.edges, packed.left.columns, rows, offsets
+            options = WARP, euclidean, np.float32(0), np.float32(0), float(band), self.root, self.normalize
+            fill_diagonals(*options, *(read_only(array) for array in few), out)
 
 
 @loop(FUSED)

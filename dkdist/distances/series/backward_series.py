@@ -1,0 +1,36 @@
+"""Series from their last points to their first, so that a diagonal of a table is two runs of neighbours."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist.loops.array_types import F32, I64
+
+
+class BackwardSeries(NamedTuple):
+    """Series one after the other, each (d, m) from its last point to the first, flat; those of ``columns``."""
+
+    n_omegas: int
+    n_dims: int
+    values: F32
+    edges: I64
+    columns: I64
+    own: F32 | None = None
+
+
+def backwards(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
+    """Some series as `fill_diagonals` takes them."""
+    d = points.shape[1]
+    parts = [points[offsets[j] : offsets[j + 1]][::-1].T.ravel() for j in columns.tolist()]
+    values = np.concatenate([np.zeros(0, np.float32), *parts]).astype(np.float32, copy=False)
+    edges = np.concatenate([[0], np.cumsum(np.diff(offsets)[columns])]).astype(np.int64)
+    return BackwardSeries(len(offsets) - 1, d, values, edges, columns)
+
+
+def require_band(band: object) -> None:
+    """Refuse a band that is no share of a length."""
+    known = isinstance(band, (int, float, np.integer, np.floating)) and not isinstance(band, bool)
+    if band is not None and not (known and 0 <= band <= 1):  # type: ignore[operator]
+        raise ValueError(f"expected band to be None or between 0 and 1, found {band!r:.200}")
