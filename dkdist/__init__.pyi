@@ -52,6 +52,7 @@ from .kernel.coresets.coreset import coreset as coreset
 from .kernel.coresets.coreset import coreset_size as coreset_size
 from .kernel.coresets.coreset_thinning import CoresetThinning as CoresetThinning
 from .kernel.distance.kernel_distance import kernel_distance as kernel_distance
+from .kernel.distance.kernel_gradient import KernelGradient as KernelGradient
 from .kernel.distance.shape_points import (
     ShapePoints as ShapePoints,
 )

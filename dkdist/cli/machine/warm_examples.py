@@ -60,6 +60,8 @@ def methods() -> Iterator[Any]:
     for method in ("exact", "fourier", "rff", "taylor", "tree", "wspd"):
         yield dk.kernel_distance(P, Q, sigma=1.0, squared=True, method=method, eps=1e-2)
     yield dk.kernel_distance(P, P + 1e-12, sigma=1.0)
+    yield dk.kernel_distance(P, Q, kernel="energy", gradient=True)
+    yield dk.kernel_distance(np.repeat(P[:, :1], 20, axis=0), Q[:, :1], kernel="energy")
     yield dk.kernel_distance(rng.random((20, 40)), rng.random((20, 40)), sigma=1.0)
     yield dk.MeanEmbedding(method="iid", random_state=0).fit_transform(sets)
     for method in ("swap", "halving", "stratified"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist.kernel.sums.exact_loops import exp2, scaled
+from dkdist.kernel.sums.exact_loops import scaled
+from dkdist.kernel.sums.profiles_loops import exp2
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import SUM, inlined, loop
 

@@ -12,7 +12,8 @@ from dkdist.base.roles import Role
 from dkdist.kernel.comparing.aggregated_test import aggregated_test
 from dkdist.kernel.comparing.samples import Sample, sample_of
 from dkdist.kernel.distance.kernel_inputs import SAMPLE, Pair, bandwidth, read_points
-from dkdist.kernel.sums.exact_loops import KERNELS, scaled, sums
+from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.sums.profiles_loops import KERNELS
 
 AT_ONCE = 64  # permutations: their sums stay in the first-level cache
 MOST_PERMUTATIONS = 10**6  # a p-value to a thousandth of itself at .5, to a thirtieth at .001

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
+from dkdist.kernel.kinds.kernel_kinds import KINDS
+from dkdist.kernel.kinds.line_loops import line_sums
 from dkdist.kernel.sums.exact_loops import energy, mass, rounding, scaled
 from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
@@ -61,9 +63,15 @@ def make_task(
 
 
 def all_pairs(task: Task) -> float:
-    """All pairs; in twice the digits where all digits of few points cancel, as those of nearly equal sets do."""
-    x = scaled(task.x, task.sigma, task.kernel)
-    total = energy(x, task.z, task.kernel)
+    """All pairs, on a line by sorting where the kernel allows it."""
+    x, line = scaled(task.x, task.sigma, task.kernel), KINDS[task.kernel].line
+    if line is None or x.shape[1] > 1 or len(x) <= SMALL:
+        return resolved(energy(x, task.z, task.kernel), x, task)
+    return resolved(float((task.z * line_sums(x[:, 0], task.z, *line)[0]).sum()), x, task)
+
+
+def resolved(total: float, x: F64, task: Task) -> float:
+    """An energy of scaled points; in twice the digits where those of few points cancel, as of nearly equal sets."""
     lost = rounding(x, task.kernel) * mass(task.z) ** 2
     if abs(total) < TRUSTED * lost and len(x) <= TWOFOLD:
         return twofold_energy(x, task.z, task.kernel)

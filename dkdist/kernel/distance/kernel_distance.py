@@ -2,37 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dkdist.base.drawn_samples import median_seed
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
-from dkdist.kernel.distance.kernel_inputs import Pair, bandwidth, read_pair
-from dkdist.kernel.sums.exact_loops import KERNELS
+from dkdist.kernel.distance.kernel_gradient import KernelGradient, squared_with_gradient
+from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
+from dkdist.kernel.distance.kernel_scales import read_scales
+from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag
 
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
+UNEQUAL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
+DERIVED = ("auto", "exact")  # methods that have derivatives
 
 
+Weights = tuple[ArrayLike | None, ArrayLike | None] | None
+Sigma = float | str | Sequence[float] | NDArray[Any] | None
+
+
+@overload
 def kernel_distance(
     P: Any,
     Q: Any,
     *,
-    sigma: float | str | None = None,
+    sigma: Sigma = ...,
+    h: float | None = ...,
+    gamma: float | None = ...,
+    squared: bool = ...,
+    method: str = ...,
+    eps: float = ...,
+    weights: Weights = ...,
+    kernel: str = ...,
+    unbiased: bool = ...,
+    gradient: Literal[False] = ...,
+    random_state: Any = ...,
+) -> float: ...
+@overload
+def kernel_distance(
+    P: Any, Q: Any, *, sigma: Sigma = ..., h: float | None = ..., gamma: float | None = ..., squared: bool = ...,
+    method: str = ..., eps: float = ..., weights: Weights = ..., kernel: str = ..., unbiased: bool = ...,
+    gradient: Literal[True], random_state: Any = ...,
+) -> tuple[float, KernelGradient]: ...  # fmt: skip
+def kernel_distance(
+    P: Any,
+    Q: Any,
+    *,
+    sigma: Sigma = None,
     h: float | None = None,
     gamma: float | None = None,
     squared: bool = False,
     method: str = "auto",
     eps: float = 1e-4,
-    weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
+    weights: Weights = None,
     kernel: str = "gaussian",
     unbiased: bool = False,
+    gradient: bool = False,
     random_state: Any = None,
-) -> float:
+) -> float | tuple[float, KernelGradient]:
     """The kernel distance of two weighted point sets, curves or surfaces: for weights that sum to one, the MMD.
 
         D_K^2(P, Q) = kappa(P, P) + kappa(Q, Q) - 2 kappa(P, Q),   kappa(P, Q) = sum_ij p_i q_j k(x_i, y_j)
@@ -45,6 +78,8 @@ def kernel_distance(
     sigma, h, gamma : float
         The bandwidth, exactly one of: exp(-r^2 / (2 sigma^2)), exp(-r^2 / h), exp(-gamma r^2). sigma="median" is the
         median distance of up to 512 points of each set, drawn at random, whatever their weights.
+        A sequence of several sigmas: their kernels, and so their D^2, are added. A (d, d) array S: the distance of two
+        points is |S^(-1) (x - y)|, in place of r / sigma; np.diag(scales) has one scale for each dimension.
     squared : bool, default=False
         Return D^2. What rounding or an approximation makes negative is 0 before the root is taken.
     method : {"auto", "exact", "fourier", "rff", "taylor", "tree", "wspd"}, default="auto"
@@ -55,22 +90,24 @@ def kernel_distance(
     weights : None or pair (w_P, w_Q), default=None
         Weights of the points, signed if you like, used as they are: nothing is normalised. None, for both or in place
         of one, are equal weights that sum to one. Shapes have their own.
-    kernel : {"gaussian", "laplacian", "epanechnikov"}, default="gaussian"
-        The others, exp(-r / sigma) and max(0, 1 - r^2 / sigma^2), for method "exact" (and "auto", which takes it). The
-        last one is not positive definite: D^2 may be negative, and then has no root.
+    kernel : str, default="gaussian"
+        See the notes. All others take sigma, and method "exact" (and "auto", which takes it).
     unbiased : bool, default=False
         The unbiased estimate of MMD^2 (a U-statistic), without the pairs of a point with itself, by any method. It may
         be negative, and is returned as it is. D has no unbiased estimate, so it needs squared=True. For two points or
         more in each set; weights are at least 0, with two or more above: kappa(P, P) is then that of pairs i != j over
         1 - sum p_i^2 / (sum p_i)^2, unbiased if weights do not depend on the points.
+    gradient : bool, default=False
+        Return the derivatives too, for point sets by method "auto" or "exact", which is used.
     random_state : int, Generator or None, default=None
         Seed of the frequencies of "rff", and of the points that sigma="median" looks at (without one they are always
         the same); nothing else uses it.
 
     Returns
     -------
-    float
-        D, or D^2.
+    float, or (float, KernelGradient) with gradient=True
+        D, or D^2; and its derivatives by the points of P and Q, by their weights, and by sigma (whatever form it was
+        given in; of "median", sigma stays). Where the kernel has a kink, between equal points, its slope counts as 0.
 
     Raises
     ------
@@ -78,7 +115,7 @@ def kernel_distance(
         Naming what is wrong: no or two bandwidths, points that are not finite or not (n, d), different dimensions,
         weights of another length, all zero or beyond 1e-140 to 1e150 in all, a shape beside a point set, an unknown
         method or kernel, and a method that cannot do what is asked (with the number of modes, terms or frequencies that
-        it would need).
+        it would need); derivatives of D, rather than of D^2, where D = 0.
 
     Notes
     -----
@@ -95,6 +132,25 @@ def kernel_distance(
     wspd      any     at most eps, guaranteed                         near-linear, with large constants: for reference
     rff       any     standard error at most eps                      N x (frequencies): as many as eps asks for
     ========  ======  ==============================================  ==============================================
+
+    ====================  =====================================================  =======================
+    kernel                k(x, y), with r = |x - y| / sigma                      exact sums on a line
+    ====================  =====================================================  =======================
+    "gaussian"            exp(-r^2 / 2)                                          all pairs
+    "laplace"             exp(-sum_j |x_j - y_j| / sigma)                        n log n
+    "matern12"            exp(-r); "laplacian" is another name of it             n log n
+    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                        n log n
+    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)              n log n
+    "rational-quadratic"  1 / (1 + r^2 / 2)                                      all pairs
+    "energy"              -r: D^2 = 2 E|x - y| - E|x - x'| - E|y - y'|           n log n
+    "epanechnikov"        max(0, 1 - r^2)                                        all pairs
+    ====================  =====================================================  =======================
+
+    All but the Gaussian kernel are summed exactly, beyond a line by all pairs. "energy" is the energy distance of
+    Szekely and Rizzo, whose square is a length: with sigma (1 if none is given) as its unit. It is a distance for
+    weights of equal sums, as plain sets have; others are refused. "epanechnikov" is not positive definite: D^2 may be
+    negative, and then has no root. On a line of more than 2,000 points, rounding of sorted sums is some 1e-16 W^2 for
+    each of the steps between points that see each other.
 
     "auto" is deterministic and keeps to eps: "exact" up to N = 2,000; in one to three dimensions "fourier"; above,
     "taylor" if it needs at most N / 4 terms (and 20,000), else "exact". Where the box of the points is mostly empty
@@ -113,7 +169,8 @@ def kernel_distance(
     References
     ----------
     Joshi, Kommaraju, Phillips, Venkatasubramanian: Comparing distributions and shapes using the kernel distance (2011),
-    equation 1.1. Gretton et al.: A kernel two-sample test (2012), equation 3 (unbiased).
+    equation 1.1. Gretton et al.: A kernel two-sample test (2012), equation 3 (unbiased). Szekely, Rizzo: Energy
+    statistics (2013). Rasmussen, Williams: Gaussian processes for machine learning (2006), chapter 4 (kernels).
 
     Examples
     --------
@@ -128,28 +185,74 @@ def kernel_distance(
     (0.052, True)
     >>> dk.kernel_distance(x, y, sigma=5.0, squared=True, weights=([2.0], [-1.0])) > 4  # like charges add
     True
+    >>> dk.kernel_distance(x, y, kernel="energy", squared=True)  # 2 |x - y|
+    10.0
+    >>> D2, slopes = dk.kernel_distance(P, Q, sigma=1.0, squared=True, gradient=True)
+    >>> bool((slopes.P.sum(axis=0) < 0).all())  # P should go where Q is
+    True
     """
-    squared, unbiased = as_flag("squared", squared), as_flag("unbiased", unbiased)
+    squared, unbiased, gradient = (
+        as_flag(name, flag)
+        for name, flag in (("squared", squared), ("unbiased", unbiased), ("gradient", gradient))
+    )
     one_of("method", method, METHODS)
-    one_of("kernel", kernel, tuple(KERNELS))
-    pair = read_pair(P, Q, weights)
-    width = bandwidth(pair, sigma, h, gamma, kernel, median_seed(random_state))
-    task = make_task(pair.x, pair.z, width, positive("eps", eps), kernel, random_state)
+    one_of("kernel", kernel, tuple(KINDS))
+    scales = read_scales(read_pair(P, Q, weights), sigma, h, gamma, kernel, median_seed(random_state))
+    pair, each = scales.pair, positive("eps", eps) / len(scales.widths)
+    _require_definite(pair, kernel)
+    tasks = [make_task(pair.x, pair.z, width, each, kernel, random_state) for width in scales.widths]
     if unbiased:
-        _require_samples(pair, squared)
-        return _unbiased(task, method, pair.n)
-    square = energy_by(task, method)
-    if squared:
-        return square
-    if kernel == "epanechnikov" and square < -INDEFINITE * float((task.z**2).sum()):
+        _require_samples(pair, squared, gradient)
+        return sum(_unbiased(task, method, pair.n) for task in tasks)
+    if gradient:
+        _require_derivatives(pair, method)
+        square, slopes = squared_with_gradient(tasks, scales)
+        return (square, slopes) if squared else _of_the_root(square, slopes)
+    square = sum(energy_by(task, method) for task in tasks)
+    return square if squared else _root(square, pair.z, kernel)
+
+
+def _root(square: float, z: F64, kernel: str) -> float:
+    if KINDS[kernel].definite == "not" and square < -INDEFINITE * float((z**2).sum()):
         raise ValueError(
-            f"D^2 = {square:.3g} is negative, for kernel='epanechnikov' is not positive definite: use squared=True, or "
+            f"D^2 = {square:.3g} is negative, for kernel={kernel!r} is not positive definite: use squared=True, or "
             "another kernel"
         )
     return float(np.sqrt(max(square, 0.0)))
 
 
-def _require_samples(pair: Pair, squared: bool) -> None:
+def _of_the_root(square: float, slopes: KernelGradient) -> tuple[float, KernelGradient]:
+    """D and its derivatives, those of D^2 over 2 D."""
+    if square <= 0:
+        raise ValueError(
+            f"D^2 = {square:.3g}: D has no derivative at equal sets. Take that of D^2 by squared=True"
+        )
+    D = float(np.sqrt(square))
+    P, Q, (p, q), sigma = slopes
+    return D, KernelGradient(P / (2 * D), Q / (2 * D), (p / (2 * D), q / (2 * D)), sigma / (2 * D))
+
+
+def _require_definite(pair: Pair, kernel: str) -> None:
+    """Refuse weights for which a conditionally positive definite kernel makes no distance."""
+    sums = pair.z.sum(axis=0)
+    if KINDS[kernel].definite == "equal totals" and np.abs(sums).max() > UNEQUAL * np.abs(pair.z).sum():
+        raise ValueError(
+            f"kernel={kernel!r} needs weights of P and Q with equal sums (of currents, closed shapes); found sums that "
+            f"differ by {np.abs(sums).max():.3g}: normalise the weights, or use another kernel"
+        )
+
+
+def _require_derivatives(pair: Pair, method: str) -> None:
+    if pair.shapes or method not in DERIVED:
+        found = "shapes" if pair.shapes else f"method={method!r}"
+        raise ValueError(
+            f"gradient=True is for point sets, by method {' or '.join(map(repr, DERIVED))}; found {found}"
+        )
+
+
+def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
+    if gradient:
+        raise ValueError("gradient=True is that of the distance itself: use unbiased=False")
     counted = [pair.z[: pair.n], -pair.z[pair.n :]]
     enough = not pair.shapes and all((w >= 0).all() and (w > 0).sum() >= 2 for w in counted)
     if not squared or not enough:
@@ -163,7 +266,7 @@ def _require_samples(pair: Pair, squared: bool) -> None:
 
 
 def _unbiased(task: Task, method: str, n: int) -> float:
-    """MMD_u^2 = D^2 + (kappa(P,P) - s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2, as k(x, x) = 1."""
+    """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
     total = energy_by(task._replace(eps=task.eps / 2), method)
     for part in (slice(n), slice(n, None)):
         x, z = task.x[part], task.z[part]
@@ -171,7 +274,7 @@ def _unbiased(task: Task, method: str, n: int) -> float:
         s = len(z) * float(z[0, 0]) if equal else float(z.sum())
         others = len(z) - 1.0 if equal else _others(z / s)
         own = task._replace(x=x, z=z, eps=task.eps / 4 * others)
-        total += (energy_by(own, method) - s**2) / others
+        total += (energy_by(own, method) - KINDS[task.kernel].at_zero * s**2) / others
     return total
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dkdist.base.parameter_checks import one_of
-from dkdist.kernel.distance.kernel_inputs import bandwidth, read_points
+from dkdist.kernel.distance.kernel_inputs import read_points
+from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.distance.point_inputs import points_of
-from dkdist.kernel.sums.exact_loops import KERNELS, scaled, sums
+from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
 
 
@@ -19,7 +22,7 @@ def witness(
     Q: Any,
     queries: ArrayLike,
     *,
-    sigma: float | str | None = None,
+    sigma: float | str | Sequence[float] | NDArray[Any] | None = None,
     h: float | None = None,
     gamma: float | None = None,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
@@ -32,7 +35,7 @@ def witness(
     Parameters
     ----------
     P, Q : (n, d) and (m, d) arrays
-        Points; bandwidth, ``weights`` and ``kernel`` as in `kernel_distance`.
+        Points; bandwidths (of several, the functions are added), ``weights`` and ``kernel`` as in `kernel_distance`.
     queries : (N, d) array
         Points u.
 
@@ -64,11 +67,15 @@ def witness(
     """
     one_of("kernel", kernel, tuple(KERNELS))
     pair = read_points(P, Q, weights)
-    width = bandwidth(pair, sigma, h, gamma, kernel)
+    scales = read_scales(pair, sigma, h, gamma, kernel)
     u = points_of("queries", queries)
     if u.shape[1] != pair.x.shape[1]:
         raise ValueError(
             f"queries have {u.shape[1]} dimensions and P has {pair.x.shape[1]}: both must have the same"
         )
-    values = sums(scaled(u - pair.middle, width, kernel), scaled(pair.x, width, kernel), pair.z, kernel)
-    return np.asarray(values[:, 0])
+    u = u - pair.middle if scales.inverse is None else (u - pair.middle) @ scales.inverse.T
+    each = [
+        sums(scaled(u, width, kernel), scaled(scales.pair.x, width, kernel), pair.z, kernel)
+        for width in scales.widths
+    ]
+    return np.asarray(np.sum(each, axis=0)[:, 0])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.kernel.sums.cells_loops import GAUSSIANS, Cells
-from dkdist.kernel.sums.exact_loops import exp2
+from dkdist.kernel.sums.profiles_loops import exp2
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.points import column_bounds

@@ -15,27 +15,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from dkdist.kernel.sums.profiles_loops import KERNELS, LANES, UNITS, apart, exp2, profile
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 
-LANES = 64
 PRODUCT_DIMS = 4
 ROWS, COLUMNS = 256, 256  # of a block of products: it stays in the second-level cache
 MOST_ROUNDING = 1e-10
 DIRECT_ROUNDING = 1e-15
 
-KERNELS = {"gaussian": 0, "laplacian": 1, "epanechnikov": 2}
-
-f64, i64 = np.float64, np.int64
-_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
-_LOWEST = f64(-1000.0)  # powers of two below are counted as this one
-_GAUSS = float(np.sqrt(np.log2(np.e) / 2))
-_ROOT = float(np.log2(np.e))
+f64 = np.float64
 
 
 def scaled(x: F64, sigma: float, kernel: str = "gaussian") -> F64:
-    """Points (n, d) in units in which the kernel is 2^(-r^2), 2^(-r) or 1 - r^2. Centre them first."""
-    return np.asarray(x * ({"gaussian": _GAUSS, "laplacian": _ROOT}.get(kernel, 1.0) / sigma))
+    """Points (n, d) in the units of `profiles_loops`, 2^(-r^2) for the Gaussian kernel. Centre them first."""
+    return np.asarray(x * (UNITS[KERNELS[kernel]] / sigma))
 
 
 def mass(z: F64) -> float:
@@ -52,6 +46,8 @@ def energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
 
 def rounding(x: F64, kernel: str = "gaussian") -> float:
     """What rounding may change `energy` by, over the square of the sum of all |weights|."""
+    if kernel == "energy":
+        return DIRECT_ROUNDING * 2 * float(np.sqrt((x**2).sum(axis=1).max()))
     error = _rounding(x) if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS else 0.0
     return DIRECT_ROUNDING + (error if error < MOST_ROUNDING else 0.0)
 
@@ -88,49 +84,26 @@ def _energy_by_products(x: F64, z: F64) -> float:
 
 
 @inlined(ELEMENTWISE)
-def exp2(t):  # type: ignore[no-untyped-def]
-    """2^t for t <= 0: a polynomial on [-1/2, 1/2], 1 at 0, and the whole part added to the exponent."""
-    t = max(t, _LOWEST)
-    shifted = t + _SHIFT
-    r = t - (shifted - _SHIFT)
-    y = f64(7.070979066063798e-09) * r + f64(1.0205905466882686e-07)
-    y = y * r + f64(1.3215451627330855e-06)
-    y = y * r + f64(1.525267292460898e-05)
-    y = y * r + f64(0.00015403530424786164)
-    y = y * r + f64(0.0013333558200794916)
-    y = y * r + f64(0.00961812910761866)
-    y = y * r + f64(0.05550410866465167)
-    y = y * r + f64(0.24022650695910075)
-    y = y * r + f64(0.6931471805599462)
-    y = y * r + f64(1.0)
-    return i64(f64(y).view(i64) + (f64(shifted).view(i64) << i64(52))).view(f64)
-
-
-@inlined(ELEMENTWISE)
 def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyped-def]
     """acc[c, l] += sum of z_ic k(x_i, y_l) over the sources from ``first`` to before ``last``; y is (d, LANES)."""
     d = x.shape[1]
     for i in range(first, last):
-        for j in range(0, d - 2, 2):
-            a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
-            for n in range(LANES):
-                before = square[n] if j else f64(0.0)
-                square[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
-        a, b, ya, yb, w, first_acc = x[i, d - 2], x[i, d - 1], y[d - 2], y[d - 1], z[i, 0], acc[0]
+        w, first_acc = z[i, 0], acc[0]
         if kernel == 0:
-            for n in range(LANES):
+            for j in range(0, d - 2, 2):
+                a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
+                for n in range(LANES):
+                    before = square[n] if j else f64(0.0)
+                    square[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
+            a, b, ya, yb = x[i, d - 2], x[i, d - 1], y[d - 2], y[d - 1]
+            for n in range(LANES):  # distance, kernel and sum in one
                 s = square[n] + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
                 k[n] = exp2(-s)
                 first_acc[n] += w * k[n]
-        elif kernel == 1:
-            for n in range(LANES):
-                s = square[n] + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
-                k[n] = exp2(-np.sqrt(s))
-                first_acc[n] += w * k[n]
         else:
+            apart(x, i, y, kernel, square)
+            profile(square, kernel, k)
             for n in range(LANES):
-                s = square[n] + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
-                k[n] = max(f64(0.0), f64(1.0) - s)
                 first_acc[n] += w * k[n]
         for c in range(1, z.shape[1]):
             row, w = acc[c], z[i, c]
@@ -139,7 +112,7 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
 
 
 @inlined(ELEMENTWISE)
-def _load(y, first, last, tile):  # type: ignore[no-untyped-def]
+def load(y, first, last, tile):  # type: ignore[no-untyped-def]
     """Points as columns; the last one is repeated."""
     for n in range(LANES):
         for j in range(y.shape[1]):
@@ -154,7 +127,7 @@ def pairs_energy(x, z, kernel):  # type: ignore[no-untyped-def]
     total = 0.0
     for first in range(0, len(x), LANES):
         last = min(first + LANES, len(x))
-        _load(x, first, last, tile)
+        load(x, first, last, tile)
         acc[:] = 0.0
         for start, stop in ((0, first), (first, last)):  # pairs with points before count twice
             acc *= 2.0
@@ -171,7 +144,7 @@ def _sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
     tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
     for first in range(0, len(y), LANES):
         last = min(first + LANES, len(y))
-        _load(y, first, last, tile)
+        load(y, first, last, tile)
         acc[:] = 0.0
         _add(x, z, 0, len(x), kernel, tile, square, k, acc)
         for n in range(last - first):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.kernel.sums.exact_loops import exp2
+from dkdist.kernel.sums.profiles_loops import exp2
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
 

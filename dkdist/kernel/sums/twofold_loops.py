@@ -5,7 +5,7 @@
 is a square, but as a sum it is off by rounding of k, some 1e-16 W^2: a distance below 1e-8 W is lost. Here distances,
 kernel, products and sums are pairs of numbers high + low (Dekker 1971; Knuth), with relative errors of some 1e-30, so
 that E is off by 1e-29 W^2 and the distance by what rounding of the points themselves means, some 1e-16 W. Points are
-scaled, with kernel 2^(-r^2), 2^(-r) or 1 - r^2. Cost: some forty times that of `exact_loops.energy`.
+scaled, with the kernels of `profiles_loops`. Cost: some forty times that of `exact_loops.energy`.
 
     2^t = 2^n (1 + e)^256 - of t = n + r, |r| <= 1/2, with 1 + e = exp(r ln 2 / 256) by Taylor's series of 9 terms
 
@@ -18,7 +18,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from dkdist.kernel.sums.exact_loops import KERNELS
+from dkdist.kernel.sums.profiles_loops import (
+    ENERGY,
+    EPANECHNIKOV,
+    KERNELS,
+    LAPLACE,
+    MATERN12,
+    MATERN32,
+    MATERN52,
+    RATIONAL,
+)
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import inlined, loop
 
@@ -28,6 +37,7 @@ LANES = 64
 TINY = 1e-300
 LEAST = -1000.0  # powers of two below are nothing
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
+_THIRD = (1 / 3, float(Fraction(1, 3) - Fraction(1 / 3)))
 _PART = 1 / 256
 _SQUARINGS = 8
 _TERMS = 9
@@ -88,6 +98,28 @@ def _root(ah, al):  # type: ignore[no-untyped-def]
 
 
 @inlined()
+def _inverse(h, g):  # type: ignore[no-untyped-def]
+    """1 / (1 + h + g): one step of Newton from the quotient of float64."""
+    u, v = _add(1.0, 0.0, h, g)
+    q = 1.0 / u
+    p, r = _times(-q, 0.0, u, v)
+    p, r = _add(2.0, 0.0, p, r)
+    return _times(q, 0.0, p, r)
+
+
+@inlined()
+def _polynomial(h, g, second):  # type: ignore[no-untyped-def]
+    """1 + t + t^2 / 3 of t = u ln 2, u = h + g; without ``second`` 1 + t."""
+    t, r = _times(h, g, _LN2[0], _LN2[1])
+    u, v = _add(1.0, 0.0, t, r)
+    if second:
+        t, r = _times(t, r, t, r)
+        t, r = _times(t, r, _THIRD[0], _THIRD[1])
+        u, v = _add(u, v, t, r)
+    return u, v
+
+
+@inlined()
 def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
     """h, g = 2^(h + g), h <= 0, of each lane; n, e, f are room for it. Lane by lane, so that it is vectorised."""
     for i in range(LANES):
@@ -121,6 +153,7 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
     d, C = x.shape[1], z.shape[1]
     h, g, e, f, sums, rests = np.empty((6, LANES))
     whole, y, w = np.empty(LANES, i64), np.empty((d, LANES)), np.empty((C, LANES))
+    factors = np.empty((2, LANES))
     total, rest = 0.0, 0.0
     for first in range(0, len(x), LANES):
         for j in range(LANES):
@@ -137,19 +170,32 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
                 own, line = x[i, a], y[a]
                 for j in range(LANES):
                     u, v = _sum(own, -line[j])
-                    u, v = _times(u, v, u, v)
+                    if kernel == LAPLACE:
+                        u, v = (u, v) if u > 0.0 else (-u, -v)
+                    else:
+                        u, v = _times(u, v, u, v)
                     h[j], g[j] = _add(h[j], g[j], u, v)
-            if kernel == 1:
+            if kernel in (MATERN12, MATERN32, MATERN52, ENERGY):
                 for j in range(LANES):
                     h[j], g[j] = _root(h[j], g[j])
-            if kernel == 2:
+            if kernel in (MATERN32, MATERN52):
+                for j in range(LANES):
+                    factors[0, j], factors[1, j] = _polynomial(h[j], g[j], kernel == MATERN52)
+            if kernel == EPANECHNIKOV:
                 for j in range(LANES):
                     u, v = _add(1.0, 0.0, -h[j], -g[j])
                     h[j], g[j] = (u, v) if u > 0.0 else (0.0, 0.0)
+            elif kernel == RATIONAL:
+                for j in range(LANES):
+                    h[j], g[j] = _inverse(h[j], g[j])
             else:
                 for j in range(LANES):
                     h[j], g[j] = -h[j], -g[j]
-                _powers(h, g, whole, e, f)
+                if kernel != ENERGY:
+                    _powers(h, g, whole, e, f)
+            if kernel in (MATERN32, MATERN52):
+                for j in range(LANES):
+                    h[j], g[j] = _times(h[j], g[j], factors[0, j], factors[1, j])
             for c in range(C):
                 own, line = z[i, c], w[c]
                 for j in range(LANES):

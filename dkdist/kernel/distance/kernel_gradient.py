@@ -1,0 +1,71 @@
+"""Derivatives of the squared kernel distance by points, weights and bandwidths.
+
+    f(u) = sum_i z_i k(x_i, u),   dD^2/dz_i = 2 f(x_i),   dD^2/dx_i = 2 z_i grad f(x_i),
+    dD^2/dsigma = -1/sigma sum_i x_i . dD^2/dx_i,   dD^2/dS = -S^(-T) sum_i dD^2/du_i u_i',   u = S^(-1) x
+
+for all points of P and Q, z = (w_P, -w_Q). The last line holds as k knows (x - y) / sigma alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist.kernel.distance.energy_task import SMALL, Task, resolved
+from dkdist.kernel.distance.kernel_scales import Scales
+from dkdist.kernel.kinds.gradient_loops import sums_and_gradients
+from dkdist.kernel.kinds.kernel_kinds import KINDS
+from dkdist.kernel.kinds.line_loops import line_sums
+from dkdist.kernel.sums.exact_loops import scaled
+from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
+from dkdist.loops.array_types import F64
+
+
+class KernelGradient(NamedTuple):
+    """Derivatives of a kernel distance: by the points ``P`` (n, d) and ``Q`` (m, d), by the ``weights`` of both (a pair
+    (n,), (m,)), and by ``sigma``: a float, one for each of several, or (d, d) for a matrix of scales.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> P, Q = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])
+    >>> D2, slopes = dk.kernel_distance(P, Q, sigma=5.0, squared=True, gradient=True)
+    >>> slopes.P.round(3)  # away from Q
+    array([[-0.146, -0.194]])
+    """
+
+    P: F64
+    Q: F64
+    weights: tuple[F64, F64]
+    sigma: float | F64
+
+
+def squared_with_gradient(tasks: Sequence[Task], scales: Scales) -> tuple[float, KernelGradient]:
+    """D^2, a sum over the tasks of its bandwidths, and its derivatives."""
+    pair, total, widths = scales.pair, 0.0, []
+    values, slopes = np.zeros(len(pair.x)), np.zeros(pair.x.shape)
+    for task, width in zip(tasks, scales.widths, strict=True):
+        x, z = scaled(task.x, task.sigma, task.kernel), task.z[:, 0]
+        f, g = _own_sums(x, z, task.kernel)
+        by_point = 2 * UNITS[KERNELS[task.kernel]] / width * z[:, None] * g
+        total += resolved(float(z @ f), x, task)
+        values += 2 * f
+        slopes += by_point
+        widths.append(-float((by_point * pair.x).sum()) / width)
+    by_sigma: float | F64 = widths[0] if scales.single else np.array(widths)
+    if scales.inverse is not None:
+        by_sigma = -scales.inverse.T @ (slopes.T @ pair.x)
+        slopes = slopes @ scales.inverse
+    n = pair.n
+    return total, KernelGradient(slopes[:n], slopes[n:], (values[:n], -values[n:]), by_sigma)
+
+
+def _own_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
+    """f and its gradients at the scaled points themselves; on a line by sorting where the kernel allows it."""
+    line = KINDS[kernel].line
+    if line is None or x.shape[1] > 1 or len(x) <= SMALL:
+        return sums_and_gradients(x, x, z, kernel)
+    f, slopes = line_sums(x[:, 0], z[:, None], *line)
+    return f[:, 0], slopes
