@@ -18,6 +18,7 @@ from dkdist.densities.structure.side_by_side_spec import parts_of
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
+from dkdist.kernel.kinds.kernel_frequencies import RADIAL
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import not_finite
@@ -92,15 +93,17 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
     ------
     ValueError
         For a model that has no exact kernel to compare with: no RandomFourierFeatures after an embedding other than
-        MeanEmbedding, other steps between, or `DistanceEmbedding` (whose kernel is an expectation over random objects);
-        for a model that is not fitted, and for bad sets, which on_error="skip" makes rows of NaN.
+        MeanEmbedding, other steps between, "laplace" features of rows, or `DistanceEmbedding` (whose kernel is an
+        expectation over random objects); for a model that is not fitted, and for bad sets, which on_error="skip" makes
+        rows of NaN.
 
     Notes
     -----
-    The exact kernel is exp(-d^2 / (2 sigma^2)) of the exact distance d: of `DivergenceEmbedding` the divergence of the
-    same density estimates, by its formula, on many more nodes (512, 96^2, 32^3, or eight times those of a lattice); of
-    `MeanEmbedding` the sum over all pairs of points in float64; of other embeddings that of their rows. `MeanEmbedding`
-    alone is compared with the mean kernel itself. The interval is Student's for the mean squared error of independent
+    The exact kernel is exp(-d^2 / (2 sigma^2)), or that of ``kernel``, of the exact distance d: of
+    `DivergenceEmbedding` the divergence of the same density estimates, by its formula, on many more nodes (512, 96^2,
+    32^3, or eight times those of a lattice); of `MeanEmbedding` the sum over all pairs of points in float64; of other
+    embeddings that of their rows. `MeanEmbedding` alone is compared with the mean kernel itself. The interval is
+    Student's for the mean squared error of independent
     pairs. What a sample says of its distribution is not part of it: see `hdd_error_bound`. Cost: two sets of points a
     pair, each against the other for `MeanEmbedding`.
 
@@ -137,8 +140,8 @@ def kernel_error(model: Any, sets: Any, n_pairs: int = 200, random_state: Any = 
         raise ValueError(f"set {chosen[lost[0]]} has no row, for it is a bad one: leave it out of the sets")
     if features is None:
         return _summary(_products(A, i, j) - _mean_kernels(embedding, few, i, j), np.zeros(n_pairs))
-    of_rows = _gaussian(_squares(A, i, j), features.sigma_)
-    exact = _gaussian(_exact_squares(embedding, few, A, i, j), features.sigma_)
+    of_rows = _kernel(_squares(A, i, j), features)
+    exact = _kernel(_exact_squares(embedding, few, A, i, j), features)
     return _summary(_products(features.transform(A), i, j) - of_rows, of_rows - exact)
 
 
@@ -154,6 +157,10 @@ def _steps(model: Any) -> tuple[Any, RandomFourierFeatures | None]:
         raise ValueError(
             "expected a fitted MeanEmbedding, or a fitted pipeline of an embedding (any but DistanceEmbedding) and "
             f"RandomFourierFeatures, with or without a learner; found {', '.join(kinds)}"
+        )
+    if last is not None and last.kernel not in RADIAL:
+        raise ValueError(
+            f"RandomFourierFeatures(kernel={last.kernel!r}) is no function of the distance, whose error is asked for"
         )
     return embedding, last
 
@@ -176,8 +183,11 @@ def _squares(A: F32, i: I64, j: I64) -> F64:
     return np.asarray(((A[i].astype(np.float64) - A[j].astype(np.float64)) ** 2).sum(axis=1))
 
 
-def _gaussian(squares: F64, sigma: float) -> F64:
-    return np.asarray(np.exp(-squares / (2 * sigma**2)))
+def _kernel(squares: F64, features: RandomFourierFeatures) -> F64:
+    """The kernel of features at squared distances."""
+    d, spec = np.sqrt(np.maximum(squares, 0))[:, None], features.spec_
+    at = scaled(d, spec.sigma, spec.kernel)
+    return sums(at, np.zeros((1, 1)), np.ones((1, 1)), spec.kernel)[:, 0]
 
 
 def _exact_squares(embedding: Any, sets: SampleSets, A: F32, i: I64, j: I64) -> F64:
@@ -200,7 +210,8 @@ def _mean_kernels(embedding: MeanEmbedding, sets: SampleSets, i: I64, j: I64) ->
     def kappa(a: int, b: int, sigma: float) -> float:
         x, y = sets[a].astype(np.float64), sets[b].astype(np.float64)
         middle = x.mean(axis=0)
-        of_y = sums(scaled(y - middle, sigma), scaled(x - middle, sigma), weights(a)[:, None])
+        u, v = (scaled(points - middle, sigma, embedding.kernel) for points in (y, x))
+        of_y = sums(u, v, weights(a)[:, None], embedding.kernel)
         return float(weights(b) @ of_y[:, 0])
 
     sigmas = np.atleast_1d(embedding.sigma_).tolist()

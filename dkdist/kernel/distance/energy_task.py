@@ -11,7 +11,6 @@ import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.kernel.kinds.line_loops import line_sums
 from dkdist.kernel.sums.exact_loops import energy, mass, rounding, scaled
 from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
@@ -67,6 +66,8 @@ def all_pairs(task: Task) -> float:
     x, line = scaled(task.x, task.sigma, task.kernel), KINDS[task.kernel].line
     if line is None or x.shape[1] > 1 or len(x) <= SMALL:
         return resolved(energy(x, task.z, task.kernel), x, task)
+    from dkdist.kernel.kinds.line_loops import line_sums  # for many points alone
+
     return resolved(float((task.z * line_sums(x[:, 0], task.z, *line)[0]).sum()), x, task)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.base.drawn_samples import median_seed
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
-from dkdist.kernel.distance.kernel_gradient import KernelGradient, squared_with_gradient
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
 from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag
+
+if TYPE_CHECKING:
+    from dkdist.kernel.distance.kernel_gradient import KernelGradient
 
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
 UNEQUAL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
@@ -206,8 +208,10 @@ def kernel_distance(
         return sum(_unbiased(task, method, pair.n) for task in tasks)
     if gradient:
         _require_derivatives(pair, method)
+        from dkdist.kernel.distance.kernel_gradient import squared_with_gradient
+
         square, slopes = squared_with_gradient(tasks, scales)
-        return (square, slopes) if squared else _of_the_root(square, slopes)
+        return (square, slopes) if squared else slopes.of_the_root(square)
     square = sum(energy_by(task, method) for task in tasks)
     return square if squared else _root(square, pair.z, kernel)
 
@@ -219,17 +223,6 @@ def _root(square: float, z: F64, kernel: str) -> float:
             "another kernel"
         )
     return float(np.sqrt(max(square, 0.0)))
-
-
-def _of_the_root(square: float, slopes: KernelGradient) -> tuple[float, KernelGradient]:
-    """D and its derivatives, those of D^2 over 2 D."""
-    if square <= 0:
-        raise ValueError(
-            f"D^2 = {square:.3g}: D has no derivative at equal sets. Take that of D^2 by squared=True"
-        )
-    D = float(np.sqrt(square))
-    P, Q, (p, q), sigma = slopes
-    return D, KernelGradient(P / (2 * D), Q / (2 * D), (p / (2 * D), q / (2 * D)), sigma / (2 * D))
 
 
 def _require_definite(pair: Pair, kernel: str) -> None:

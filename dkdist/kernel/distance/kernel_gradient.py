@@ -41,6 +41,17 @@ class KernelGradient(NamedTuple):
     weights: tuple[F64, F64]
     sigma: float | F64
 
+    def of_the_root(self, square: float) -> tuple[float, KernelGradient]:
+        """D and its derivatives, from D^2 and these of it: over 2 D."""
+        if square <= 0:
+            raise ValueError(
+                f"D^2 = {square:.3g}: D has no derivative at equal sets. Take that of D^2 by squared=True"
+            )
+        D = float(np.sqrt(square))
+        p, q = self.weights
+        half = 1 / (2 * D)
+        return D, KernelGradient(self.P * half, self.Q * half, (p * half, q * half), self.sigma * half)
+
 
 def squared_with_gradient(tasks: Sequence[Task], scales: Scales) -> tuple[float, KernelGradient]:
     """D^2, a sum over the tasks of its bandwidths, and its derivatives."""

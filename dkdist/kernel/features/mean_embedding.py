@@ -15,6 +15,7 @@ from dkdist.base.inputs import Sets, Survey, check_sets, sample_points
 from dkdist.base.parameter_checks import draw_seed, one_of, settled, whole, within_float32
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
+from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
 from dkdist.kernel.sums.random_loops import float32_error
 
@@ -29,8 +30,8 @@ MARGIN = 0.05  # of the width of the data, on each side
 class MeanEmbedding(SetEmbedding):
     """Embed sample sets so that inner products are mean kernels, and squared distances MMD^2.
 
-    The kernel is k(x, y) = exp(-|x - y|^2 / (2 sigma^2)) on the points as they are (not scaled). For sets p, q with
-    weights that are made to sum to one,
+    The kernel is k(x, y) = exp(-|x - y|^2 / (2 sigma^2)), or another one, on the points as they are (not scaled). For
+    sets p, q with weights that are made to sum to one,
 
         row_p . row_q ~ sum_ij p_i q_j k(x_i, y_j),   |row_p - row_q|^2 ~ MMD^2(p, q),
 
@@ -54,6 +55,8 @@ class MeanEmbedding(SetEmbedding):
         Seed of the random frequencies; "fourier" uses none.
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set, as for `DivergenceEmbedding`.
+    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
+        As in `kernel_distance`; all but the Gaussian one have random frequencies alone.
 
     Attributes
     ----------
@@ -120,16 +123,21 @@ class MeanEmbedding(SetEmbedding):
         method: str = "auto",
         random_state: Any = None,
         on_error: str = "raise",
+        kernel: str = "gaussian",
     ) -> None:
         self.n_components = n_components
         self.sigma = sigma
         self.method = method
         self.random_state = random_state
         self.on_error = on_error
+        self.kernel = kernel
 
     def fit(self, X: Any, y: Any = None) -> MeanEmbedding:
         """Choose sigma and frequencies from the sets X; one pass over the data. ``y`` is not used."""
         method = one_of("method", self.method, METHODS)
+        kernel = one_of("kernel", self.kernel, tuple(FREQUENCIES))
+        if method == "fourier" and kernel != "gaussian":
+            raise ValueError(f"method='fourier' is for kernel='gaussian'; found {kernel!r}: use 'auto'")
         given = self._given_sigmas()
         each = self._components_each(method, 1 if given is None else len(given))
         median, seed = median_seed(self.random_state), draw_seed(self.random_state)
@@ -142,7 +150,7 @@ class MeanEmbedding(SetEmbedding):
         found = self._look(sets, None)
         sigmas = given or (_median(sets, found, median),)
         grids = []
-        if method in ("auto", "fourier") and sets.n_dims <= MOST_DIMS:
+        if method in ("auto", "fourier") and kernel == "gaussian" and sets.n_dims <= MOST_DIMS:
             box = _box(found)
             low, high = (side.astype(np.float64) for side in box.arrays)
             grids = [fourier_grid(high - low, sigma, LEAST_ERROR, each) for sigma in sigmas]
@@ -156,7 +164,7 @@ class MeanEmbedding(SetEmbedding):
             _warn_if_unresolved(found, min(sigmas))
             centre = tuple(map(float, (found.low.astype(np.float64) + found.high) / 2))
             random = least_error(sets.n_dims) if method == "auto" else method
-            self.spec_ = RandomMeanSpec(centre, sigmas, each * len(sigmas), random, seed)
+            self.spec_ = RandomMeanSpec(centre, sigmas, each * len(sigmas), random, seed, kernel=kernel)
         self.sigma_ = sigmas[0] if len(sigmas) == 1 else np.array(sigmas)
         return self
 

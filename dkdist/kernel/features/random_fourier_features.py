@@ -1,4 +1,4 @@
-"""`RandomFourierFeatures`: rows whose inner products are a Gaussian kernel, by blocks or as they are asked for."""
+"""`RandomFourierFeatures`: rows whose inner products are a kernel, by blocks or as they are asked for."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from dkdist.kernel.features.random_fourier_features_spec import (
     FourierSpec,
     padded_length,
 )
+from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.loops.array_types import F32, I64, Array
 from dkdist.loops.points import not_finite
@@ -35,7 +36,7 @@ RUNS, RUN_ROWS = 32, 16  # rows that the median is taken from: 32 runs of 16 nei
 
 
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Random features z with z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)), for kernel learning by linear learners.
+    """Random features z with z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2)), or another kernel, for linear learners.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         "auto" is "structured" above 64 input columns, else "orthogonal".
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
+    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
+        As in `kernel_distance`. Frequencies of "laplace" are of single columns, which method="structured" has not.
 
     Attributes
     ----------
@@ -61,15 +64,16 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     Raises
     ------
     ValueError
-        For an odd n_components, an unknown method, infinite values, a sigma beyond 1e-30 to 1e30, or rows that are all
-        equal (or NaN) under sigma="median".
+        For an odd n_components, an unknown method or kernel, a method without the frequencies of the kernel, infinite
+        values, a sigma beyond 1e-30 to 1e30, or rows that are all equal (or NaN) under sigma="median".
 
     Notes
     -----
     Dask arrays in, dask arrays out (same row chunks); numpy in, numpy out; float32. Every row has norm one; a row
     with NaN (a set that was skipped) gives a row of NaN, and has no part in the median. Rows in memory that are some
     million sigmas from the origin, where float32 has no digits left, are told of in `fit`. The
-    error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Cost of a row at
+    error of a kernel value has a standard deviation of at most sqrt(1/D), falling as 1/sqrt(D). Frequencies of the
+    Matern and Laplace kernels have heavy tails, cut at 10^4 / sigma. Cost of a row at
     D = 5000: D m flops ("iid", "orthogonal") or about 5 us for m = 600 ("structured"), and 20 KB written.
 
     References
@@ -93,11 +97,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         sigma: float | str = "median",
         method: str = "auto",
         random_state: Any = None,
+        kernel: str = "gaussian",
     ) -> None:
         self.n_components = n_components
         self.sigma = sigma
         self.method = method
         self.random_state = random_state
+        self.kernel = kernel
 
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
         """Choose sigma from a sample of the rows X and draw the seed of the frequencies. ``y`` is not used."""
@@ -107,6 +113,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"n_components must be even, half sines and half cosines; found {n_components}: use {n_components + 1}"
             )
         method = one_of("method", self.method, ("auto", *METHODS))
+        kernel = one_of("kernel", self.kernel, tuple(FREQUENCIES))
         given = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
         median = median_seed(self.random_state)
@@ -114,9 +121,15 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
         if method == "auto":
-            method = "structured" if X.shape[1] > STRUCTURED_FROM else "orthogonal"
+            many = X.shape[1] > STRUCTURED_FROM and kernel in RADIAL
+            method = "structured" if many else "orthogonal"
+        if method == "structured" and kernel not in RADIAL:
+            raise ValueError(
+                f"method='structured' has no frequencies of kernel={kernel!r}: use 'auto', 'orthogonal' or 'iid'"
+            )
         self.sigma_ = settled(sigma)
-        self.spec_ = FourierSpec(X.shape[1], n_components, self.sigma_, method, draw_seed(self.random_state))
+        seed = draw_seed(self.random_state)
+        self.spec_ = FourierSpec(X.shape[1], n_components, self.sigma_, method, seed, kernel)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Random Fourier features of a Gaussian kernel: how frequencies are drawn, and rows are multiplied by them.
+"""Random Fourier features of a kernel: how frequencies are drawn, and rows are multiplied by them.
 
     z(x) = sqrt(2/D) (sin Wx / sigma, cos Wx / sigma),   z(x) . z(y) ~ exp(-|x - y|^2 / (2 sigma^2))
 
@@ -6,8 +6,9 @@ The product Wx, with W (D/2, m), is taken for four rows and sixteen frequencies 
 summed in the order of the columns: a row's bits depend on no other row and on no BLAS. Several sigmas share it. Cost of
 a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al. 2016.)
 
-Frequencies of sigma = 1 are standard normal: independent, orthogonal within each m rows, or quasi-random. Structured
-ones are a product of sign flips and Hadamard transforms:
+Frequencies of sigma = 1 are standard normal: independent, orthogonal within each m rows, or quasi-random. Those of
+other kernels are made of them (`kinds.kernel_frequencies`). Structured ones are a product of sign flips and Hadamard
+transforms:
 
     W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   D_i random signs, s_r chi-distributed, L a power of two >= m
 
@@ -27,6 +28,7 @@ import numpy as np
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
+from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.loops.array_types import F32, F64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi
@@ -57,6 +59,7 @@ class FourierSpec(Specification["FourierParameters"]):
     sigma: float
     method: str
     seed: int
+    kernel: str = "gaussian"
 
     @property
     def n_features(self) -> int:
@@ -176,7 +179,8 @@ def _dense_rows(X, panels, factors, scale, outs):  # type: ignore[no-untyped-def
 def _drawn_dense(spec: FourierSpec) -> F64:
     """(F, m) frequencies for sigma = 1."""
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
-    return DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
+    g = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
+    return FREQUENCIES[spec.kernel](rng, g)
 
 
 def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
@@ -184,7 +188,7 @@ def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
-    lengths = np.sqrt(rng.chisquare(L, F))
+    lengths = RADIAL[spec.kernel](rng, np.sqrt(rng.chisquare(L, F))[:, None])[:, 0]
     return signs, lengths / L**1.5  # three unnormalised Hadamard transforms stretch a vector by L^(3/2)
 
 

@@ -1,0 +1,109 @@
+"""Random frequencies of all kernels: their cosines have the kernel as mean, and features have it as inner product."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.kernel.features.random_fourier_features_spec import DRAWS, FourierSpec
+from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST, RADIAL
+
+OTHERS = sorted(set(FREQUENCIES) - {"gaussian"})
+PROFILES = {
+    "gaussian": lambda r: np.exp(-(r**2) / 2),
+    "laplace": lambda r: np.exp(-r),
+    "matern12": lambda r: np.exp(-r),
+    "matern32": lambda r: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
+    "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
+    "rational-quadratic": lambda r: 1 / (1 + r**2 / 2),
+}
+
+
+def matrix(x, y, sigma, kernel):
+    return PROFILES[kernel](cdist(x, y, "cityblock" if kernel == "laplace" else "euclidean") / sigma)
+
+
+@pytest.mark.parametrize("kernel", OTHERS)
+@pytest.mark.parametrize("draw", sorted(DRAWS))
+def test_cosines_have_the_kernel_as_mean(kernel, draw):
+    """Errors of F cosines, of standard deviation (1 + k(2 t) - 2 k(t)^2)^(1/2) / (2 F)^(1/2) if independent."""
+    rng, F, d = np.random.default_rng(0), 2**12, 3
+    w = FREQUENCIES[kernel](rng, DRAWS[draw](rng, F, d))
+    t = np.array([[0.1, 0, 0], [1, -1, 0.5], [0, 3, 0], [2, 2, 2.0]])
+    assert np.sqrt((w**2).sum(axis=1)).max() <= HIGHEST * d**0.5 * (1 + 1e-12)
+    expected = matrix(t, np.zeros((1, d)), 1.0, kernel)[:, 0]
+    assert np.abs(np.cos(w @ t.T).mean(axis=0) - expected).max() < 4.5 / np.sqrt(2 * F) + 7e-5 * d
+
+
+@pytest.mark.parametrize("kernel", OTHERS)
+@pytest.mark.parametrize("m", [4, 70])
+def test_inner_products_of_features_are_kernels(kernel, m):
+    X = np.random.default_rng(0).standard_normal((12, m)).astype(np.float32)
+    sigma, D = 2.0 * (m if kernel == "laplace" else m**0.5), 4000
+    found = dk.RandomFourierFeatures(D, sigma, random_state=0, kernel=kernel).fit(X)
+    assert found.spec_.method == ("structured" if m > 64 and kernel in RADIAL else "orthogonal")
+    z = found.transform(X).astype(np.float64)
+    X64 = X.astype(np.float64)
+    assert np.abs(z @ z.T - matrix(X64, X64, found.sigma_, kernel)).max() < 6 / np.sqrt(D)
+    np.testing.assert_allclose(np.diag(z @ z.T), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", OTHERS)
+def test_distances_of_mean_embeddings_are_kernel_distances(kernel):
+    rng = np.random.default_rng(1)
+    sets = [rng.normal(0, 1, (80, 2)), rng.normal(0.7, 1, (60, 2))]
+    model = dk.MeanEmbedding(4000, sigma=[0.5, 2.0], random_state=0, kernel=kernel)
+    rows = model.fit_transform(sets).astype(np.float64)
+    D2 = dk.kernel_distance(*sets, sigma=[0.5, 2.0], kernel=kernel, squared=True) / 2
+    assert ((rows[0] - rows[1]) ** 2).sum() == pytest.approx(D2, abs=0.1 * D2)
+    assert model.error_bound_ is None
+    assert dk.kernel_error(model, sets, n_pairs=4, random_state=0).rms < 0.02
+
+
+def test_derivatives_of_features_know_the_kernel():
+    for method in ("orthogonal", "structured"):
+        parameters = FourierSpec(5, 64, 1.5, method, 0, "matern32").draw()
+        x, g = np.linspace(-1, 1, 5), np.random.default_rng(0).standard_normal((64, 1))
+        found = parameters.pull_back(x.astype(np.float32), g)[:, 0]
+        ends = [
+            [parameters.transform((x + h * e)[None].astype(np.float32))[0] for h in (1e-2, -1e-2)]
+            for e in np.eye(5)
+        ]
+        expected = [(a.astype(float) - b) @ g[:, 0] / 2e-2 for a, b in ends]
+        np.testing.assert_allclose(found, expected, atol=2e-2)
+
+
+def test_errors_of_kernels_by_features():
+    sets = [np.random.default_rng(i).random((30, 1)) ** (1 + i / 4) for i in range(6)]
+    features = dk.RandomFourierFeatures(2000, sigma=0.3, kernel="matern52", random_state=0)
+    both = make_pipeline(dk.L2Embedding(5, 0.1, domain="unit"), features).fit(sets)
+    assert dk.kernel_error(both, sets, n_pairs=20, random_state=0).rms < 3 / np.sqrt(2000)
+    laplace = make_pipeline(
+        dk.L2Embedding(5, 0.1, domain="unit"), dk.RandomFourierFeatures(20, kernel="laplace")
+    )
+    with pytest.raises(ValueError, match="no function of the distance"):
+        dk.kernel_error(laplace.fit(sets), sets)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (dk.RandomFourierFeatures(8, kernel="energy"), "kernel must be one of 'gaussian', .*found 'energy'"),
+        (
+            dk.RandomFourierFeatures(8, method="structured", kernel="laplace"),
+            "has no frequencies of kernel='laplace'",
+        ),
+        (dk.MeanEmbedding(8, kernel="epanechnikov"), "kernel must be one of"),
+        (
+            dk.MeanEmbedding(8, method="fourier", kernel="matern32"),
+            "is for kernel='gaussian'; found 'matern32'",
+        ),
+    ],
+)
+def test_what_has_no_such_frequencies_is_refused(model, message):
+    X = np.random.default_rng(0).random((6, 3))
+    with pytest.raises(ValueError, match=message):
+        model.fit([X, X + 1] if isinstance(model, dk.MeanEmbedding) else X)
