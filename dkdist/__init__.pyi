@@ -51,6 +51,8 @@ from .kernel.coresets.coreset import Coreset as Coreset
 from .kernel.coresets.coreset import coreset as coreset
 from .kernel.coresets.coreset import coreset_size as coreset_size
 from .kernel.coresets.coreset_thinning import CoresetThinning as CoresetThinning
+from .kernel.coresets.merge_coresets import merge_coresets as merge_coresets
+from .kernel.coresets.running_coreset import RunningCoreset as RunningCoreset
 from .kernel.distance.kernel_distance import kernel_distance as kernel_distance
 from .kernel.distance.kernel_gradient import KernelGradient as KernelGradient
 from .kernel.distance.shape_points import (

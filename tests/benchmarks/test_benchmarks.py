@@ -155,6 +155,13 @@ def test_kernel_distances_by_every_method(tmp_path: Path) -> None:
     assert figure.stat().st_size > 10_000
 
 
+def test_merged_coresets_are_as_near_as_one_made_at_once(tmp_path: Path) -> None:
+    figures = run("merged_coresets.py", output=tmp_path / "merged.json")
+    assert figures["worst"] < 1.25  # of two seeds; 1.01 of five
+    rows = {row["way"]: row for row in figures["rows"]}
+    assert all(row["ratio"] < row["bound"] + 1e-3 for way, row in rows.items() if way != "herding")
+
+
 def test_huge_sets_in_small(tmp_path: Path) -> None:
     figures = run("coresets.py", "--folder", str(tmp_path), output=tmp_path / "coresets.json")
     row = figures["coreset"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from dkdist.base.drawn_samples import least_keys, median_seed, row_keys
 from dkdist.base.parameter_checks import LEAST, draw_seed, one_of, positive, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
+from dkdist.kernel.coresets.coreset_union import Union
 from dkdist.kernel.distance.point_inputs import points_of, weights_of
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag
@@ -24,7 +25,10 @@ class Coreset:
     """Points that stand for a set: ``indices`` (size,) into it, ``weights`` (size,), and how far they are from it.
 
     Indices are distinct. Weights are in the unit of the set's, and give `kernel_distance` what it takes as weights.
-    ``distance`` is the kernel distance D between the set and its coreset, both with their weights.
+    ``distance`` is the kernel distance D between the set and its coreset, both with their weights; of one that
+    `merge_coresets` has made, a bound of it. ``points`` (size, d) are the points themselves, ``sigma`` the bandwidth,
+    ``n_points`` the number of those they stand for, and ``total`` the sum of their weights, None if they had none.
+    ``finer`` is what a merged one was chosen from, and None for others.
 
     Examples
     --------
@@ -38,6 +42,11 @@ class Coreset:
     indices: I64
     weights: F64
     distance: float
+    points: F64 = field(default_factory=lambda: np.empty((0, 0)), repr=False)
+    sigma: float = 0.0
+    n_points: int = 0
+    total: float | None = None
+    finer: Union | None = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         from dkdist.plain.html_text import pairs_table
@@ -115,7 +124,8 @@ def coreset(
     Returns
     -------
     Coreset
-        ``indices``, ``weights`` (whose sum is that of the set's, unless optimal) and the achieved ``distance``.
+        ``indices``, ``weights`` (whose sum is that of the set's, unless optimal), the achieved ``distance`` and
+        ``points``; `merge_coresets` takes those of several sets together.
 
     Raises
     ------
@@ -162,7 +172,7 @@ def coreset(
         lazy = lazy_points(P, weights)
         if lazy is not None:
             return Coreset(*streamed_coreset(lazy, size, sigma, method, optimal_weights, random_state))
-    points, p = _points_and_weights(P, weights)
+    points, p = points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # the kernel knows differences alone
     choosing.require_size(size, len(x))
     choosing.require_line(method, x.shape[1])
@@ -177,10 +187,13 @@ def coreset(
     indices, chosen = choosing.choose(x.astype(np.float32), p, choice)
     if optimal_weights:
         chosen = choosing.nearest_weights(x, p, indices, chosen, width)
-    return Coreset(indices, chosen, choosing.achieved(x, p, indices, chosen, width, choice.seed))
+    distance = choosing.achieved(x, p, indices, chosen, width, choice.seed)
+    total = None if weights is None else float(p.sum())
+    return Coreset(indices, chosen, distance, points[indices], width, len(points), total)
 
 
-def _points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
+def points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:
+    """Points (n, d) and their weights (n,) >= 0, 1 / n without any."""
     points = points_of("P", P)
     one_column = getattr(weights, "shape", None) == (len(points), 1)
     p = weights_of("P", np.asarray(weights)[:, 0] if one_column else weights, points)[:, 0]

@@ -50,8 +50,8 @@ class Share(NamedTuple):
 
 def streamed_coreset(
     points: LazyPoints, size: int, sigma: float | str, method: str, optimal: bool, random_state: Any
-) -> tuple[I64, F64, float]:
-    """(indices, weights, distance) of the points that stand for the whole set."""
+) -> tuple[I64, F64, float, F64, float, int, float | None]:
+    """Indices and weights of the points that stand for the whole set, and what else a `Coreset` holds, in its order."""
     choosing.require_size(size, points.n_points)
     if method == "every":
         raise ValueError("method='every' needs all points in order: load them, or use 'swap'")
@@ -62,12 +62,13 @@ def streamed_coreset(
     width = choosing.median_width(found.sample) if width is None else width
     choosing.require_floats(bandwidth_sigma=width)
     choice = choosing.Choice(size, width, method, draw_seed(random_state))
-    return _chosen_points(points, found, choice, optimal)
+    indices, weights, distance, few = _chosen_points(points, found, choice, optimal)
+    return indices, weights, distance, few, width, points.n_points, total if points.weighted else None
 
 
 def _chosen_points(
     points: LazyPoints, found: Survey, choice: choosing.Choice, optimal: bool
-) -> tuple[I64, F64, float]:
+) -> tuple[I64, F64, float, F64]:
     """The second pass, the choice, and the third pass if weights are to be ``optimal``."""
     size, sigma, box = choice.size, choice.sigma, found.box
     half = (box.widths / 2).astype(np.float32).astype(np.float64)
@@ -100,7 +101,7 @@ def _chosen_points(
             distance = float(np.sqrt(max(0.0, distance**2 + gain)))
         else:
             distance = task.judge.distance(total.judged, few, weights)
-    return total.rows[chosen], weights, distance
+    return total.rows[chosen], weights, distance, few
 
 
 def _overlaps(task: Piecework, few: F64, made: Iterator[Any], first: int) -> F64:

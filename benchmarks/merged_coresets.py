@@ -1,0 +1,104 @@
+"""Coresets of parts, merged, beside one made at once: distances to all points.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/merged_coresets.py [--quick] [--output merged_coresets.json]
+
+64 of 4,096 normal points in eight parts. For every row the mean distance by all pairs over the same seeds, over that
+of `coreset(method="swap")` made at once of all points, and the mean of what was reported, which is a bound, over the
+same. With optimal weights both are over a coreset made at once with optimal weights.
+
+herding     kernel herding (Chen, Welling, Smola 2010): each next point the best one, of all points at once
+8 x 64      parts of 64 points each, merged at once or in a tree of pairs that keeps 64 in every node
+8 x 512     parts of 512 points each, and the same
+stream      `RunningCoreset`, blocks of 1,024 points
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from common import options, report_here, write
+
+import dkdist as dk
+from dkdist.kernel.coresets import running_coreset
+
+CASES = ((2, 1.0), (2, 0.3), (10, 3.0))  # d, sigma
+PARTS = 8
+
+
+def herding(P: np.ndarray, size: int, sigma: float) -> dk.Coreset:
+    squares = (P**2).sum(axis=1)
+    K = np.exp(-(squares[:, None] + squares - 2 * P @ P.T) / (2 * sigma**2))
+    mean, total, chosen = K.mean(axis=1), np.zeros(len(P)), list[int]()
+    for i in range(size):
+        chosen.append(int(np.argmax(mean - total / (i + 1))))
+        total += K[chosen[-1]]
+    return dk.Coreset(np.array(chosen), np.full(size, 1 / size), float("nan"), P[chosen], sigma, len(P))
+
+
+def tree(parts: list[dk.Coreset], size: int, *, optimal_weights: bool = False) -> dk.Coreset:
+    while len(parts) > 1:
+        parts = [
+            dk.merge_coresets(parts[i : i + 2], size, optimal_weights=optimal_weights, random_state=0)
+            for i in range(0, len(parts), 2)
+        ]
+    return parts[0]
+
+
+def stream(P: np.ndarray, size: int, sigma: float) -> dk.RunningCoreset:
+    running_coreset.BLOCK = 1024
+    return dk.RunningCoreset(size, sigma=sigma, random_state=0).add(P)
+
+
+def ways(P: np.ndarray, size: int, sigma: float, seed: int) -> dict[str, Callable[..., dk.Coreset]]:
+    found = {
+        "at once": partial(dk.coreset, P, size, sigma=sigma, random_state=seed),
+        "stream": stream(P, size, sigma).coreset,
+    }
+    for each in (size, 8 * size):
+        parts = [dk.coreset(part, each, sigma=sigma, random_state=seed) for part in np.array_split(P, PARTS)]
+        found[f"{PARTS} x {each}, merged at once"] = partial(dk.merge_coresets, parts, size, random_state=0)
+        found[f"{PARTS} x {each}, in a tree"] = partial(tree, parts, size)
+    return found
+
+
+def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, Any]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for seed in range(seeds):
+        P = np.random.default_rng(seed).normal(size=(n, d))
+        made = {"herding": herding(P, size, sigma)}
+        made |= {method: dk.coreset(P, size, sigma=sigma, method=method, random_state=seed)
+                 for method in ("random", "stratified", "halving")}  # fmt: skip
+        for name, make in ways(P, size, sigma, seed).items():
+            made |= {name: make(), f"{name}, optimal weights": make(optimal_weights=True)}
+        for name, few in made.items():
+            D = dk.kernel_distance(P, few.points, sigma=sigma, weights=(None, few.weights), method="exact")
+            found.setdefault(name, []).append((D, few.distance))
+    means = {name: np.mean(pairs, axis=0) for name, pairs in found.items()}
+    print(f"{size} of {n:,} points, d = {d}, sigma = {sigma}: distance, over at once, bound over at once")
+    rows = []
+    for name, (D, bound) in means.items():
+        base = means["at once, optimal weights" if "optimal" in name else "at once"][0]
+        rows.append(
+            {"d": d, "sigma": sigma, "way": name, "distance": D, "ratio": D / base, "bound": bound / base}
+        )
+        print(f"  {name:42s} {D:.5f} {D / base:7.3f} {bound / base:7.3f}", flush=True)
+    return rows
+
+
+def main() -> None:
+    args = options(__doc__).parse_args()
+    report = report_here()
+    n, size, seeds = (1024, 16, 2) if args.quick else (4096, 64, 5)
+    rows = [
+        row for d, sigma in (CASES[:1] if args.quick else CASES) for row in case(d, sigma, n, size, seeds)
+    ]
+    worst = max(row["ratio"] for row in rows if f"x {8 * size}" in row["way"])
+    print(f"worst of those merged from parts of {8 * size}: {worst:.3f} of one made at once")
+    write(args.output, {**report, "rows": rows, "worst": worst})
+
+
+if __name__ == "__main__":
+    main()

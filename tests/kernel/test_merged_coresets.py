@@ -1,0 +1,175 @@
+"""Coresets of parts merged at once, in a tree and as points come: bounds against all pairs, heavy points, laws."""
+
+import pickle
+from functools import partial
+from itertools import pairwise
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.kernel.coresets import running_coreset
+
+RNG = np.random.default_rng(0)
+P = np.array([1e4, 0]) + np.concatenate([RNG.normal(m, 0.5, (512, 2)) for m in (0, 2, 5, 5)])
+HEAVY = RNG.pareto(1.5, len(P)) + 0.1
+
+
+def distance(found, p=None, points=P, sigma=0.7):
+    """By all pairs, in float64."""
+    w = np.full(len(points), 1 / len(points)) if p is None else p
+    both, signed = np.concatenate([points, found.points]), np.concatenate([w, -found.weights])
+    square = ((both[:, None] - both) ** 2).sum(axis=2)
+    return np.sqrt(max(0.0, signed @ np.exp(-square / (2 * sigma**2)) @ signed))
+
+
+def parts_of(size, weights=None, n=8, **options):
+    spans = [slice(a, b) for a, b in pairwise(np.linspace(0, len(P), n + 1).astype(int))]
+    p = [None if weights is None else weights[span] for span in spans]
+    few = partial(dk.coreset, size=size, sigma=0.7, random_state=0, **options)
+    return [few(P[span], weights=own) for span, own in zip(spans, p, strict=True)]
+
+
+def in_a_tree(parts, size, **options):
+    while len(parts) > 1:
+        parts = [
+            dk.merge_coresets(parts[i : i + 2], size, random_state=0, **options)
+            for i in range(0, len(parts), 2)
+        ]
+    return parts[0]
+
+
+@pytest.mark.parametrize("merge", [dk.merge_coresets, in_a_tree])
+@pytest.mark.parametrize("weights", [None, HEAVY])
+@pytest.mark.parametrize("optimal", [False, True])
+def test_the_distance_is_a_bound(merge, weights, optimal):
+    total = 1 if weights is None else weights.sum()
+    few = merge(parts_of(100, weights, optimal_weights=optimal), 10, optimal_weights=optimal)
+    assert len(few.indices) == len(set(few.indices.tolist())) == len(few.weights) == 10
+    np.testing.assert_array_equal(P[few.indices], few.points)
+    assert few.n_points == len(P)
+    assert few.total == (None if weights is None else pytest.approx(total))
+    assert optimal or few.weights.sum() == pytest.approx(total)
+    assert distance(few, weights) <= few.distance < 0.2 * total
+
+
+def test_a_tree_is_as_near_as_a_coreset_made_at_once():
+    at_once = np.mean([dk.coreset(P, 16, sigma=0.7, random_state=s).distance for s in range(4)])
+    parts = parts_of(128, n=4)  # 512 points, more than twice 128: thinned on their way
+    merged = in_a_tree(parts, 16)
+    assert distance(merged) < 1.1 * at_once
+    assert merged.distance < 1.5 * at_once
+    assert distance(in_a_tree(parts, 16, optimal_weights=True)) < distance(merged)
+
+
+def test_nothing_is_lost_without_a_size():
+    parts = parts_of(20)
+    whole = dk.merge_coresets(parts)
+    assert len(whole.indices) == 160
+    assert whole.finer is None
+    assert whole.distance == pytest.approx(np.mean([part.distance for part in parts]))
+    np.testing.assert_array_equal(P[whole.indices], whole.points)
+    assert distance(whole) <= whole.distance
+    same = dk.merge_coresets(parts[:1])
+    np.testing.assert_array_equal(same.indices, parts[0].indices)
+
+
+def test_parts_count_by_their_points_or_by_their_weights():
+    few, many = P[:100], P[512:912]
+    parts = [dk.coreset(part, 10, sigma=0.7, random_state=0) for part in (few, many)]
+    assert dk.merge_coresets(parts).weights.sum() == pytest.approx(1)
+    assert dk.merge_coresets(parts).weights[:10].sum() == pytest.approx(0.2)
+    weighted = [
+        dk.coreset(p, 10, sigma=0.7, weights=np.full(len(p), w)) for p, w in ((few, 3.0), (many, 1.0))
+    ]
+    assert dk.merge_coresets(weighted).weights[:10].sum() == pytest.approx(300)
+
+
+def test_units_of_weights_change_nothing_else():
+    one, thousand = (in_a_tree(parts_of(100, scale * HEAVY), 10) for scale in (1, 1024))
+    np.testing.assert_array_equal(one.indices, thousand.indices)
+    np.testing.assert_allclose(thousand.weights, 1024 * one.weights, rtol=1e-9)
+    assert thousand.distance == pytest.approx(1024 * one.distance, rel=1e-5)
+
+
+def test_heavy_points_keep_their_weight():
+    p = np.ones(len(P))
+    p[[7, 600, 2000]] = 3000, 2000, 1000
+    few = in_a_tree(parts_of(64, p), 8)
+    found = dict(zip(few.indices.tolist(), few.weights.tolist(), strict=True))
+    assert [found.get(i) for i in (7, 600, 2000)] == pytest.approx([3000, 2000, 1000])
+    assert distance(few, p) < distance(dk.coreset(P, 8, sigma=0.7, weights=p, method="stratified"), p)
+
+
+def test_lazy_points_are_merged_too(tmp_path):
+    store = dk.write_sets(tmp_path / "a.zarr", [P[512:].astype("f4")])
+    lazy = [da.from_array(P[:512], chunks=(100, 2)), store]
+    parts = [dk.coreset(part, 64, sigma=0.7, random_state=0) for part in lazy]
+    few = dk.merge_coresets(parts, 16, random_state=0)
+    np.testing.assert_allclose(P[few.indices], few.points, atol=1e-3)
+    assert distance(few) <= few.distance < 0.1
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(running_coreset, "BLOCK", 256)
+
+
+def run(cuts, weights=None, size=8):
+    running = dk.RunningCoreset(size, sigma=0.7, random_state=0)
+    for a, b in pairwise(cuts):
+        running.add(P[a:b], None if weights is None else weights[a:b])
+    return running
+
+
+@pytest.mark.parametrize("weights", [None, HEAVY * (RNG.random(len(P)) < 0.7)])
+def test_a_stream(short, weights):
+    running = run([0, 1, 1000, 1003, 1500, 2048], weights)
+    few, other = running.coreset(), run([0, 700, 2048], weights).coreset()
+    assert running.n_points == len(P)
+    assert len(few.indices) == 8
+    np.testing.assert_array_equal(few.points, other.points)  # no cut changes a bit
+    np.testing.assert_array_equal(few.weights, other.weights)
+    np.testing.assert_array_equal(P[few.indices], few.points)
+    assert distance(few, weights) <= few.distance == other.distance
+    at_once = dk.coreset(P, 8, sigma=0.7, weights=weights, random_state=0)
+    assert distance(few, weights) < 1.25 * at_once.distance
+    assert distance(running.coreset(optimal_weights=True), weights) < distance(few, weights)
+
+
+def test_a_stream_goes_on_elsewhere(short):
+    first = run([0, 1000])
+    later = pickle.loads(pickle.dumps(first)).add(P[1000:]).coreset()
+    np.testing.assert_array_equal(later.points, run([0, 2048]).coreset().points)
+    few = run([0, 5]).coreset()
+    np.testing.assert_array_equal(few.indices, np.arange(5))
+    assert few.distance < 1e-6
+    both = dk.merge_coresets([run([0, 1024]).coreset(), run([1024, 2048]).coreset()], 8, random_state=0)
+    np.testing.assert_array_equal(P[both.indices], both.points)
+    assert distance(both) <= both.distance
+
+
+def test_what_is_refused():
+    a, b = (dk.coreset(P[:50], 5, sigma=s) for s in (0.7, 0.8))
+    for coresets, text in (
+        ([], "coresets is empty"),
+        ([a, 3], "item 1 is int"),
+        ([a, b], "coreset 1 has sigma=0.8 and 2 dimensions, and coreset 0 sigma=0.7"),
+        ([a, dk.coreset(P[:50], 5, sigma=0.7, weights=HEAVY[:50])], "coresets 0 and 1 are of a set with weights"),
+        ([dk.Coreset(a.indices, a.weights, 0.1)], "coreset 0 does not know its points"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=text):
+            dk.merge_coresets(coresets, 3)
+    with pytest.raises(ValueError, match="size must be a whole number"):
+        dk.merge_coresets([a], 0)
+    running = dk.RunningCoreset(5, sigma=0.7)
+    with pytest.raises(dk.SampleSetError, match="no coreset of no points"):
+        running.coreset()
+    running.add(P[:10])
+    with pytest.raises(dk.SampleSetError, match="3 dimensions without weights, after points of 2"):
+        running.add(np.zeros((4, 3)))
+    with pytest.raises(dk.SampleSetError, match="2 dimensions with weights, after"):
+        running.add(P[:3], HEAVY[:3])
+    with pytest.raises(ValueError, match="every value must be finite"):
+        running.add([[0, np.nan]])
