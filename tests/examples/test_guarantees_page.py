@@ -13,6 +13,7 @@ def test_the_examples_run():
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(compile(code, str(PAGE), "exec"), names)
     assert (names["random"], names["grid"]) == (39_648, 37)
-    assert len(names["points"]) == 256
-    assert abs(names["weights"].sum() - 60_000) < 1e-6
-    assert 0 < names["whole"] <= names["distance"] < 0.02 * 60_000
+    assert 0 < names["whole"] <= names["few"].distance
+    assert names["running"].n_points == 80_000
+    assert names["so_far"].points.shape == (64, 2)
+    assert names["so_far"].distance < 0.02

@@ -18,6 +18,7 @@ def test_the_examples_run():
     assert names["found"].p_value < 0.05
     assert names["where"][0] > 0 > names["where"][1]
     assert names["few"].distance < 0.02
+    assert names["merged"].distance < 0.05
     np.testing.assert_array_equal(names["small"].sizes, 64)
     np.testing.assert_array_equal(names["indices"][:, 0], [0, 1])
     assert (names["indices"] % 2 == [[0], [1]]).all()  # sets of its own kind
