@@ -8,33 +8,35 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dkdist.automatic.trials import Finalist, Trial
+from dkdist.automatic.trials import Again, Finalist, Trial
 from dkdist.automatic.truth import Truth
 from dkdist.loops.array_types import F64
 
-VIEWS, OF_A_FAMILY = 6, 2  # that are tried again
-KERNELS = 3, 1  # of each view in the second round, and in the third
 MOST_STEPS, LEAST_GAIN = 10, 1e-3  # of averaging: candidates, and what one must gain, relative to the loss
 BESIDE = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
 
 
-def finalists(found: Sequence[Trial], truth: Truth, n_kernels: int) -> list[Finalist]:
+def finalists(found: Sequence[Trial], truth: Truth, again: Again) -> list[Finalist]:
     """Trials that may turn out best on more rows, or that join an average, by view; and of baselines the best.
 
-    A view may be the best, with its ``n_kernels`` best kernels, if it is not clearly behind: up to two of one family, six in all.
+    A view stays, with its best kernels, if it is not clearly behind, or if its mean with the best is better than that;
+    those that add most come first, as many of them, and of one family, as are tried ``again``.
     """
     best, joined = found[0], {id(trial) for trial in best_average(found, truth).members}
     of_views: dict[int, list[Trial]] = {}
     for trial in found:
         of_views.setdefault(id(trial.view), []).append(trial)
+    together = {of: truth.loss((best.values + own[0].values) / 2) for of, own in of_views.items()}
     families: Counter[str] = Counter()
     chosen = []
-    for own in of_views.values():
+    for of in sorted(of_views, key=lambda of: (of != id(best.view), together[of])):
+        own = of_views[of]
         view, entry = own[0].view, own[0].view.entry
-        room = families.total() < VIEWS and families[entry.family] < OF_A_FAMILY
-        stays = room and not truth.clearly_behind(own[0].values, best.values)
+        room = families.total() < again.views and families[entry.family] < again.of_a_family
+        adds = together[of] < best.loss
+        stays = room and (adds or not truth.clearly_behind(own[0].values, best.values))
         families[entry.family] += stays
-        most = n_kernels if stays else int(entry.baseline)
+        most = again.kernels if stays else int(entry.baseline)
         kept = [trial for i, trial in enumerate(own) if i < most or id(trial) in joined]
         chosen += [Finalist(view, tuple(kept), stays)] if kept else []
     return chosen

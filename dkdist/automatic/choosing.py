@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.automatic.averages import KERNELS, Average, best_average, finalists
+from dkdist.automatic.averages import Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.leaderboard import Judged
@@ -22,7 +22,7 @@ from dkdist.automatic.learned.kept_background import kept_background
 from dkdist.automatic.learned.machines import KernelMachine, Machine
 from dkdist.automatic.learned.streamed import learn_streamed
 from dkdist.automatic.question import Question
-from dkdist.automatic.trials import Rows, Trial, leaves_of, rounds, try_again, try_all
+from dkdist.automatic.trials import AGAIN, Rows, Trial, leaves_of, rounds, try_again, try_all
 from dkdist.automatic.truth import Truth
 from dkdist.automatic.views.representation_rows import Views, fitted_views, more_rows, rows_of
 from dkdist.automatic.views.representations import (
@@ -79,16 +79,16 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     allowed.require_left("rows were made")
     truth = question.truth(tried)
     trials = try_all(views.views, rows, truth, allowed)
-    for size, n_kernels in zip(more, KERNELS, strict=False):
+    for size, wanted in zip(more, AGAIN, strict=False):
         if not trials or allowed.used_up:
             break
-        again = finalists(trials, truth, n_kernels)
+        again = finalists(trials, truth, wanted)
         before, known, tried = allowed.spent, tried, np.sort(order[:size])
         rows = more_rows(views, sets, tried, rows, known, leaves_of(again))
         a_row = (allowed.spent - before) / (len(tried) - len(known))
         last = FinalFit(allowed, n, len(tried), a_row * len(tried))
         truth = question.truth(tried)
-        trials = try_again(again, rows, truth, allowed)
+        trials = try_again(again, rows, truth, allowed, wanted.nearby)
     if not trials:
         raise ValueError(
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from dkdist.learners.kernel_ridge import left_out
 from dkdist.loops.array_types import F32, F64
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on fewer rows
+NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on few rows
 FEW_ROWS, MORE_ROWS = 400, 900  # on which all are tried, and those that are left, before all rows
 
 
@@ -27,7 +28,8 @@ FEW_ROWS, MORE_ROWS = 400, 900  # on which all are tried, and those that are lef
 class Trial:
     """A representation with a kernel and a penalty, and what it predicted for rows left out: (n_repeats, n, t).
 
-    ``duals`` (n, t) are its weights of all rows. ``seconds`` are those of the kernel's matrix and of all ``n_penalties`` that were tried.
+    ``duals`` (n, t) are its weights of all rows. ``seconds`` are those of the kernel's matrix and of all
+    ``n_penalties`` that were tried.
     """
 
     view: View
@@ -45,6 +47,18 @@ class Trial:
 
 
 Rows = Mapping[int, F32]
+
+
+class Again(NamedTuple):
+    """What a further round tries: views in all and of one family, kernels of a view, and penalties, times the best."""
+
+    views: int
+    of_a_family: int
+    kernels: int
+    nearby: tuple[float, ...]
+
+
+AGAIN = Again(6, 2, 3, NEARBY), Again(4, 1, 1, (1.0,))  # in the second round, and in the third
 
 
 def rounds(n: int) -> list[int]:
@@ -85,8 +99,10 @@ class Finalist:
     leads: bool
 
 
-def try_again(finalists: Sequence[Finalist], rows: Rows, truth: Truth, budget: Budget) -> list[Trial]:
-    """Finalists on more rows, best first.
+def try_again(
+    finalists: Sequence[Finalist], rows: Rows, truth: Truth, budget: Budget, nearby: Sequence[float]
+) -> list[Trial]:
+    """Finalists on more rows, best first, under penalties ``nearby``, times their own.
 
     Penalties beside their own are tried where that is not clearly behind: of those that lead other kernels of the
     view, of the others all.
@@ -98,7 +114,7 @@ def try_again(finalists: Sequence[Finalist], rows: Rows, truth: Truth, budget: B
         shared = (perf_counter() - start) / len(matrices)
         own: list[Trial] = []
         for trial, K in zip(finalist.trials, matrices, strict=True):
-            alphas, place = [factor * trial.alpha for factor in NEARBY], NEARBY.index(1.0)
+            alphas, place = [factor * trial.alpha for factor in nearby], nearby.index(1.0)
             penalties = _Penalties(view, trial.kernel, K, truth, alphas, shared)
             first = penalties.trial(place)
             rivals = own + first + ([] if finalist.leads else found)
@@ -143,6 +159,8 @@ class _Penalties:
             except np.linalg.LinAlgError:
                 self._made[place] = []
             else:
-                self._made[place] = [Trial(self._view, self._kernel, alpha, values, own, truth.loss(values), 0.0)]
+                self._made[place] = [
+                    Trial(self._view, self._kernel, alpha, values, own, truth.loss(values), 0.0)
+                ]
             self._seconds += perf_counter() - start
         return self._made[place]

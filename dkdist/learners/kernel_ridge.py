@@ -44,9 +44,7 @@ def duals(K: F64, y: F64, weights: F64, alpha: float) -> F64:
     return np.asarray(root * scipy.linalg.cho_solve(factor, root * y, check_finite=False))
 
 
-def left_out(
-    K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Sequence[I64]]
-) -> tuple[F64, F64]:
+def left_out(K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Sequence[I64]]) -> tuple[F64, F64]:
     """What each row would be predicted as, had the rows of its fold been left out, (n_repeats, n, t); and `duals`.
 
     Each repeat is folds of rows, each row in one of them. With H = R'R and R the inverse of a Cholesky factor, H_FF is

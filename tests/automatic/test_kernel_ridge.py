@@ -55,6 +55,16 @@ def test_distances_are_those_of_scikit_learn() -> None:
     )
 
 
+def test_rows_are_compared_in_float32_and_equal_ones_are_equal() -> None:
+    rows = (A + 100).astype(np.float32)
+    rows[7] = rows[3]
+    (found,) = ComparedRows([rows]).matrices([RowKernel(1.0)])
+    # 5 products of float32 about the mean, 6e-8 each, of squared lengths up to 30
+    np.testing.assert_allclose(found, rbf_kernel(rows.astype(np.float64), gamma=0.5), rtol=0, atol=1e-5)
+    assert found[3, 7] == found[7, 3] == 1
+    np.testing.assert_array_equal(np.diag(found), 1)
+
+
 @pytest.mark.parametrize("images", [1, 3])
 def test_kernels_have_the_derivatives_they_say(images: int) -> None:
     rows = [np.asarray(A[:, RNG.permutation(5)], np.float32) for _ in range(images)]

@@ -26,10 +26,8 @@ from dkdist.sets import SampleSets
 BANDWIDTHS = (0.03, 0.06, 0.12)  # of the domain: finer ones are noise for a learner, coarser ones are moments
 BASIS = {0.03: (40, 24), 0.06: (24, 14, 10), 0.12: (12, 10, 8)}  # for one, two and three dimensions
 PAIRED = 0.12  # of pairs of dimensions
-LEAST_REDUCED, MOST_COMPONENTS = (
-    8,
-    64,
-)  # dimensions from which principal components are tried, and how many of these
+LEAST_REDUCED = 8  # dimensions from which principal components are tried
+MOST_COMPONENTS = 64  # of these, and of those that distances are of
 MOST_MOMENTS = 128  # dimensions of which all products are taken
 FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
 IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series

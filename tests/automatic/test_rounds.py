@@ -1,0 +1,54 @@
+"""Which candidates of a few rows are tried on more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dkdist.automatic.averages import finalists
+from dkdist.automatic.trials import AGAIN, Trial, rounds
+from dkdist.automatic.truth import Truth
+from dkdist.automatic.views.row_kernels import RowKernel
+
+RNG = np.random.default_rng(0)
+N = 400
+Y = RNG.normal(size=(N, 1))
+NOISE = RNG.normal(size=(3, N, 1))
+TRUTH = Truth(Y, np.ones(N), [[np.arange(N)]], np.arange(N))
+
+
+def trial(noise: Any, family: str, baseline: bool = False) -> Trial:
+    values = (Y + noise)[None]
+    view: Any = SimpleNamespace(entry=SimpleNamespace(family=family, baseline=baseline), leaf=0)
+    return Trial(view, RowKernel(1.0), 1.0, values, np.empty(0), TRUTH.loss(values), 0.0)
+
+
+def kept(trials: list[Trial], again: int = 0) -> dict[str, bool]:
+    """Families that are tried again, and whether their views may lead."""
+    found = finalists(sorted(trials, key=lambda t: t.loss), TRUTH, AGAIN[again])
+    return {one.view.entry.family: one.leads for one in found}
+
+
+def test_rounds_double_and_end_with_all_rows() -> None:
+    assert [rounds(n) for n in (30, 600, 601, 1350, 1351, 2000)] == [
+        [30], [600], [400, 601], [400, 1350], [400, 900, 1351], [400, 900, 2000]
+    ]  # fmt: skip
+
+
+def test_who_is_behind_stays_if_it_completes_the_best() -> None:
+    best, worse = trial(NOISE[0], "best"), trial(1.4 * NOISE[0], "the same, worse")
+    other, simple = trial(1.4 * NOISE[1], "another"), trial(5 * NOISE[0], "simple", baseline=True)
+    assert TRUTH.clearly_behind(worse.values, best.values)
+    assert TRUTH.clearly_behind(other.values, best.values)
+    assert kept([worse, best, simple, other]) == {"best": True, "another": True, "simple": False}
+
+
+def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
+    best = trial(NOISE[0], "one")
+    less, more = trial(1.6 * NOISE[1], "two"), trial(1.2 * NOISE[2], "two")
+    for again, n in ((0, 3), (1, 2)):
+        found = finalists([best, more, less], TRUTH, AGAIN[again])
+        assert sum(one.leads for one in found) == n
+        assert [one.trials[0] is t for one, t in zip(found, (best, more), strict=False)] == [True, True]
