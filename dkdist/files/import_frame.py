@@ -59,7 +59,7 @@ def import_frame(
 
     Notes
     -----
-    Each partition is computed once (the first twice, if it has rows), on the active Dask client's cluster or on this
+    Each partition is computed once, on the active Dask client's cluster or on this
     machine's threads, one for each thread at a time (four at most), and written here, in order. A frame that does no
     more than to read local Parquet files is read by pyarrow itself, where no client is active: twice as fast.
     Memory: these partitions, the sets of as many more, the set that goes on, and the ids of all sets. A frame whose

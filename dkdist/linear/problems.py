@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -55,6 +56,37 @@ def as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, numeric: bool, multi_output: bool = False
 ) -> tuple[Any, NDArray[Any]]:
     """Features and targets of equal length; the targets of dask features are NumPy arrays too."""
+    with naming_missing(y):
+        return _as_problem(estimator, X, y, reset=reset, numeric=numeric, multi_output=multi_output)
+
+
+@contextmanager
+def naming_missing(y: Any) -> Iterator[None]:
+    """If targets are refused in this block and some are missing, say which."""
+    try:
+        yield
+    except ValueError as error:
+        missing = [] if y is None or is_lazy(y) else _without_value(y)
+        if not missing:
+            raise
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(
+            f"Input y contains NaN: target {missing[0]}{more} of {len(y)}, counted from 0, has no value. Leave out the "
+            "sets that have no target, X[known] and y[known] with known = ~pandas.isna(y), or fill it in"
+        ) from error
+
+
+def _without_value(y: Any) -> list[int]:
+    rows = np.asarray(y, dtype=object)
+    rows = rows.reshape(len(rows), -1) if rows.ndim else rows.reshape(0, 1)
+    return [
+        i for i, row in enumerate(rows) if any(v is None or (isinstance(v, float) and v != v) for v in row)
+    ]
+
+
+def _as_problem(
+    estimator: BaseEstimator, X: Any, y: Any, *, reset: bool, numeric: bool, multi_output: bool
+) -> tuple[Any, NDArray[Any]]:
     if is_lazy(y):
         raise ValueError("targets must be in memory, found a dask array: give y.compute()")
     require_rows_of_features(estimator, X)

@@ -62,8 +62,8 @@ axes = dk.plot.leaderboard(model)
 
 # %%
 # Means of the markers know little here, as every donor's cells are shifted a little, which the simulation was made to
-# do; the shape of the distributions knows more. Most of that is in their covariances already: what the model has beyond
-# these is less than two standard errors, and the summary says so.
+# do; the shape of the distributions knows more. Most of that is in their covariances already (``moments``): the summary
+# says how much the model has beyond these, and with which standard error.
 #
 # Cross-validation
 # ----------------

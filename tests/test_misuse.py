@@ -1,0 +1,211 @@
+"""What goes wrong between tables and sets: by frames, stores and the command line the right result, or a refusal.
+
+Donors 0 to 11 have five cells each, of two markers; those with an odd number are ill and have more of the first.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.cli import main
+
+dd = pytest.importorskip("dask.dataframe")
+
+IDS = [f"{i:03d}" for i in range(12)]
+RNG = np.random.default_rng(0)
+ILL = pd.Series(np.arange(12) % 2, index=IDS, name="ill")
+CELLS = pd.DataFrame(
+    {
+        "donor": np.repeat(IDS, 5),
+        "cd3": RNG.normal(3 * np.repeat(ILL.to_numpy(), 5), 1),
+        "cd4": RNG.normal(size=60),
+    }
+)
+LABELLED = CELLS.assign(ill=np.repeat(ILL.to_numpy(), 5))
+SHUFFLED = ILL.sample(frac=1, random_state=1)
+SWAPPED = CELLS[["donor", "cd4", "cd3"]]
+RENAMED = CELLS.rename(columns={"cd4": "CD4"})
+ROADS = ("frame", "partitions", "table", "command line")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture
+def road(request, tmp_path, capsys):
+    """``road(*frames, target=...)``: the sets of some frames, or of files that hold them; raises what is refused."""
+    name = request.param
+    store = str(tmp_path / "made.zarr")
+
+    def files(frames):
+        folder = tmp_path / "tables"
+        folder.mkdir()
+        for k, frame in enumerate(frames):
+            frame.to_csv(folder / f"{k}.csv", index=False)
+        return folder
+
+    def made(*frames, target=None, joined=None, folder=False):
+        if name == "frame":
+            return dk.SampleSets.from_frame(
+                pd.concat(frames), "donor", targets=joined if target is None else target
+            )
+        if name == "partitions":
+            lazy = dd.from_pandas(pd.concat(frames), npartitions=3, sort=False)
+            return dk.import_frame(store, lazy, "donor", targets=joined if target is None else target)
+        place = files(frames)
+        sources = [place] if folder else sorted(place.iterdir())
+        if name == "table":
+            reader = dk.TableReader("donor", targets=[] if target is None else [target], text=["donor"])
+            return dk.import_sets(store, sources, reader)
+        asked = [] if target is None else ["--target", target]
+        command = ["import", *map(str, sources), store, "--set-id", "donor", "--text", "donor", *asked]
+        if main(command) == 2:
+            raise dk.SourceError(capsys.readouterr().err)
+        return dk.open_sets(store)
+
+    made.name = name
+    return made
+
+
+def every(*roads):
+    return pytest.mark.parametrize("road", roads or ROADS, indirect=True)
+
+
+def by_donor(sets):
+    return pd.Series(np.asarray(sets.targets["ill"][:]), index=sets.ids).sort_index()
+
+
+def refusal(call, *arguments, **options):
+    with pytest.raises(ValueError) as caught:
+        call(*arguments, **options)
+    return str(caught.value)
+
+
+def model():
+    return make_pipeline(dk.MomentEmbedding(1), dk.IncrementalRidgeClassifier())
+
+
+@every()
+def test_labels_go_with_their_donor_whatever_the_order_of_rows(road):
+    many = road.name != "partitions"
+    rows = LABELLED.sample(frac=1, random_state=0) if many else LABELLED
+    sets = road(rows, target="ill")
+    assert by_donor(sets).tolist() == ILL.tolist()
+    in_order = ILL[list(sets.ids)]
+    found = model().fit(sets, SHUFFLED)
+    np.testing.assert_array_equal(found[-1].coef_, model().fit(sets, in_order.to_numpy())[-1].coef_)
+    assert found.score(sets, SHUFFLED) == found.score(sets, in_order.to_numpy())
+    assert "lacks the id" in refusal(model().fit, sets, SHUFFLED.drop("003"))
+
+
+@every("frame", "partitions")
+def test_labels_that_are_joined_have_one_entry_for_each_donor(road):
+    assert by_donor(road(CELLS, joined=SHUFFLED)).tolist() == ILL.tolist()
+    assert "lacks the id '003'" in refusal(road, CELLS, joined=SHUFFLED.drop("003"))
+    assert "'003' twice" in refusal(road, CELLS, joined=pd.concat([SHUFFLED, ILL[["003"]]]))
+
+
+@every()
+@pytest.mark.parametrize("columns", [SWAPPED, RENAMED], ids=["swapped", "renamed"])
+def test_other_columns_than_those_of_fit_are_refused(road, columns, tmp_path, capsys):
+    fitted = model().fit(dk.SampleSets.from_frame(CELLS, "donor"), ILL)
+    other = road(columns)
+    said = "Give the columns of fit, in their order"
+    assert said in refusal(fitted.predict, other)
+    if road.name == "command line":
+        dk.save_model(fitted, tmp_path / "m.npz")
+        place = str(tmp_path / "made.zarr")
+        command = ["predict", place, "--model", str(tmp_path / "m.npz"), "--output", str(tmp_path / "p.csv")]
+        assert main(command) == 2
+        assert said in capsys.readouterr().err
+    if road.name == "partitions":
+        with dk.SetWriter(tmp_path / "made.zarr", 2, mode="a") as writer:
+            assert "give the columns in its order" in refusal(
+                writer.append, dk.SampleSets.from_frame(CELLS, "donor")
+            )
+
+
+@every("table", "command line")
+@pytest.mark.parametrize("columns", [SWAPPED, RENAMED], ids=["swapped", "renamed"])
+def test_tables_of_one_store_have_the_same_columns(road, columns):
+    other = columns.assign(donor=columns["donor"] + "b")
+    assert "give them in one order" in refusal(road, CELLS, other)
+
+
+@every("table", "command line")
+def test_files_of_one_table_are_read_by_the_names_of_columns(road):
+    other = SWAPPED.assign(donor=SWAPPED["donor"] + "b")
+    sets = road(CELLS, other, folder=True)
+    assert sets.names == ("cd3", "cd4")
+    np.testing.assert_array_equal(sets[:12].load().points, sets[12:].load().points)
+
+
+@every("table", "command line")
+def test_files_of_one_table_that_lack_a_column_are_refused(road):
+    said = refusal(road, CELLS, RENAMED.assign(donor=RENAMED["donor"] + "b"), folder=True)
+    assert "column 'cd4' has no value in row 1" in said
+    assert "1.csv" in said
+
+
+@every("partitions", "table", "command line")
+def test_an_id_that_comes_back_is_refused(road):
+    said = refusal(road, CELLS, CELLS[:5])
+    assert "'000'" in said
+    assert (
+        "frame.shuffle" if road.name == "partitions" else "files of one table are given as their folder"
+    ) in said
+
+
+@every()
+def test_a_set_over_two_files_is_one_set(road):
+    sets = road(LABELLED[:28], LABELLED[28:], target="ill", folder=True)
+    assert sets.sizes.tolist() == [5] * 12
+    assert by_donor(sets).tolist() == ILL.tolist()
+
+
+@every("table", "command line")
+def test_two_files_that_are_no_table_together_hold_whole_sets(road):
+    assert "files of one table are given as their folder" in refusal(road, CELLS[:28], CELLS[28:])
+
+
+@every()
+def test_a_missing_target_is_refused_by_name(road):
+    unknown = LABELLED.assign(ill=LABELLED["ill"].astype(float).where(LABELLED["donor"] != "003"))
+    if road.name in ("table", "command line"):
+        said = refusal(road, unknown, target="ill")
+        assert "missing for 1 of the 12 sets" in said
+        assert "missing_targets='drop', --missing-targets drop" in said
+    else:
+        sets = road(unknown, target="ill")
+        said = refusal(model().fit, sets, np.asarray(sets.targets["ill"][:]))
+        assert "target 3 of 12" in said
+        assert "Leave out" in said
+
+
+@every()
+@pytest.mark.filterwarnings("ignore:columns that are no coordinates")
+@pytest.mark.parametrize("index", ["index", "Unnamed: 0"])
+def test_an_index_is_no_coordinate(road, index):
+    frame = CELLS.copy()
+    frame.insert(0, index, np.arange(60))
+    assert road(frame).names == ("cd3", "cd4")
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, which Dask does not heed yet
+def test_ids_that_are_the_index_are_asked_for_as_a_column(tmp_path):
+    indexed = CELLS.set_index("donor")
+    indexed.to_parquet(tmp_path / "cells.parquet")
+    lazy = dd.read_parquet(tmp_path / "cells.parquet")
+    for said in (
+        refusal(dk.SampleSets.from_frame, indexed, "donor"),
+        refusal(dk.import_frame, tmp_path / "s.zarr", lazy, "donor"),
+        refusal(dk.import_frame, tmp_path / "s.zarr", dd.from_pandas(indexed, npartitions=2), "donor"),
+    ):
+        assert "give frame.reset_index()" in said
