@@ -11,7 +11,7 @@ Series: the same gesture, at other speeds
 -----------------------------------------
 
 A series is a set whose points are in order. These have two shapes, a loop and a figure of eight, drawn at
-a speed that changes on the way, from another start and with trembling hands.
+a speed that changes on the way, in other sizes and with trembling hands.
 """
 
 import numpy as np
@@ -28,13 +28,13 @@ def gesture(eight):
     n = rng.integers(30, 60)
     time = np.sort(rng.beta(*rng.uniform(0.7, 1.5, 2), n)) * 2 * np.pi
     path = np.column_stack([np.sin(time), np.sin(2 * time) / 2 if eight else np.cos(time)])
-    return path * rng.uniform(0.7, 1.3, 2) + rng.normal(0, 0.15, (n, 2))
+    return path * rng.uniform(0.7, 1.3, 2) + rng.normal(0, 0.08, (n, 2))
 
 
 eight = np.arange(200) % 2
 gestures = [gesture(one) for one in eight]
 
-figure, panels = plt.subplots(1, 4, figsize=(8, 2.2), sharex=True, sharey=True)
+figure, panels = plt.subplots(1, 4, figsize=(9, 2.4), sharex=True, sharey=True, layout="constrained")
 for axes, path, one in zip(panels, gestures, eight, strict=False):
     axes.plot(*path.T, ".-", color="#b5651d" if one else "#1f6f8b", linewidth=1)
     axes.set(title="eight" if one else "loop", aspect="equal")

@@ -23,7 +23,7 @@ def leaf(lobes, n=200):
 
 
 outlines = {"three lobes": leaf(3), "three, drawn again": leaf(3, 80), "five lobes": leaf(5)}
-figure, panels = plt.subplots(1, 3, figsize=(8, 2.8), sharex=True, sharey=True)
+figure, panels = plt.subplots(1, 3, figsize=(9, 3.1), sharex=True, sharey=True, layout="constrained")
 for axes, (name, corners) in zip(panels, outlines.items(), strict=True):
     axes.fill(*corners.T, facecolor="#dfe9e4", edgecolor="#2f6b4f")
     axes.set(title=name, aspect="equal")
