@@ -66,8 +66,8 @@ def sets_of_columns(
 
     They are counted from the origin if there is one and float32 holds them there, and else from their own.
     """
-    far = origin is not None and crowded_column(parts, origin) is not None
-    rows, start = kept_points(parts, None if far else origin)
+    held = origin is not None and crowded_column(parts, origin) is None
+    rows, start = kept_points(parts, origin if held else None, held=held)
     edges = as_offsets(offsets, len(rows))
     require_finite(rows, edges)
     masses = None if weights is None else as_weights(weights, edges)

@@ -82,7 +82,7 @@ def as_points(points: ArrayLike | Columns) -> Part:
     return array
 
 
-def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None) -> None:
+def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, held: bool) -> None:
     """Refuse points that are too small for float32 and would all be zero; tell of columns that hardly differ in it."""
     if origin is None and not rows[:1].any() and not rows.any() and any(np.any(part) for part in given):
         largest = max(float(np.abs(part).max(initial=0)) for part in given)
@@ -90,7 +90,7 @@ def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None) -> No
             f"the points (of set 0 and all others) are at most {largest:.3g} in size, which float32 takes for 0: give "
             "them in smaller units"
         )
-    column = crowded_column(given, origin)
+    column = None if held else crowded_column(given, origin)
     if column is not None:
         warnings.warn(
             f"column {column} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
@@ -213,11 +213,12 @@ def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
 
 
 def kept_points(
-    parts: Sequence[Part], origin: ArrayLike | None, *, copy: bool = True
+    parts: Sequence[Part], origin: ArrayLike | None, *, copy: bool = True, held: bool = False
 ) -> tuple[Points, F64 | None]:
     """(T, d) points of all parts as they are kept, and their origin: the one given, or the natural one.
 
-    Without ``copy`` one part that is kept as it is stays the array that it was.
+    Without ``copy`` one part that is kept as it is stays the array that it was. ``held`` says that float32 is known to
+    hold them where they are counted from.
     """
     by_column = isinstance(parts[0], Columns)
     dtypes, sizes = {part.dtype for part in parts}, [len(part) for part in parts]
@@ -236,7 +237,7 @@ def kept_points(
                 for part, end in zip(parts, np.cumsum(sizes).tolist(), strict=True):
                     relative(part, start, rows[end - len(part) : end])
     if not codes:
-        _require_kept(rows, parts, start)
+        _require_kept(rows, parts, start, held)
     return rows, start
 
 
