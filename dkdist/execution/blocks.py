@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
+from sys import getsizeof
 from typing import Any, Protocol, runtime_checkable
 
 import dask.array as da
@@ -21,6 +22,7 @@ from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_g
 from dask.base import tokenize
 from dask.typing import Key
 
+from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.processors import Alike, alike
 from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
@@ -125,12 +127,22 @@ class Blocks:
         return replace(self, recipes=recipes, row_bytes=self.source_bytes)
 
     @cached_property
+    def draws_all(self) -> bool:
+        """Whether all that is shared is drawn from plain numbers, as any task can do for itself."""
+        return all(_is_drawn(node) for node in self.shared.values())
+
+    @cached_property
     def share_all(self) -> bool:
         """Whether every block needs all that is shared, which needs nothing itself: so it lives as long as a run."""
         keys = self.shared.keys()
         return not any(node.dependencies for node in self.shared.values()) and all(
             len(recipe.needs) == len(keys) for recipe in self.recipes
         )
+
+
+def _is_drawn(node: GraphNode) -> bool:
+    function = getattr(node, "func", None)
+    return (function.function if isinstance(function, Alike) else function) is drawn
 
 
 def is_lazy(X: object) -> bool:
@@ -276,50 +288,97 @@ class Job:
 
 @dataclass(frozen=True)
 class Recipes:
-    """The recipes of one job, opaque to the scheduler: they run inside the job's own task."""
+    """One job with its recipes, opaque to the scheduler: they run inside the job's own task."""
 
     recipes: tuple[Recipe, ...]
     rows: tuple[tuple[int, int], ...]
     unit: str
+    extra: Any
+    single: bool
+
+    @classmethod
+    def of(cls, blocks: Blocks, job: Job) -> Recipes:
+        """Those of a job."""
+        rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
+        return cls(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit, job.extra, job.single)
+
+    @property
+    def needs(self) -> tuple[Key, ...]:
+        """Keys of shared values."""
+        return tuple(dict.fromkeys(key for recipe in self.recipes for key in recipe.needs))
 
     @property
     def where(self) -> str:
         """The rows that are made, for messages."""
         return f"{self.unit}s " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
 
-
-def job_task(key: Key, work: TaskRef, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()) -> Task:
-    """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done."""
-    together = _recipes(blocks, job)
-    needs = tuple(dict.fromkeys(key for recipe in together.recipes for key in recipe.needs))
-    call = _call if blocks.local or active_client() is None else alike(_call)
-    return Task(key, call, work, together, job.extra, job.single, needs, *map(TaskRef, needs), *after)
-
-
-def _recipes(blocks: Blocks, job: Job) -> Recipes:
-    rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
-    return Recipes(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit)
+    def used(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
+        """What ``work`` makes of the blocks."""
+        try:
+            made = (recipe.run(shared) for recipe in self.recipes)
+            return work(next(made), *self.extra) if self.single else work(made, self.extra)
+        except Exception as error:
+            error.add_note(f"This was raised while {self.where} were made.")
+            raise
 
 
-def _call(
-    work: Callable[..., Any], recipes: Recipes, extra: Any, single: bool, needs: tuple[Key, ...], *values: Any
-) -> Any:
-    shared = dict(zip(needs, values, strict=False))  # what follows the needs are credits
-    return _used(work, recipes, extra, single, shared)
+@dataclass(frozen=True)
+class Together:
+    """Jobs that share a task."""
+
+    jobs: tuple[Recipes, ...]
+
+    @property
+    def where(self) -> str:
+        """The rows of all of them."""
+        return " and ".join(job.where for job in self.jobs)
 
 
-def _used(
-    work: Callable[..., Any], recipes: Recipes, extra: Any, single: bool, shared: Mapping[Key, Any]
-) -> Any:
-    try:
-        made = (recipe.run(shared) for recipe in recipes.recipes)
-        return work(next(made), *extra) if single else work(made, extra)
-    except Exception as error:
-        error.add_note(f"This was raised while {recipes.where} were made.")
-        raise
+@dataclass(frozen=True)
+class Made:
+    """What jobs that shared a task have made."""
+
+    results: list[Any]
+
+    def __sizeof__(self) -> int:
+        """By which a scheduler knows what is cheaper to move."""
+        return sum(map(getsizeof, self.results))
+
+
+def job_task(
+    key: Key, work: TaskRef | DataNode, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()
+) -> Task:
+    """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done.
+
+    With work of its own a task draws for itself what is shared, and needs nothing that lies anywhere.
+    """
+    recipes = Recipes.of(blocks, job)
+    values = [TaskRef(need) if isinstance(work, TaskRef) else blocks.shared[need] for need in recipes.needs]
+    return Task(key, _held(_call, blocks), work, recipes, recipes.needs, *values, *after)
+
+
+def jobs_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
+    """The task that does several jobs, one after another; its result is `Made`."""
+    together = Together(tuple(Recipes.of(blocks, job) for job in jobs))
+    needs = tuple(dict.fromkeys(need for job in together.jobs for need in job.needs))
+    return Task(key, _held(_call_each, blocks), work, together, needs, *map(TaskRef, needs))
+
+
+def _held(call: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
+    """Held to processors of this one's kind, where it is done by others."""
+    return call if blocks.local or active_client() is None else alike(call)
+
+
+def _call(work: Callable[..., Any], job: Recipes, needs: tuple[Key, ...], *values: Any) -> Any:
+    return job.used(work, dict(zip(needs, values, strict=False)))  # what follows the needs are credits
+
+
+def _call_each(work: Callable[..., Any], together: Together, needs: tuple[Key, ...], *values: Any) -> Made:
+    shared = dict(zip(needs, values, strict=True))
+    return Made([job.used(work, shared) for job in together.jobs])
 
 
 def maker(work: Callable[..., Any], blocks: Blocks) -> Callable[[Job], Any]:
     """What gives the result of a job at once, without a task; only for blocks that are `Blocks.share_all`."""
     shared = {key: node({}) for key, node in blocks.shared.items()}
-    return lambda job: _used(work, _recipes(blocks, job), job.extra, job.single, shared)
+    return lambda job: Recipes.of(blocks, job).used(work, shared)

@@ -8,6 +8,7 @@ would then depend on whether there was room, and be others than those of the nex
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -50,7 +51,14 @@ class _Folder:
 
     def put(self, i: int, block: Array) -> None:
         growing = self._file(uuid.uuid4().hex)
-        np.save(growing, block, allow_pickle=False)
+        try:
+            np.save(growing, block, allow_pickle=False)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                error.errno,
+                f"rows are to be kept in {self.path}, which is not there on {platform.node()}. To fix: give cache= a "
+                "folder that this process and all workers share, or False",
+            ) from error
         os.replace(growing, self._file(i))
 
     def _file(self, name: Any) -> str:
@@ -79,7 +87,7 @@ def keeping(blocks: Blocks, keep: Keep) -> Iterator[Blocks]:
     if keep.place == MEMORY:
         yield _kept(blocks, _Memory())
         return
-    folder = os.path.join(keep.place, f"dkdist-rows-{uuid.uuid4().hex}")
+    folder = os.path.join(os.path.abspath(keep.place), f"dkdist-rows-{uuid.uuid4().hex}")
     os.makedirs(folder)
     try:
         yield _kept(blocks, _Folder(folder))

@@ -88,6 +88,10 @@ def _each(
 
 
 LARGEST_WINDOW = 64
+WAITING_BYTES, WAITING_SHARE = (
+    96 * 2**20,
+    8,
+)  # of small blocks of a fold in a process of a cluster; of its memory
 
 
 def default_window(local: bool = False) -> int:
@@ -98,6 +102,16 @@ def default_window(local: bool = False) -> int:
     threads = resources(local).all_threads
     away = not local and active_client() is not None
     return int(np.clip(2 * threads + 4 if away else threads + 2, 4, LARGEST_WINDOW))
+
+
+def fold_window(blocks: Blocks) -> int:
+    """Blocks of a fold that may be alive; on a cluster up to 64 small ones a process, so that a task makes several."""
+    least = default_window(blocks.local)
+    if blocks.local or active_client() is None:
+        return least
+    there, a_block = resources(), blocks.row_bytes * int(np.diff(blocks.bounds).max(initial=0))
+    small = min(WAITING_BYTES, there.memory // WAITING_SHARE) // max(1, a_block)
+    return max(least, there.processes * min(small, LARGEST_WINDOW))
 
 
 def fold(
@@ -117,11 +131,11 @@ def fold(
 
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
     extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
-    ``window`` more steps are done. Without a ``window`` given it is `default_window`, as the cluster is at that time.
+    ``window`` more steps are done. Without a ``window`` given it is `fold_window`, as the cluster is at that time.
     """
 
     def width() -> int:
-        return window or max(2, default_window(blocks.local) // blocks_per_job)
+        return window or max(2, fold_window(blocks) // blocks_per_job)
 
     client = None if blocks.local else active_client()
     if client is not None:

@@ -275,7 +275,7 @@ class Keep(NamedTuple):
 def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> Keep:
     """Where blocks are to be kept: ``cache`` is "auto" (256 MiB and an eighth of the limit), "memory", a folder, False.
 
-    ValueError for a place where work goes to a scheduler: blocks are kept by this process for its threads.
+    ValueError for memory where work goes to a scheduler: there blocks are kept by this process for its threads.
     """
     if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
         return Keep()
@@ -284,10 +284,11 @@ def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int)
     if cache == "auto":
         room = min(UNASKED_BYTES, resources(local=True).memory // UNASKED_SHARE)
         return Keep(MEMORY, n_bytes) if here and n_bytes <= room else Keep()
-    if not here:
+    if cache == MEMORY and not here:
         raise ValueError(
-            f"cache={cache!r} keeps rows in this process for its own threads, but work goes to a client or a scheduler "
-            "of Dask's, or blocks of this array share unlike things. To fix: cache='auto' or False"
+            "cache='memory' keeps rows in this process for its own threads, but work goes to a client or a scheduler "
+            "of Dask's, or blocks of this array share unlike things. To fix: a folder that all processes share, or "
+            "cache='auto' or False"
         )
     return Keep(os.fspath(cache), n_bytes)  # type: ignore[arg-type]
 

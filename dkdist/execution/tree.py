@@ -8,6 +8,9 @@
 Leaf j may start only when the last pair before leaf j - window + 1 is merged, and all that this completes: at most
 ``window`` + 2 leaves and one partial sum for each level of the tree are alive, over all workers. Threads of our own
 (`own_threads`) merge one pair after another, in the same order.
+
+A scheduler sends a task to where something lies that it needs, and looks at who is idle only where there are many of a
+kind. Few leaves on a cluster, such as lanes of descent, therefore need nothing: each has its work and draws for itself.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from dkdist.execution.blocks import Blocks, Job, Work, job_task, maker
 from dkdist.execution.own_threads import fold_items
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client, own_threads, run, without_scheduler
+from dkdist.execution.run import active_client, own_threads, resources, run, without_scheduler
 
 
 def tree_sum(
@@ -43,13 +46,18 @@ def tree_sum(
         return _on_own_threads(blocks, jobs, work, merge, window, progress)
     token = uuid.uuid4().hex
     leaf, sums, done, shared = (f"{label}_{what}-{token}" for what in ("leaf", "merge", "done", "work"))
-    graph: dict[Key, GraphNode] = {**blocks.shared, shared: DataNode(shared, work)}
-    merge = merge if blocks.local or active_client() is None else alike(merge)
+    graph: dict[Key, GraphNode] = {}
+    own = DataNode(shared, work)
+    away = not blocks.local and active_client() is not None
+    apart = away and blocks.draws_all and len(jobs) <= 2 * resources().all_threads
+    if not apart:
+        graph |= {**blocks.shared, shared: own}
+    merge = alike(merge) if away else merge
     waiting: list[tuple[int, Key]] = []  # (leaves, key) of sums without a partner, as the digits of a counter
     for j, job in enumerate(jobs):
         pair = (j - window - 1) // 2
         after = [TaskRef((done, pair))] if pair >= 0 else []
-        graph[(leaf, j)] = job_task((leaf, j), TaskRef(shared), blocks, job, after)
+        graph[(leaf, j)] = job_task((leaf, j), own if apart else TaskRef(shared), blocks, job, after)
         waiting.append((1, (leaf, j)))
         while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
             _merge_last(graph, sums, merge, waiting)

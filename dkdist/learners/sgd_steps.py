@@ -104,6 +104,9 @@ class Batch:
     held: I64
     skipped: I64 = field(default_factory=no_rows)
 
+    def __sizeof__(self) -> int:
+        return self.X.nbytes if isinstance(self.X, np.ndarray) else self.X.__sizeof__()
+
     @property
     def weights(self) -> F64:
         """(n,): by how much a row's step is longer than others."""

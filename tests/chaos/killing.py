@@ -16,16 +16,20 @@ from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from dkdist.execution.progress import ANNOTATION
+
 
 class Executions(SchedulerPlugin):
-    """Counts, by prefix of the key, how often tasks were begun that ended or whose worker went away."""
+    """Counts, by prefix of the key, blocks of tasks that were begun and ended or whose worker went away."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler: Any) -> None:
         self.counts: Counter[str] = Counter()
+        self._scheduler = scheduler
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         if start == "processing" and finish in ("memory", "released", "waiting", "no-worker", "queued"):
-            self.counts[(key[0] if isinstance(key, tuple) else key).split("-")[0]] += 1
+            ours = (self._scheduler.tasks[key].annotations or {}).get(ANNOTATION, {"blocks": 1})
+            self.counts[(key[0] if isinstance(key, tuple) else key).split("-")[0]] += ours["blocks"]
 
 
 class Killer:
@@ -70,7 +74,7 @@ def four_workers() -> Iterator[tuple[Client, Executions]]:
         ) as cluster,
         Client(cluster) as client,
     ):
-        executions = Executions()
+        executions = Executions(cluster.scheduler)
         cluster.scheduler.add_plugin(executions, name="executions")
         yield client, executions
 

@@ -15,6 +15,7 @@ from distributed import Client
 
 import dkdist as dk
 from dkdist.execution.blocks import row_blocks
+from dkdist.execution.kept_blocks import _Folder
 from dkdist.execution.run import UNASKED_BYTES, Keep, plan_keeping, plan_of
 
 N, M = 400, 12
@@ -90,21 +91,30 @@ def test_one_pass_or_rows_in_memory_have_nothing_to_keep() -> None:
         )
 
 
-def test_where_work_goes_elsewhere_a_place_is_refused(tmp_path: Path) -> None:
-    alone = bits(lazy())
+def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Path) -> None:
+    alone, again = bits(lazy()), bits(features())
     with dask.config.set(scheduler="synchronous"):
         assert bits(lazy()) == alone
         assert len(MADE) == 4 * 8
-        for cache in ("memory", tmp_path):
-            with pytest.raises(ValueError, match=r"cache=.* To fix: cache='auto' or False"):
-                learner(cache=cache).fit(lazy(), Y)
-    with Client(processes=False, dashboard_address="127.0.0.1:0"):
+        assert bits(lazy(), cache=tmp_path) == alone
+        assert len(MADE) == 8
+        with pytest.raises(ValueError, match=r"cache='memory' .* To fix: a folder that all processes share"):
+            learner(cache="memory").fit(lazy(), Y)
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
         assert bits(lazy()) == alone
         with pytest.raises(ValueError, match="work goes to a client"):
             learner(cache="memory").fit(lazy(), Y)
+        assert bits(features(), cache=tmp_path) == again
+        assert len(MADE) <= 8 + 4  # the next epoch may begin while the last blocks are made
+    assert list(tmp_path.iterdir()) == []
     for wrong in (True, 3, None):
         with pytest.raises(ValueError, match="cache"):
             learner(cache=wrong).fit(A, Y)
+
+
+def test_a_folder_that_a_worker_does_not_have_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"which is not there on .* all workers share"):
+        _Folder(os.fspath(tmp_path / "elsewhere")).put(0, A)
 
 
 def test_a_run_that_fails_leaves_nothing_and_a_resumed_one_keeps_anew(tmp_path: Path) -> None:

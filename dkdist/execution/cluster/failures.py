@@ -12,7 +12,7 @@ from dask.typing import Key
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from dkdist.execution.blocks import Recipes
+from dkdist.execution.blocks import Recipes, Together
 
 RECONNECTIONS = 3  # of one graph
 POLL = 0.1  # seconds
@@ -23,7 +23,9 @@ KEPT = "What was committed to stores or saved in checkpoints is kept; the same c
 def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
     """The error for a task whose workers die, with the rows it was making."""
     node = graph.get(killed.task)
-    rows = next((a.where for a in getattr(node, "args", ()) if isinstance(a, Recipes)), str(killed.task))
+    rows = next(
+        (a.where for a in getattr(node, "args", ()) if isinstance(a, (Recipes, Together))), str(killed.task)
+    )
     return RuntimeError(
         f"{killed.allowed_failures + 1} workers died that had taken on {rows} (the last was "
         f"{killed.last_worker.address}): most often they ran out of memory. To fix: smaller blocks "

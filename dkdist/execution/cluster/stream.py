@@ -1,37 +1,46 @@
 """Folds and maps on a cluster: the client hands out work as results come in, and keeps what must not be lost.
 
 Nothing but the work under way is known to the scheduler. A job is handed out when fewer than a window's width are
-unfinished; results come to the client at once. A fold's state comes to the client after every eight jobs, and the
-next step starts from that value: whatever dies, no more than eight jobs and those under way are done again.
+unfinished; results come to the client at once.
 
-    item j     one job, or two where the window has room, from their recipes alone; ``window`` jobs at most are unfolded
-    step j     from step j - 1 (or the value that the client has) and item j, wherever item j was made
+    item j     some jobs, made from their recipes alone, before it is their turn
+    step j     from step j - 1 (or the state that the client has) and item j, on the worker that has the item
+
+A task costs the scheduler some milliseconds, and so does the way from a step to the next one. So the jobs of a task are
+as many as a run does in a fifth of a second, as far as the window has room. A fold's state comes to the client after
+every four tasks, and the next step starts from that value: whatever dies, no more than four tasks and those under way
+are done again. Which jobs share a task changes no bit.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
+import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
+from dask.utils import key_split
 from distributed import as_completed
 from distributed.scheduler import KilledWorker
 
-from dkdist.execution.blocks import Blocks, Job, Work, job_task
+from dkdist.execution.blocks import Blocks, Job, Made, Work, jobs_task
 from dkdist.execution.cluster import failures
 from dkdist.execution.cluster.on_cluster import work_on
 from dkdist.execution.cluster.waiting import Watch
+from dkdist.execution.dashboard.stages import stage_of
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
 
-LINK = 8  # jobs between two states that the client has
-PAIR = 2  # jobs a task of a fold: a task costs the scheduler as much time as a small block takes
+LINK = 4  # tasks of a fold between two states that the client has
+FIRST = 2  # jobs of its first tasks
+TASK = 0.2  # seconds of a run that a task stands for
+GROWTH = 4  # of a task, from one link to the next
+AHEAD = 4  # tasks of a fold under way, beside one for each thread
 TASKS_A_THREAD = 4  # of a map, under way
 REFRESH = 1.0  # seconds
 
@@ -55,10 +64,12 @@ def stream_fold(
     report: Report,
     progress: Progress | None,
 ) -> Any:
-    """Fold the jobs into ``state``; ``report(state, jobs_done)`` for every state that comes to the client."""
-    done, size = 0, min(PAIR, window())
-    links = together(jobs, size)
-    prepare, step = partial(_prepare_each, prepare), alike(partial(_step_each, step))
+    """Fold the jobs into ``state``; ``report(state, jobs_done)`` for every state that comes to the client.
+
+    ``window()`` jobs at most are made and wait for their step.
+    """
+    done = 0
+    step = alike(partial(_step_each, step))
 
     def go_on() -> Any:
         begun = done
@@ -66,31 +77,17 @@ def stream_fold(
         def keep(reached: Any, n: int) -> None:
             nonlocal state, done
             state, done = reached, begun + n
-            report(state, min(done * size, len(jobs)))
+            report(state, done)
 
-        run = _Fold(client, blocks, links[begun:], prepare, label, progress)
-        return run.run(state, step, Width(lambda: window() // size), keep, LINK // size)
+        return _Fold(client, blocks, jobs[begun:], prepare, label, progress).run(state, step, window, keep)
 
     if not len(jobs):
         return state
-    blocks_a_task = sum(len(link.blocks) for link in links) / len(links)
-    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=blocks_a_task, progress=progress)
+    return work_on(client, go_on, name=f"{label}_step", blocks_a_task=1.0, progress=progress)
 
 
-def together(jobs: Jobs, size: int) -> list[Job]:
-    """Jobs of ``size`` neighbours each; their extras say how many blocks are whose."""
-    return [
-        Job(tuple(i for job in some for i in job.blocks), tuple((len(job.blocks), job.extra) for job in some))
-        for some in (jobs[start : start + size] for start in range(0, len(jobs), size))
-    ]
-
-
-def _prepare_each(work: Work, made: Iterator[Any], extras: Sequence[tuple[int, Any]]) -> list[Any]:
-    return [work(islice(made, n), extra) for n, extra in extras]
-
-
-def _step_each(step: Step, state: Any, items: Sequence[Any]) -> Any:
-    for item in items:
+def _step_each(step: Step, state: Any, items: Made) -> Any:
+    for item in items.results:
         state = step(state, item)
     return state
 
@@ -128,11 +125,11 @@ class _Stream:
         self.tasks: dict[Key, GraphNode] = {}
         self.n_blocks: dict[int, int] = {}
 
-    def add_job(self, graph: dict[Key, GraphNode], j: int) -> Place:
-        """The task that makes job j's blocks."""
-        key, job = (self.item, j), self.jobs[j]
-        graph[key] = self.tasks[key] = job_task(key, TaskRef(self.work), self.blocks, job)
-        self.n_blocks[j] = len(job.blocks)
+    def add_task(self, graph: dict[Key, GraphNode], j: int, jobs: Jobs) -> Place:
+        """Task j, which does some jobs."""
+        key = (self.item, j)
+        graph[key] = self.tasks[key] = jobs_task(key, TaskRef(self.work), self.blocks, jobs)
+        self.n_blocks[j] = sum(len(job.blocks) for job in jobs)
         return key
 
     def hand_out(
@@ -168,74 +165,101 @@ class _Stream:
         self.futures.pop(key).release()
 
     def advance(self, j: int) -> None:
-        """Count job j's blocks as done."""
+        """Count the blocks of task j as done."""
         n = self.n_blocks.pop(j)
         if self.progress is not None:
             self.progress.advance(n)
 
 
 class Width:
-    """How many tasks may be under way, as the cluster is now: asked at most once a second."""
+    """How much may be under way, as the cluster is now: asked at most once a second."""
 
     def __init__(self, ask: Callable[[], int]) -> None:
         self._ask, self._width, self._asked = ask, 0, float("-inf")
 
-    def room(self, n_under_way: int, n_left: int) -> int:
-        """Tasks to hand out now: none, or at least half of what may be under way, since every graph has its cost."""
+    def now(self) -> int:
+        """The width."""
         if time.monotonic() - self._asked > REFRESH:
             self._width, self._asked = self._ask(), time.monotonic()
-        room = max(0, self._width - n_under_way)
-        return 0 if room < self._width // 2 and room < n_left else min(room, n_left)
+        return self._width
+
+
+def room(width: int, n_under_way: int, n_left: int) -> int:
+    """How much to hand out now: nothing, or at least half of what may be under way, since every graph has its cost."""
+    free = max(0, width - n_under_way)
+    return 0 if free < width // 2 and free < n_left else min(free, n_left)
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return sum(counts) / max(1, len(counts))
 
 
 class _Map(_Stream):
     """Every result comes to the client as soon as it is there."""
 
+    size = 1  # jobs of the next tasks
+
     def run(self, results: dict[int, Any]) -> None:
         left = [j for j in range(len(self.jobs)) if j not in results]
-        width = Width(lambda: TASKS_A_THREAD * max(4, resources().all_threads))
+        threads = Width(lambda: max(4, resources().all_threads))
+        of_task: dict[int, list[int]] = {}
+        started, n_tasks, n_done = time.monotonic(), 0, 0
         while left or self.futures:
-            room = width.room(len(self.futures), len(left))
-            graph: dict[Key, GraphNode] = {}
-            now, left = left[:room], left[room:]
-            self.hand_out(graph, [self.add_job(graph, j) for j in now])
+            width = TASKS_A_THREAD * threads.now()
+            graph: dict[Any, GraphNode] = {}
+            size = int(np.clip(len(left) // width, 1, self.size))
+            for _ in range(room(width, len(self.futures), -(-len(left) // size))):
+                of_task[n_tasks], left = left[:size], left[size:]
+                self.add_task(graph, n_tasks, [self.jobs[j] for j in of_task[n_tasks]])
+                n_tasks += 1
+            with stage_of(key_split(self.item), _mean([self.n_blocks[j] for _, j in graph])):
+                self.hand_out(graph, list(graph))
             batch = self.next_ended()
-            for future, value in zip(batch, self.watch.gather(batch), strict=True):
-                results[future.key[1]] = value
+            for future, made in zip(batch, self.watch.gather(batch), strict=True):
+                done = of_task.pop(future.key[1])
+                results.update(zip(done, made.results, strict=True))
+                n_done += len(done)
                 self.let_go(future.key)
                 self.advance(future.key[1])
+            a_task = TASK * n_done / (time.monotonic() - started) / threads.now()
+            self.size = int(np.clip(a_task, 1, self.size + 1))
 
 
 class _Fold(_Stream):
     """Items ahead of steps, steps in links that begin with a state of the client's."""
 
     item_suffix = "_block"
-    n_items = n_steps = n_done = 0
+    size = FIRST  # jobs of the next tasks
+    n_items = n_steps = n_done = 0  # tasks
 
-    def run(self, state: Any, step: Step, width: Width, report: Report, link: int) -> Any:
-        while self.n_done < len(self.jobs):
-            room = width.room(self.n_items - self.n_done, len(self.jobs) - self.n_items)
-            self._hand_out(state, step, room, link)
+    def run(self, state: Any, step: Step, window: Callable[[], int], report: Report) -> Any:
+        self.reach = [0]  # jobs up to each task
+        wide, threads = Width(window), Width(lambda: resources().all_threads)
+        since, told = time.monotonic(), 0
+        while self.reach[self.n_done] < len(self.jobs):
+            self._hand_out(state, step, wide.now(), threads.now())
             reached = 1 + max(future.key[1] for future in self.next_ended())
             for j in range(self.n_done, reached):  # a step that is done has all before it done
                 self.advance(j)
-            self.n_done = reached
-            if reached % link == 0 or reached == len(self.jobs):
+            self.n_done, done = reached, self.reach[reached]
+            if reached % LINK == 0 or done == len(self.jobs):
                 (state,) = self.watch.gather([self.futures[self.step, reached - 1]])
                 self.let_go((self.step, reached - 1))
-                report(state, reached)
+                report(state, done)
+                a_task = TASK * (done - told) / (time.monotonic() - since)
+                self.size = int(np.clip(a_task, max(1, self.size // GROWTH), self.size * GROWTH))
+                since, told = time.monotonic(), done
             self._tidy()
         return state
 
-    def _hand_out(self, state: Any, step: Step, room: int, link: int) -> None:
+    def _hand_out(self, state: Any, step: Step, width: int, threads: int) -> None:
         graph: dict[Key, GraphNode] = {}
-        items = [self.add_job(graph, j) for j in range(self.n_items, self.n_items + room)]
-        self.n_items += room
+        items = self._add_items(graph, width, threads)
         steps: list[Place] = []
         while self.n_steps < self.n_items:
             j, key = self.n_steps, (self.step, self.n_steps)
             before = TaskRef((self.step, j - 1))
-            if j % link == 0:
+            if j % LINK == 0:
                 if self.n_done < j:
                     break  # the state it starts from is still on its way
                 start = (self.step, -1 - j)
@@ -243,8 +267,25 @@ class _Fold(_Stream):
             graph[key] = Task(key, step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        ends = [key for key in steps if (key[1] + 1) % link == 0 or key == steps[-1]]
-        self.hand_out(graph, ends, [key for key in items if key[1] >= self.n_steps])
+        ends = [key for key in steps if (key[1] + 1) % LINK == 0 or key == steps[-1]]
+        with stage_of(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items])):
+            self.hand_out(graph, ends, [key for key in items if key[1] >= self.n_steps])
+
+    def _add_items(self, graph: dict[Key, GraphNode], width: int, threads: int) -> list[Place]:
+        """The next items: at most ``width`` jobs are under way, in a task for each thread and four more."""
+        first, n_left = self.reach[-1], len(self.jobs) - self.reach[-1]
+        size = int(np.clip(width // (threads + AHEAD), 1, self.size))
+        n = room(min(width, (threads + AHEAD) * max(FIRST, size)), first - self.reach[self.n_done], n_left)
+        n -= 0 if n == n_left else n % size
+        items: list[Place] = []
+        for start in range(first, first + n, size):
+            jobs = list(
+                self.jobs[start : min(start + size, first + n)]
+            )  # some are made when they are asked for
+            items.append(self.add_task(graph, self.n_items, jobs))
+            self.reach.append(start + len(jobs))
+            self.n_items += 1
+        return items
 
     def _tidy(self) -> None:
         """Let go of items whose step came later, and of states that ended and whose successor was handed out."""

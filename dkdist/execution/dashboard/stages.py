@@ -28,14 +28,18 @@ def stage(client: Any, name: str, blocks_a_task: float, progress: Progress | Non
     from dkdist.execution.dashboard.curves_page import add_to_own  # needs distributed, as a client does
 
     add_to_own(client)
-    annotation = {ANNOTATION: {"stage": name, "blocks": blocks_a_task}}
     try:
-        with annotate(span=_span(client.id, name, progress), **annotation):
+        with annotate(span=_span(client.id, name, progress)), stage_of(name, blocks_a_task):
             yield
     finally:
         with suppress(Exception):  # a scheduler that is gone, or runs no functions, remembers what it likes
             if client.status == "running":
                 client.run_on_scheduler(forget_old_spans)
+
+
+def stage_of(name: str, blocks_a_task: float) -> Any:
+    """A context in which tasks called ``name`` are each counted as so many blocks."""
+    return annotate(**{ANNOTATION: {"stage": name, "blocks": blocks_a_task}})
 
 
 def _span(client_id: str, stage: str, progress: Progress | None) -> dict[str, tuple[str, ...]]:

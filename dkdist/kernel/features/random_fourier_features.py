@@ -218,6 +218,9 @@ class FourierRows:
         self._parameters, self._A = parameters, A
         self.shape, self.tile = (len(A), parameters.spec.n_components), parameters.tile
 
+    def __sizeof__(self) -> int:
+        return int(self._A.nbytes)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self._parameters.transform(self._A), dtype)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import fold
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import Plan, plan_blocks
+from dkdist.execution.run import Plan, plan_blocks, resources
 from dkdist.execution.tree import tree_sum
 from dkdist.learners.kept_rows import KeptRows, join_rows, keep_rows
 from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
@@ -31,7 +31,7 @@ from dkdist.loops.array_types import F64, I64
 
 JOBS, MOST_JOBS = 32, 256  # tasks that sum statistics
 LEVELS = 8  # of the tree in which they are added
-UNMERGED_BYTES = 2 * 2**30  # of statistics that wait to be added, over all workers
+UNMERGED_BYTES = 2 * 2**30  # of statistics that wait to be added, in a process
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,13 @@ class RidgePass:
         """What the rows say, and which were skipped."""
         work = partial(keep_rows, self.dtype, self.targets.codes)
         rows: KeptRows = tree_sum(
-            self.blocks, self.jobs, work, join_rows, window=JOBS, label="ridge_rows", progress=progress
+            self.blocks,
+            self.jobs,
+            work,
+            join_rows,
+            window=_window(self.blocks, False),
+            label="ridge_rows",
+            progress=progress,
         )
         return found_from_rows(rows, self.ask), rows.skipped
 
@@ -133,7 +139,8 @@ class RidgePass:
         """
         D, n, split = self.blocks.n_columns, len(self.targets.given), self.ask.split
         passes = 1 + (self.ask.way == LEAVE_ONE_OUT)
-        state_bytes = 8 * D**2 * max(5, (_window(self.blocks, split) + LEVELS) * (1 + split))
+        waiting = -(-_window(self.blocks, split) // resources(self.blocks.local).processes)
+        state_bytes = 8 * D**2 * max(5, (waiting + LEVELS) * (1 + split))
         if self.few:
             passes, state_bytes = 1, 2 * n * D * 8 + 5 * 8 * n**2
         return plan_blocks(self.blocks, what=what, passes=passes, waiting=1, state_bytes=state_bytes)
@@ -154,5 +161,7 @@ def jobs_of(blocks: Blocks, known: Known, skip: bool) -> list[Job]:
 
 
 def _window(blocks: Blocks, split: bool) -> int:
-    """Statistics that may wait to be merged: up to 2 GB of them."""
-    return int(np.clip(UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)), 2, JOBS))
+    """Statistics that may be in the making or wait to be merged: two for every thread, up to 2 GB a process."""
+    there = resources(blocks.local)
+    small = there.processes * (UNMERGED_BYTES // (8 * blocks.n_columns**2 * (1 + split)))
+    return int(np.clip(small, 2, 2 * there.all_threads + 2))

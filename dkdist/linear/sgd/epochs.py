@@ -2,7 +2,7 @@
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, up to eight batches at a time; what lanes have come to is summed in a tree of tasks, and
+                   one task, up to 32 batches at a time; what lanes have come to is summed in a tree of tasks, and
                    then all meet (`learners.sgd_steps.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
@@ -25,9 +25,9 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
-from dkdist.execution.passes import default_window, fold
+from dkdist.execution.passes import fold, fold_window
 from dkdist.execution.progress import Progress, report_loss
-from dkdist.execution.run import Plan, n_cores, plan_blocks
+from dkdist.execution.run import Plan, n_cores, plan_blocks, without_scheduler
 from dkdist.execution.tree import tree_sum
 from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.learners.sgd_steps import (
@@ -43,7 +43,7 @@ from dkdist.learners.sgd_steps import (
 )
 from dkdist.loops.array_types import F64, I64
 
-ROUND = 8  # batches of a lane between two meetings, at most
+ROUND = 32  # batches of a lane between two meetings, at most
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
 LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
@@ -59,10 +59,10 @@ def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
     """The blocks as steps take them best; the bits are the same.
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
-    lane come one after another: where there are more cores, or two with nothing else to do since rows are ``kept``,
-    these make blocks of features beside the steps.
+    lane come one after another: where there are more cores, or two of this process with nothing else to do since rows
+    are ``kept``, these make blocks of features beside the steps.
     """
-    few = 1 if kept else FEW_CORES
+    few = 1 if kept and without_scheduler(blocks.local) else FEW_CORES
     return blocks.on_request() if n_lanes > 1 or n_cores(blocks.local) <= few else blocks
 
 
@@ -168,7 +168,7 @@ class Course:
         """Blocks, bytes and peak memory of the passes."""
         order, waiting = self.order, self.order.n_mixed
         if order.n_lanes == 1:
-            waiting = max(2 * waiting, default_window(order.blocks.local))
+            waiting = max(2 * waiting, fold_window(order.blocks))
         states = 4 * order.n_lanes * self.objective.n_outputs * order.blocks.n_columns * self.dtype.itemsize
         return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=states)
 

@@ -66,7 +66,8 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         features are made from (features never are), or rows without such. "auto" is in memory if they take at most
         256 MiB and an eighth of the memory limit; a path is a folder with room for them, emptied in the end. They are
         kept as they were made: results have the same bits wherever they are kept. On a cluster, or with a scheduler
-        of Dask's, "auto" keeps none and a place is refused. The plan says what is kept.
+        of Dask's, "auto" keeps none, "memory" is refused, and a folder is one that all workers share. The plan says
+        what is kept.
     random_state : int, numpy.random.Generator, RandomState or None, default=None
         Decides the order of blocks and rows and the held-out rows.
     verbose : bool, default=False
