@@ -143,7 +143,7 @@ class Stages:
     def run(self, name: str, work: Callable[[], Any], passes: float = 1.0) -> Any:
         ((seconds,),), (result,) = alternately([work], 1)
         self.seconds[name] = float(seconds)
-        print(f"  {name:<10} {seconds:8.1f} s {passes * self.n_sets / seconds:12,.0f} sets/s", flush=True)
+        print(f"  {name:<26} {seconds:8.1f} s {passes * self.n_sets / seconds:12,.0f} sets/s", flush=True)
         return result
 
 
@@ -156,6 +156,18 @@ def peaks(client: Client) -> dict[str, float]:
 def peak() -> float:
     with open("/proc/self/status") as status:
         return next(float(line.split()[1]) / 1000 for line in status if line.startswith("VmHWM"))
+
+
+def forget_peaks(client: Client | None) -> None:
+    """Let peaks begin anew, here and on the workers."""
+    forget_peak()
+    if client is not None:
+        client.run(forget_peak)
+
+
+def forget_peak() -> None:
+    with open("/proc/self/clear_refs", "w") as references:
+        references.write("5")
 
 
 @contextmanager

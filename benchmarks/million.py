@@ -1,20 +1,24 @@
-"""A million sample sets on one machine: from nothing to predictions, stage by stage.
+"""A million sample sets on one machine: from nothing to predictions, stage by stage, on workers and on threads.
 
-    python benchmarks/million.py [--sets 1000000] [--compare 100000] [--workers 2] [--huge] [--folder DIR]
-                                 [--output million.json]
+    python benchmarks/million.py [--sets 1000000] [--compare 100000] [--workers 2] [--skip kept threads ridge] [--huge]
+                                 [--folder DIR] [--output million.json]
 
 Two-dimensional Gaussian mixtures of 1 to 10 components, 200 points each (the sets of the first experiment of
-Sutherland et al. 2016); the number of components is to be found. Each stage runs on worker processes of one thread:
+Sutherland et al. 2016); the number of components is to be found. Worker processes of one thread take the first stages:
 
-generate    sets drawn from seeds straight into a store, in parallel (1.6 GB for a million)
+generate    sets drawn from seeds straight into a store, in parallel (1.5 GB for a million)
 verify      every chunk read and checked
 prepare     bounds and bandwidth of the embedding, sigma of the features
-sgd         Jensen-Shannon embedding, D = 5000 random features, five epochs of SGD on nine tenths of the sets
-ridge       the same embedding without random features, ridge regression, one pass
-predict     both models on the last tenth
+ridge       the embedding without random features, ridge regression, one pass; and predictions
+
+Then comes the road: Jensen-Shannon embedding, D = 5000 random features, five epochs of SGD on nine tenths of the sets,
+predictions of the last tenth; in one lane, in one for each worker, and in these with rows of the embedding kept after
+the first pass in a folder (2.2 GB for a million); first on the workers, then on the threads of a fresh process without
+a client.
 
 ``--compare`` runs the same on fewer sets before; ``--huge`` embeds 200 sets of 5,000,000 points each (8 GB) after.
-Memory is each process's own peak as the system counts it.
+Ten million sets take 15 GB of disk, and 22 more for rows that are kept unless ``--skip kept``. Memory is each process's
+own peak in that stage as the system counts it, with what it had before.
 """
 
 from __future__ import annotations
@@ -22,11 +26,26 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Mixtures, Stages, cluster, options, peaks, report_here, rmse, sources, write
+from common import (
+    Mixtures,
+    Stages,
+    cluster,
+    forget_peaks,
+    options,
+    peak,
+    peaks,
+    report_here,
+    rmse,
+    sources,
+    write,
+)
 from distributed import Client
 
 import dkdist as dk
@@ -35,50 +54,105 @@ POINTS, D, EPOCHS = 200, 5000, 5
 SETS_A_SOURCE = 4096
 
 
-def experiment(client: Client, n_sets: int, folder: Path) -> dict[str, Any]:
-    print(f"{n_sets:,} sets of {POINTS} points")
-    stages, path = Stages(n_sets), folder / f"{n_sets}.zarr"
+@dataclass(frozen=True)
+class Road:
+    """Rows of the embedding A and features Z of all sets, and their targets; nine tenths are learned from."""
+
+    A: Any
+    Z: Any
+    y: np.ndarray
+
+    @property
+    def cut(self) -> int:
+        return len(self.y) * 9 // 10
+
+    def error(self, model: Any, X: Any) -> float:
+        """Fit, predict, and the error of the predictions."""
+        model.fit(X[: self.cut], self.y[: self.cut])
+        return rmse(self.y[self.cut :], model.predict(X[self.cut :]))
+
+
+def prepared(
+    client: Client, n_sets: int, path: Path, stages: Stages, skip: list[str]
+) -> tuple[Road, dict[str, float]]:
+    """The stages before the road, on workers, and the errors of ridge and of a constant."""
     given = sources(n_sets, POINTS, SETS_A_SOURCE)
     sets = stages.run("generate", lambda: dk.import_sets(path, given, Mixtures(), overwrite=True))
     stages.run("verify", lambda: dk.verify_sets(path))
-    y, cut = sets.targets["y"], n_sets * 9 // 10
-    train, test = sets[:cut], sets[cut:]
-    embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott")
-    features = dk.RandomFourierFeatures(D, random_state=0)
+    cut = n_sets * 9 // 10
 
-    def prepare() -> tuple[Any, Any]:
-        A = embedding.fit(train).transform(train)
-        return A, features.fit(A).transform(A)
+    def prepare() -> Road:
+        embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott").fit(sets[:cut])
+        features = dk.RandomFourierFeatures(D, random_state=0).fit(embedding.transform(sets[:cut]))
+        A = embedding.transform(sets)
+        return Road(A, features.transform(A), sets.targets["y"])
 
-    A, Z = stages.run("prepare", prepare, 0.9)
-    sgd = dk.IncrementalSGDRegressor(n_epochs=EPOCHS, random_state=0)
-    stages.run("sgd", lambda: sgd.fit(Z, y[:cut]), 0.9 * EPOCHS)
-    ridge = dk.IncrementalRidge(random_state=0)
-    stages.run("ridge", lambda: ridge.fit(A, y[:cut]), 0.9)
-    A_test = embedding.transform(test)
-    Z_test = features.transform(A_test)
-    found = stages.run("predict", lambda: (sgd.predict(Z_test), ridge.predict(A_test)), 0.2)
-    errors = {
-        "sgd": rmse(y[cut:], found[0]),
-        "ridge on A": rmse(y[cut:], found[1]),
-        "constant": float(y[cut:].std()),
-    }
-    total = sum(stages.seconds.values())
-    memory = peaks(client)
+    road = stages.run("prepare", prepare, 0.9)
+    errors = {"constant": float(road.y[cut:].std())}
+    if "ridge" not in skip:
+        errors["ridge on A"] = stages.run(
+            "ridge", lambda: road.error(dk.IncrementalRidge(random_state=0), road.A)
+        )
+    return road, errors
+
+
+def ways(n_lanes: int, folder: Path, skip: list[str]) -> dict[str, dict[str, Any]]:
+    """In how many lanes, and where rows are kept."""
+    lanes = [1] if n_lanes == 1 else [1, n_lanes]
+    found = {f"{n} lane{'s' if n > 1 else ''}": {"n_lanes": n, "cache": False} for n in lanes}
+    if "kept" not in skip:
+        found[f"{n_lanes} lanes, kept"] = {"n_lanes": n_lanes, "cache": folder}
+    return found
+
+
+def down_the_road(
+    road: Road, client: Client | None, n: int, folder: Path, stages: Stages, skip: list[str]
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Errors, and peaks of memory, of all ways on workers, or on ``n`` threads."""
+    where = "threads" if client is None else "workers"
+    errors, memory = dict[str, float](), dict[str, Any]()
+    for way, parameters in ways(n, folder, skip).items():
+        model, name = (
+            dk.IncrementalSGDRegressor(n_epochs=EPOCHS, random_state=0, **parameters),
+            f"{where}, {way}",
+        )
+        forget_peaks(client)
+        errors[name] = stages.run(name, lambda model=model: road.error(model, road.Z), 0.9 * EPOCHS + 0.1)
+        memory[name] = peaks(client) if client else {"process": round(peak(), 1)}
+        print(
+            f"  {'':<26} {stages.seconds[name] / (0.9 * EPOCHS * stages.n_sets) * 1e6:8.2f} us a set and epoch; MB",
+            memory[name],
+        )
+    return errors, memory
+
+
+def on_threads(road: Road, n: int, folder: Path, stages: Stages, skip: list[str]) -> tuple[Any, Stages]:
+    return down_the_road(road, None, n, folder, stages, skip), stages
+
+
+def experiment(n_workers: int, n_sets: int, folder: Path, skip: list[str]) -> dict[str, Any]:
+    print(f"{n_sets:,} sets of {POINTS} points")
+    stages, path = Stages(n_sets), folder / f"{n_sets}.zarr"
+    with cluster(n_workers) as client:
+        road, errors = prepared(client, n_sets, path, stages, skip)
+        memory = {"stages before": peaks(client)}
+        found = [down_the_road(road, client, n_workers, folder, stages, skip)]
+    if "threads" not in skip:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            errors_and_memory, stages = fresh.submit(
+                on_threads, road, n_workers, folder, stages, skip
+            ).result()
+            found.append(errors_and_memory)
+    for more, taken in found:
+        errors |= more
+        memory |= taken
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
-    print(f"  {'all':<10} {total:8.1f} s; store {size / 1e9:.2f} GB; peak MB {memory}")
+    print(f"  store {size / 1e9:.2f} GB; peak MB before the road {memory['stages before']}")
     print(
         "  test error (RMSE of the number of components): "
         + ", ".join(f"{k} {v:.3f}" for k, v in errors.items())
     )
-    return {
-        "sets": n_sets,
-        "seconds": stages.seconds,
-        "total": total,
-        "bytes": size,
-        "peak_mb": memory,
-        "rmse": errors,
-    }
+    return {"sets": n_sets, "seconds": stages.seconds, "bytes": size, "peak_mb": memory, "rmse": errors}
 
 
 def huge(client: Client, folder: Path, n_sets: int, points: int) -> dict[str, Any]:
@@ -107,6 +181,9 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=1_000_000)
     parser.add_argument("--compare", type=int, default=100_000, help="0 for none")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument(
+        "--skip", nargs="*", default=[], choices=("kept", "threads", "ridge"), help="what is left out"
+    )
     parser.add_argument("--huge", action="store_true")
     parser.add_argument("--huge-points", type=int, default=5_000_000)
     parser.add_argument("--folder", type=Path, help="where the stores go; they are removed at the end")
@@ -114,17 +191,19 @@ def main() -> None:
     if args.quick:
         args.sets, args.compare = 6000, 3000
     report = report_here() | {"workers": args.workers, "runs": []}
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=args.folder) as name:
+        folder = Path(name)
         for n_sets in filter(None, (args.compare, args.sets)):
-            with cluster(args.workers) as client:
-                report["runs"].append(experiment(client, n_sets, Path(folder)))
+            report["runs"].append(experiment(args.workers, n_sets, folder, args.skip))
+            shutil.rmtree(folder / f"{n_sets}.zarr")
         if args.compare:
-            small, large = report["runs"]
-            report["time_ratio"] = large["total"] / small["total"]
-            print(f"time ratio {report['time_ratio']:.2f} for {args.sets / args.compare:g} times the sets")
+            small, large = (run["seconds"] for run in report["runs"])
+            report["time_ratio"] = {stage: large[stage] / small[stage] for stage in large}
+            ratios = ", ".join(f"{stage} {ratio:.2f}" for stage, ratio in report["time_ratio"].items())
+            print(f"time ratios for {args.sets / args.compare:g} times the sets: {ratios}")
         if args.huge:
             with cluster(args.workers) as client:
-                report["huge"] = huge(client, Path(folder), 200, args.huge_points)
+                report["huge"] = huge(client, folder, 200, args.huge_points)
     write(args.output, report)
 
 

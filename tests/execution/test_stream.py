@@ -11,7 +11,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.cluster.stream import LINK
+from dkdist.execution.cluster import stream
+from dkdist.execution.cluster.stream import LINK, TASK, jobs_a_task
 from dkdist.execution.passes import collect, fold
 from dkdist.execution.progress import Progress
 
@@ -53,6 +54,26 @@ def test_a_fold_is_the_sequential_one(client, n, window):
         expected = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=1)
     found = fold(blocks(), jobs_of(n), joined, append, np.zeros(4), window=window)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_which_jobs_share_a_task_changes_nothing(client, monkeypatch, size):
+    monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: before % 5 + 1)
+    monkeypatch.setattr(stream._Fold, "size", size)
+    with dask.config.set(scheduler="sync"):
+        expected = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), window=1)
+    reports = []
+    told = {"window": 60, "on_segment": lambda state, n: reports.append(n)}
+    found = fold(blocks(), jobs_of(43), joined, append, np.zeros(4), **told)
+    np.testing.assert_array_equal(found, expected)
+    assert reports == [43]
+
+
+def test_tasks_are_as_long_as_their_time_and_change_by_and_by():
+    assert jobs_a_task(10, 30, 30 * TASK / 12) == 12
+    assert jobs_a_task(2, 10**6, 1.0) == 8
+    assert jobs_a_task(100, 1, 1e3) == 25
+    assert jobs_a_task(1, 1, 1e3) == 1
 
 
 def test_no_jobs_leave_the_state(client):

@@ -7,11 +7,11 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, get_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.execution.blocks import Job, row_blocks
+from dkdist.execution.blocks import Blocks, Job, as_they_are, row_blocks
 from dkdist.execution.tree import tree_sum
 
 from .counted import Item
@@ -53,6 +53,19 @@ def test_order_is_that_of_the_jobs_and_a_client_gives_the_same():
     expected = tree_sum(blocks(), jobs_of(21), total, np.add, window=4)
     with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0"):
         np.testing.assert_array_equal(tree_sum(blocks(), jobs_of(21), total, np.add, window=4), expected)
+
+
+def test_few_leaves_go_to_as_many_workers():
+    some = Blocks("some", np.arange(3), as_they_are("some", [1, 2]))
+    with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"):
+        for _ in range(3):
+            found = tree_sum(some, [Job((0,)), Job((1,))], _where, lambda a, b: a | b, window=2)
+            assert len(found) == 2
+
+
+def _where(made, _):
+    time.sleep(0.01 * sum(made))
+    return {get_worker().address}
 
 
 @pytest.mark.parametrize("window", [2, 4, 8])

@@ -190,6 +190,11 @@ def room(width: int, n_under_way: int, n_left: int) -> int:
     return 0 if free < width // 2 and free < n_left else min(free, n_left)
 
 
+def jobs_a_task(before: int, n_done: int, seconds: float) -> int:
+    """As many as would be done in the time of a task, if so many were done in some seconds; not all at once."""
+    return int(np.clip(TASK * n_done / seconds, max(1, before // GROWTH), before * GROWTH))
+
+
 def _mean(counts: Sequence[int]) -> float:
     return sum(counts) / max(1, len(counts))
 
@@ -246,8 +251,7 @@ class _Fold(_Stream):
                 (state,) = self.watch.gather([self.futures[self.step, reached - 1]])
                 self.let_go((self.step, reached - 1))
                 report(state, done)
-                a_task = TASK * (done - told) / (time.monotonic() - since)
-                self.size = int(np.clip(a_task, max(1, self.size // GROWTH), self.size * GROWTH))
+                self.size = jobs_a_task(self.size, done - told, time.monotonic() - since)
                 since, told = time.monotonic(), done
             self._tidy()
         return state
