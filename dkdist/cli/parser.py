@@ -217,7 +217,7 @@ def _embed(commands: Any) -> None:
 
 def _plan(commands: Any) -> None:
     command = _command(
-        commands, "plan", "machine.plan:plan", "say what a fit would read, hold and make",
+        commands, "plan", "machine.plan:plan", "say what a fit would read, hold and make, and how long it takes",
         "dkdist plan cells.zarr --target diagnosis --features 20000", PLAN_TEXT,
     )  # fmt: skip
     command.add_argument("--target", metavar="NAME", help="what would be predicted")

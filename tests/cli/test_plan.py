@@ -11,6 +11,8 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main
+from dkdist.cli.machine import plan, stage_rates
+from dkdist.cli.machine.stage_seconds import FitSizes, StageRates, stage_seconds
 from dkdist.cli.output import json_keys
 from dkdist.densities.density_choices import most_nodes
 from dkdist.execution.run import plan_of
@@ -24,9 +26,13 @@ def blind(bags, tmp_path):
     return str(tmp_path / "blind.zarr")
 
 
+RATES = StageRates(start=0.5, read=1e-8, look=2e-8, embed=4e-6, features=6e-6, learn=3e-6, solve=1e-10)
+
+
 @pytest.fixture(autouse=True)
-def same_memory():
-    """A limit that does not change from one run to the next."""
+def same_machine(monkeypatch):
+    """A limit and rates that do not change from one run to the next."""
+    monkeypatch.setattr(plan, "rates_here", lambda asked, tell: RATES)
     with dask.config.set({"dkdist.memory-limit": "2GiB"}):
         yield
 
@@ -120,3 +126,81 @@ def test_what_makes_no_plan_is_an_error_and_leaves_nothing_behind():
     with pytest.raises(ZeroDivisionError):
         plan_of(lambda: 1 / 0)
     dk.IncrementalRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])  # runs again
+
+
+SIZES = FitSizes(10_000, 2_000_000, 5, 0, 5000, 4, True, False)
+
+
+def test_seconds_are_linear_in_sets_and_passes():
+    once = stage_seconds(RATES, SIZES)
+    assert once["all"] == pytest.approx(sum(value for name, value in once.items() if name != "all"))
+    twice = stage_seconds(RATES, SIZES._replace(n_sets=20_000, n_points=4_000_000))
+    assert twice["look"] == pytest.approx(2 * once["look"])
+    assert twice["fit"] == pytest.approx(2 * once["fit"])
+    assert twice["choose"] == once["choose"] == RATES.start
+    assert stage_seconds(RATES, SIZES._replace(passes=10))["fit"] == pytest.approx(2 * once["fit"])
+    ridge = SIZES._replace(in_order=False, passes=1)
+    half = stage_seconds(RATES, ridge._replace(n_features=2500))
+    assert stage_seconds(RATES, ridge)["solve"] == pytest.approx(8 * half["solve"])
+    assert stage_seconds(RATES, ridge._replace(n_sets=500))["solve"] == pytest.approx(RATES.solve * 500**3)
+
+
+def test_seconds_are_those_of_the_slower_of_steps_and_cores():
+    alone = stage_seconds(RATES, SIZES._replace(cores=1))["fit"]
+    assert alone == pytest.approx(5 * 10_000 * (200 * 1e-8 + 4e-6 + 6e-6 + 3e-6))
+    found = [stage_seconds(RATES, SIZES._replace(cores=n))["fit"] for n in (1, 2, 4, 8, 64)]
+    assert found == sorted(found, reverse=True)
+    assert found[1] == pytest.approx(alone / 2)
+    assert found[-1] == pytest.approx(5 * 10_000 * 3e-6)  # steps come one after another
+    unordered = SIZES._replace(in_order=False, cores=64)
+    assert stage_seconds(RATES, unordered)["fit"] == pytest.approx(alone / 64)
+
+
+def test_more_work_never_takes_less():
+    before = stage_seconds(RATES, SIZES)["all"]
+    for name in StageRates._fields[:-1]:
+        assert stage_seconds(RATES._replace(**{name: 10 * getattr(RATES, name)}), SIZES)["all"] > before
+    for name in ("n_sets", "n_points", "passes"):
+        assert stage_seconds(RATES, SIZES._replace(**{name: 2 * getattr(SIZES, name)}))["all"] > before
+    assert stage_seconds(RATES, SIZES._replace(sampled=1000))["choose"] > RATES.start
+    kept = stage_seconds(RATES, SIZES._replace(kept=True))["fit"]
+    assert kept == pytest.approx(
+        10_000 * (15e-6 / 4 + 4 * 3e-6)
+    )  # read and embedded once; then steps are slower
+
+
+def test_the_plan_tells_seconds(blind, small, capsys):
+    options = [blind, "--target", "wide", "--learner", "sgd", "--epochs", "4", *small]
+    with dask.config.set(num_workers=1):
+        found = planned(options, capsys)
+        assert main(["plan", *options]) == 0
+    assert (found["cores"], found["rates"]) == (1, RATES._asdict())
+    sizes = FitSizes(60, 2400, 4, 60, 60, 1, True, False)
+    assert found["seconds"] == pytest.approx(stage_seconds(RATES, sizes))
+    assert "on 1 core: " in capsys.readouterr().out
+
+
+def test_rates_are_measured_once_and_kept(blind, small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(plan, "rates_here", stage_rates.rates_here)
+    monkeypatch.setattr(stage_rates, "kept_code", lambda: (str(tmp_path / "new"), True))
+    for name, few in (("MOST_SETS", 20), ("FEW_SETS", 20), ("SMALL", (8, 16))):
+        monkeypatch.setattr(stage_rates, name, few)
+    ridge, sgd = [blind, "--target", "wide", *small], [blind, "--learner", "sgd", "--epochs", "2", *small]
+    first = []
+    for options in (ridge, sgd):
+        assert main(["plan", *options, "--json"]) == 0
+        captured = capsys.readouterr()
+        assert "measuring how fast this machine is" in captured.err
+        first.append(json.loads(captured.out)["rates"])
+        assert all(first[-1][name] > 0 for name in ("embed", "learn"))
+    for options, before in zip((ridge, sgd), first, strict=True):
+        assert main(["plan", *options, "--json"]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        assert json.loads(captured.out)["rates"] == before
+    (tmp_path / "new" / "rates.json").write_text("{damaged")
+    assert main(["plan", *ridge]) == 0
+    assert "measuring" in capsys.readouterr().err
+    monkeypatch.setattr(stage_rates, "_machine", lambda: "another")
+    assert main(["plan", *ridge]) == 0
+    assert "measuring" in capsys.readouterr().err

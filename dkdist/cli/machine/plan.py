@@ -1,11 +1,14 @@
-"""``dkdist plan``: what a fit would read, hold and make, from the store's own numbers; no point is read.
+"""``dkdist plan``: what a fit would read, hold and make, and how long it takes, by the store's own numbers; no point is
+read.
 
 The plan is the one that the learner itself makes of its blocks, and prints when it begins. What the embedding would
-choose by looking at the points is taken at its largest: as many nodes as it ever takes.
+choose by looking at the points is taken at its largest: as many nodes as it ever takes. Seconds are those of made-up
+sets of the same size on this machine (`stage_rates`), of which `stage_seconds` makes a whole fit.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from argparse import Namespace
 from typing import Any
@@ -16,12 +19,18 @@ from numpy.typing import NDArray
 import dkdist
 from dkdist.cli.console import bytes_text, scheduler
 from dkdist.cli.fit import split
+from dkdist.cli.machine.stage_rates import Asked, rates_here
+from dkdist.cli.machine.stage_seconds import FitSizes, stage_seconds
 from dkdist.cli.model import feature_options, feature_steps, learner, target_of, task_of
 from dkdist.cli.output.answer import answer
-from dkdist.execution.run import plan_of
+from dkdist.execution.run import n_cores, plan_of
+from dkdist.linear.ridge.ridge_fitting import FEW_ROWS
+from dkdist.linear.ridge.ridge_solving import HELD_OUT, LEAVE_ONE_OUT
+from dkdist.linear.sgd.epochs import FEW_CORES
 
 FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
 MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
+MEASURING = "measuring how fast this machine is, once for such a fit: a second or two"
 
 
 def plan(args: Namespace) -> None:
@@ -31,14 +40,46 @@ def plan(args: Namespace) -> None:
     train, _ = split(targets, task, args.train_fraction, args.seed)
     sets, targets = sets[train], targets[train]
     with scheduler(args):
-        columns, rows = _features_of(sets, feature_steps(args))
+        steps = feature_steps(args)
+        columns, rows = _features_of(sets, steps)
         model = learner(args, task, verbose=False)
         if args.learner == "sgd":
             model.set_params(eta0=1.0)  # by default it is found by making a block
         found = plan_of(lambda: model.fit(rows, targets))
-    document = _document(sets, columns, rows.shape[1], found, feature_options(args))
+        document = _document(sets, columns, rows.shape[1], found, feature_options(args))
+        n_classes = len(np.unique(targets)) if task == "classify" else 0
+        document |= _times(args, document, found, steps, model, n_classes if n_classes > 2 else 1)
     answer(args, document, _pairs(args, document, found))
     found.check()
+
+
+def _times(
+    args: Namespace, document: dict[str, Any], found: Any, steps: list[Any], model: Any, n_outputs: int
+) -> dict[str, Any]:
+    """Seconds of the stages on the clock, and of one processor for a point or set."""
+    asked, kept = feature_options(args), bool(found.kept)
+    cores, sgd = n_cores(), args.learner == "sgd"
+    if not sgd:  # which way it chooses decides what it solves
+        model.set_params(selection=HELD_OUT if document["n_sets"] > FEW_ROWS else LEAVE_ONE_OUT)
+    points = max(1, round(document["n_points"] / document["n_sets"]))
+    on_request = sgd and bool(asked["features"]) and cores <= (1 if kept else FEW_CORES)
+    fit = Asked(
+        points, document["n_dims"], tuple(steps), model, n_outputs, on_request, tuple(feature_steps(args))
+    )
+    rates = rates_here(fit, lambda: print(f"dkdist: {MEASURING}", file=sys.stderr, flush=True))
+    blocks = min(MEDIAN_BLOCKS, found.n_blocks) if asked["features"] and asked["sigma"] == "median" else 0
+    sampled = -(-document["n_sets"] * blocks // found.n_blocks)
+    sizes = FitSizes(
+        document["n_sets"],
+        document["n_points"],
+        found.passes,
+        sampled,
+        document["n_features"],
+        cores,
+        sgd,
+        kept,
+    )
+    return {"cores": cores, "seconds": stage_seconds(rates, sizes), "rates": rates._asdict()}
 
 
 def _targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
@@ -111,5 +152,14 @@ def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str,
         ("makes", made),
         ("reads", f"{bytes_text(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
         ("holds", held),
+        ("takes", _taken(found)),
         ("plan", plan),
     ]
+
+
+def _taken(found: dict[str, Any]) -> str:
+    """How long, and what of it."""
+    seconds, cores = found["seconds"], found["cores"]
+    up_to = "about" if found["columns_exact"] else "up to about"
+    parts = ", ".join(f"{seconds[name]:.2g} s to {name}" for name in ("look", "choose", "fit", "solve"))
+    return f"{up_to} {seconds['all']:.2g} s on {cores} core{'s' if cores > 1 else ''}: {parts}"

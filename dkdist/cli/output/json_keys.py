@@ -79,6 +79,10 @@ PLAN = {
     "peak_bytes": "of memory",
     "limit_bytes": "of memory",
     "fits": "whether the peak is below the limit",
+    "cores": "that the seconds are for",
+    "seconds": "to {look, choose, fit, solve, all}, by rates measured here",
+    "rates": "seconds of one processor: {start} in all, {read, look} a point, {embed, features, learn} a set, "
+    "{solve} for the third power of the columns",
 }
 WARM = {
     "folder": "where compiled loops are kept",

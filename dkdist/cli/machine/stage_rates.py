@@ -1,0 +1,199 @@
+"""What each stage of a fit takes of this machine's processors: measured on made-up sets in a second or two, and kept.
+
+Made-up sets are as large as the store's are on average. What was measured is kept in a file beside the compiled loops,
+by the machine (its processor and cores, and the versions of what computes) and by what was asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import make_pipeline
+
+import dkdist
+from dkdist.base.inputs import survey
+from dkdist.cli.machine.stage_seconds import FitSizes, StageRates, stage_seconds
+from dkdist.execution.blocks import row_blocks
+from dkdist.execution.passes import collect
+from dkdist.execution.processes.process import one_blas_thread
+from dkdist.execution.processes.processors import kind
+from dkdist.kernel.features.random_fourier_features import FourierMap
+from dkdist.learners.ridge_statistics import Statistics, add_rows
+from dkdist.learners.rows import Known, Rows
+from dkdist.learners.sgd_steps import Objective, State, prepare, step
+from dkdist.loops.compile import kept_code
+
+MOST_SETS, MOST_POINTS = 1024, 400_000  # that are made up
+FEW_SETS = 512  # that are fitted for what is beside the stages
+REPEATS = 5  # of which the median counts
+SMALL = 256, 640  # equations that are solved
+MOST_KEPT = 200  # answers in the file
+
+F32 = np.dtype(np.float32)
+
+
+class Asked(NamedTuple):
+    """A fit: sets of ``n_points`` points in ``n_dims`` dimensions, fitted ``steps`` to rows, and a learner.
+
+    ``on_request`` features are made when a step comes to them. ``fresh`` are the same steps before they are fitted.
+    """
+
+    n_points: int
+    n_dims: int
+    steps: tuple[Any, ...]
+    learner: Any
+    n_outputs: int
+    on_request: bool
+    fresh: tuple[Any, ...]
+
+    @property
+    def key(self) -> str:
+        """What tells it from others."""
+        said = [self.n_points, self.n_dims, self.n_outputs, self.on_request, *self.fresh]
+        said += [step.spec_ for step in self.steps] + [type(self.learner).__name__, self.learner.get_params()]
+        return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
+
+
+def rates_here(asked: Asked, tell: Callable[[], None]) -> StageRates:
+    """The rates for what is asked: those that are kept, or measured now, which ``tell`` is called before."""
+    path, machine = Path(kept_code()[0]) / "rates.json", _machine()
+    known = _known(path, machine)
+    with suppress(KeyError, TypeError, ValueError):
+        return StageRates(*(float(known[asked.key][name]) for name in StageRates._fields))
+    tell()
+    found = measure(asked)
+    known.pop(asked.key, None)
+    _write(path, {machine: dict([*known.items(), (asked.key, found._asdict())][-MOST_KEPT:])})
+    return found
+
+
+def _machine() -> str:
+    """This machine, and what computes on it."""
+    names = [f"{name} {version(name)}" for name in ("dkdist", "numpy", "numba", "scikit-learn")]
+    return "; ".join([kind(), platform.processor(), f"{os.cpu_count()} cores", *names])
+
+
+def _known(path: Path, machine: str) -> dict[str, Any]:
+    """What the file holds for this machine; nothing if it cannot be read."""
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text())
+        if isinstance(found, dict) and isinstance(found.get(machine), dict):
+            return dict(found[machine])
+    return {}
+
+
+def _write(path: Path, document: Any) -> None:
+    """Replace the file whole; where that cannot be, the next command measures again."""
+    growing = path.with_name(f"rates-{uuid.uuid4().hex}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        growing.write_text(json.dumps(document, indent=1))
+        os.replace(growing, path)
+
+
+def measure(asked: Asked) -> StageRates:
+    """Run each stage some times, on one thread."""
+    n = int(np.clip(MOST_POINTS // asked.n_points, 16, MOST_SETS))
+    points = np.random.default_rng(0).random((n, asked.n_points, asked.n_dims), np.float32)
+    with tempfile.TemporaryDirectory() as folder, one_blas_thread(), dask.config.set(num_workers=1):
+        sets = dkdist.write_sets(os.path.join(folder, "sets.zarr"), points)
+        embedding, *features = asked.steps
+        lazy = embedding.transform(sets)
+        rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
+        made = tables[0].transform(rows) if features else rows
+        learn, solve = _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
+        read = _usual(lambda: sets.load())
+        found = StageRates(
+            start=0.0,
+            read=read / sets.n_points,
+            look=(_usual(lambda: survey(sets, None, skip=False, sampled=True)) - read) / sets.n_points,
+            embed=(_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
+            features=0.0
+            if asked.on_request or not features
+            else _usual(lambda: tables[0].transform(rows)) / n,
+            learn=_usual(learn) / n,
+            solve=solve,
+        )
+        return found._replace(start=_beside_stages(asked, sets[:FEW_SETS], found))
+
+
+def _beside_stages(asked: Asked, sets: Any, rates: StageRates) -> float:
+    """What a whole fit of few sets takes beside its stages: what is chosen by samples of sets and rows."""
+    learner = type(asked.learner)(**asked.learner.get_params())
+    if _is_sgd(learner):
+        learner.set_params(n_epochs=1)
+    fit = make_pipeline(*asked.fresh, learner)
+    n, y = len(sets), np.arange(len(sets)) % max(2, asked.n_outputs)
+    sizes = FitSizes(n, sets.n_points, 1, n, learner_columns(asked), 1, _is_sgd(learner), False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what made-up sets cannot learn
+        return max(0.0, _usual(lambda: fit.fit(sets, y), 2) - stage_seconds(rates, sizes)["all"])
+
+
+def learner_columns(asked: Asked) -> int:
+    """Columns of the rows that it learns from."""
+    return int(asked.steps[-1].spec_.n_features)
+
+
+def _let_go(block: Any, extra: None) -> None:
+    """Nothing of a block."""
+
+
+def _is_sgd(learner: Any) -> bool:
+    return not learner.by_sums
+
+
+def _usual(work: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """The median of the processor's time of some runs, after one that compiles."""
+    work()
+    return float(np.median([_processor_time(work) for _ in range(repeats)]))
+
+
+def _processor_time(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callable[[], Any], float]:
+    """Steps over all rows, whose features are made by the way if that is how they are made; nothing to solve."""
+    n, D = made.shape
+    n_classes = max(2, asked.n_outputs) if is_classifier(asked.learner) else 0
+    loss = asked.learner.loss
+    objective = Objective(loss, float(asked.learner.alpha), 1e-3, n_classes, bool(asked.learner.average))
+    y = np.arange(n) % n_classes if n_classes else np.arange(n) / n
+    batch = Rows((0,), (n,), D, Known(y, np.zeros(n, np.bool_)), seed=(0,))
+
+    def blocks() -> Iterator[Any]:
+        yield FourierMap(rows.shape[1]).on_request(tables[0], rows) if asked.on_request and tables else made
+
+    return lambda: step(
+        objective, State.start(objective.n_outputs, D, F32), prepare(F32, blocks(), batch)
+    ), 0.0
+
+
+def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float]:
+    """Sums over all rows, and seconds to solve for all penalties over the third power of their number."""
+    n, D = made.shape
+    y, sums, solving = np.ones((n, asked.n_outputs)), Statistics.empty(D, asked.n_outputs), []
+    learner = type(asked.learner)(**asked.learner.get_params())
+    for size in SMALL:
+        X = np.random.default_rng(0).standard_normal((size + 1, size)).astype(np.float32)
+        solving.append(_usual(lambda X=X: learner.fit(X, np.arange(len(X)) % max(2, asked.n_outputs)), 2))  # type: ignore[misc]
+    rate = (solving[1] - solving[0]) / (SMALL[1] ** 3 - SMALL[0] ** 3)
+    return lambda: add_rows(sums, made, y, None, True), max(0.0, rate)
