@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 import dkdist
 from dkdist.cli.console import bytes_text, scheduler
@@ -29,6 +30,7 @@ from dkdist.linear.ridge.ridge_solving import HELD_OUT, LEAVE_ONE_OUT
 from dkdist.linear.sgd.epochs import FEW_CORES
 
 FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
+ENOUGH = 0.5  # of the distance of nodes
 MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
 MEASURING = "measuring how fast this machine is, once for such a fit: a second or two"
 
@@ -48,13 +50,19 @@ def plan(args: Namespace) -> None:
         found = plan_of(lambda: model.fit(rows, targets))
         document = _document(sets, columns, rows.shape[1], found, feature_options(args))
         n_classes = len(np.unique(targets)) if task == "classify" else 0
-        document |= _times(args, document, found, steps, model, n_classes if n_classes > 2 else 1)
+        document |= _times(args, document, found, sets.names, steps, model, n_classes if n_classes > 2 else 1)
     answer(args, document, _pairs(args, document, found))
     found.check()
 
 
 def _times(
-    args: Namespace, document: dict[str, Any], found: Any, steps: list[Any], model: Any, n_outputs: int
+    args: Namespace,
+    document: dict[str, Any],
+    found: Any,
+    names: Any,
+    steps: list[Any],
+    model: Any,
+    n_outputs: int,
 ) -> dict[str, Any]:
     """Seconds of the stages on the clock, and of one processor for a point or set."""
     asked, kept = feature_options(args), bool(found.kept)
@@ -63,9 +71,12 @@ def _times(
         model.set_params(selection=HELD_OUT if document["n_sets"] > FEW_ROWS else LEAVE_ONE_OUT)
     points = max(1, round(document["n_points"] / document["n_sets"]))
     on_request = sgd and bool(asked["features"]) and cores <= (1 if kept else FEW_CORES)
-    fit = Asked(
-        points, document["n_dims"], tuple(steps), model, n_outputs, on_request, tuple(feature_steps(args))
-    )
+    fresh = tuple(feature_steps(args))
+    if asked["bandwidth"] == "auto":  # the one for which so many nodes are enough
+        n_basis = steps[0].n_basis_
+        usual = clone(steps[0]).set_params(n_basis=n_basis, bandwidth=ENOUGH / n_basis)
+        steps = [_settled(usual, document["n_dims"], names), *steps[1:]]
+    fit = Asked(points, document["n_dims"], names, tuple(steps), model, n_outputs, on_request, fresh)
     rates = rates_here(fit, lambda: print(f"dkdist: {MEASURING}", file=sys.stderr, flush=True))
     blocks = min(MEDIAN_BLOCKS, found.n_blocks) if asked["features"] and asked["sigma"] == "median" else 0
     sampled = -(-document["n_sets"] * blocks // found.n_blocks)
@@ -96,11 +107,7 @@ def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
     embedding, *features = steps
     if embedding.bandwidth == "auto":
         embedding.set_params(bandwidth=FINEST)
-    made_up = list(np.random.default_rng(0).random((2, 8, sets.n_dims), np.float32))
-    stand_ins = dkdist.SampleSets.from_arrays(made_up, names=sets.names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the bandwidth, which is nobody's choice
-        embedding.set_params(domain="unit").fit(stand_ins)
+    _settled(embedding, sets.n_dims, sets.names)
     embedding.origin_ = sets.origin
     rows = embedding.transform(sets)
     columns = rows.shape[1]
@@ -109,6 +116,15 @@ def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
             step.set_params(sigma=1.0)
         rows = step.fit(rows).transform(rows)
     return columns, rows
+
+
+def _settled(embedding: Any, n_dims: int, names: Any) -> Any:
+    """The embedding fitted to two made-up sets."""
+    made_up = list(np.random.default_rng(0).random((2, 8, n_dims), np.float32))
+    stand_ins = dkdist.SampleSets.from_arrays(made_up, names=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the bandwidth, which is nobody's choice
+        return embedding.set_params(domain="unit").fit(stand_ins)
 
 
 def _document(sets: Any, columns: int, n_features: int, found: Any, asked: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,13 +49,14 @@ F32 = np.dtype(np.float32)
 
 
 class Asked(NamedTuple):
-    """A fit: sets of ``n_points`` points in ``n_dims`` dimensions, fitted ``steps`` to rows, and a learner.
+    """A fit: sets of ``n_points`` points in ``n_dims`` dimensions with ``names``, fitted ``steps`` to rows, a learner.
 
     ``on_request`` features are made when a step comes to them. ``fresh`` are the same steps before they are fitted.
     """
 
     n_points: int
     n_dims: int
+    names: Any
     steps: tuple[Any, ...]
     learner: Any
     n_outputs: int
@@ -111,8 +113,11 @@ def measure(asked: Asked) -> StageRates:
     n = int(np.clip(MOST_POINTS // asked.n_points, 16, MOST_SETS))
     points = np.random.default_rng(0).random((n, asked.n_points, asked.n_dims), np.float32)
     with tempfile.TemporaryDirectory() as folder, one_blas_thread(), dask.config.set(num_workers=1):
-        sets = dkdist.write_sets(os.path.join(folder, "sets.zarr"), points)
+        made_up = dkdist.SampleSets.from_arrays(list(points), names=asked.names)
+        sets = dkdist.write_sets(os.path.join(folder, "sets.zarr"), made_up)
         embedding, *features = asked.steps
+        embedding = copy(embedding)
+        embedding.origin_ = sets.origin  # these lie near zero, wherever the store's do
         lazy = embedding.transform(sets)
         rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
         made = tables[0].transform(rows) if features else rows

@@ -1,0 +1,278 @@
+"""One to a thousand workers on paper: where SGD in one lane, SGD in lanes, ridge and maps stop gaining, and why.
+
+    python benchmarks/simulate.py [measure] [table] [real] [--quick] [--output results.json]
+
+measure   what a block of 1,024 sets takes of a processor (Jensen-Shannon, D = 5000; ridge on 600 columns), and what a
+          task takes of the client, the scheduler and a worker, by their processors' time on a cluster of this machine
+table     thousand sets a second of 1 to 1,000 workers: those measured costs, events (`simulate_events.py`) and the
+          graphs that `execution/` makes; beside each the share of what so many workers would do if nothing but their
+          work took time. A message takes 0.5 ms and 1 GB a second, as between machines of one room
+real      the same graphs for 1, 2 and 4 workers of this machine, where a message takes no time but that of processors,
+          beside real fits; workers beyond its cores share them, which is said
+
+Whatever is not measured is said to be assumed. Leave the machine idle: what else runs on it makes real fits slower.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import psutil
+from cluster import cluster, nothing
+from common import alternately, options, report_here, write
+from simulate_events import Costs, Node, seconds_of
+from speed import pipeline, write_store
+
+import dkdist as dk
+from dkdist.execution.blocks import Job, row_blocks
+from dkdist.execution.cluster.stream import LINK, PAIR, TASKS_A_THREAD
+from dkdist.execution.passes import collect, default_window, fold
+from dkdist.linear.sgd.epochs import ROUND
+
+BLOCK, D, COLUMNS = 1024, 5000, 600
+STATE = 2 * 4 * D  # bytes of a state: two rows of float32
+MET = 2 * 8 * D  # of what lanes have come to
+GRAM = 8 * COLUMNS**2
+WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
+NETWORK = {"message": 5e-4, "bandwidth": 1e9}
+
+Work = dict[str, float]
+"""Seconds of a block: ``made`` (read, embedded, features), its ``steps``, ``lane`` (all at once), ``gram``."""
+
+
+def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
+    """Items of two blocks, so many ahead; every fourth state comes to the client, where the next step starts."""
+    width = int(np.clip(2 * n + 4, 4, 64)) // PAIR
+    n_items, nodes, steps = max(128, 4 * width), list[Node](), list[int]()
+    for j in range(n_items):
+        after = (steps[j - width],) if j >= width else ()
+        nodes.append(Node(after=after, by_client=True))
+        item = len(nodes)
+        nodes.append(Node(PAIR * work["made"], after=(item - 1,)))
+        before: tuple[int, ...] = ()
+        if j:
+            before = (steps[j - 1],)
+            if j % (LINK // PAIR) == 0:
+                nodes.append(Node(takes=before, by_client=True, n_bytes=STATE))
+                before = (len(nodes) - 1,)
+        nodes.append(Node(PAIR * work["steps"], (item,), before, beside=item, n_bytes=STATE))
+        steps.append(len(nodes) - 1)
+    return nodes, PAIR * n_items
+
+
+def lanes(work: Work, n: int) -> tuple[list[Node], int]:
+    """A round: a lane a worker, eight blocks each, in one graph, and what they have come to in a tree."""
+    nodes, level = [Node(by_client=True)], list[int]()
+    for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
+        nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
+    start = len(nodes) - 1
+    for _ in range(n):
+        nodes.append(Node(ROUND * work["lane"], takes=(start,), n_bytes=MET))
+        level.append(len(nodes) - 1)
+    _merged(nodes, level, MET / 4e9, MET)
+    return nodes, ROUND * n
+
+
+def _merged(nodes: list[Node], level: list[int], seconds: float, n_bytes: float) -> None:
+    """Pairs of pairs of what is there, and the whole to the client."""
+    while len(level) > 1:
+        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+        level = []
+        for pair in pairs:
+            if len(pair) > 1:
+                nodes.append(Node(seconds, takes=(pair[0], pair[1]), beside=pair[0], n_bytes=n_bytes))
+                level.append(len(nodes) - 1)
+            else:
+                level += pair
+    nodes.append(Node(takes=(level[0],), by_client=True))
+
+
+def ridge(work: Work, n: int, n_blocks: int = 977) -> tuple[list[Node], int]:
+    """A million sets in 256 tasks, of which 32 may wait to be added, in a tree."""
+    size = max(-(-n_blocks // 256), min(2, -(-n_blocks // 32)))
+    n_jobs, window = -(-n_blocks // size), 32
+    nodes, sums, done = [Node(by_client=True)], list[tuple[int, int]](), list[int]()
+    for j in range(n_jobs):
+        pair = (j - window - 1) // 2
+        after = (0, done[pair]) if pair >= 0 else (0,)
+        nodes.append(Node(size * work["gram"], after, n_bytes=GRAM))
+        sums.append((1, len(nodes) - 1))
+        while len(sums) > 1 and sums[-1][0] == sums[-2][0]:
+            (m, right), (_, left) = sums.pop(), sums.pop()
+            nodes.append(Node(GRAM / 4e9, takes=(left, right), beside=left, n_bytes=GRAM))
+            sums.append((2 * m, len(nodes) - 1))
+        if j % 2:
+            done.append(sums[-1][1])
+    _merged(nodes, [node for _, node in sums], GRAM / 4e9, GRAM)
+    return nodes, size * n_jobs
+
+
+def mapped(work: Work, n: int) -> tuple[list[Node], int]:
+    """Blocks made and used up, a task each (predictions)."""
+    width, n_blocks = TASKS_A_THREAD * max(4, n), max(256, 8 * n)
+    nodes: list[Node] = []
+    for j in range(n_blocks):
+        after = (2 * (j - width) + 1,) if j >= width else ()
+        nodes += [Node(after=after, by_client=True), Node(work["made"], after=(2 * j,))]
+    return nodes, n_blocks
+
+
+MODES: dict[str, tuple[str, Callable[[Work, int], tuple[list[Node], int]]]] = {
+    "SGD, one lane": ("made+steps", one_lane),
+    "SGD, a lane a worker": ("lane", lanes),
+    "ridge, 600 columns": ("gram", ridge),
+    "map": ("made", mapped),
+}
+
+
+def rate(mode: str, work: Work, costs: Costs, n: int, processors: int | None = None) -> tuple[float, float]:
+    """Sets a second, and the share of what n workers would do without any cost."""
+    busy, graph = MODES[mode]
+    nodes, n_blocks = graph(work, n)
+    seconds = seconds_of(nodes, costs, n, processors)
+    return n_blocks * BLOCK / seconds, n_blocks * sum(work[name] for name in busy.split("+")) / n / seconds
+
+
+# ------------------------------------------------------------------------------------------------ measured
+
+
+def measure_work(quick: bool) -> Work:
+    """A block's seconds of a processor: differences of fits in this process, so that everything counts."""
+    n_blocks = 2 if quick else 8
+    with tempfile.TemporaryDirectory() as folder:
+        y = write_store(f"{folder}/sets.zarr", n_blocks * BLOCK)
+        sets = dk.open_sets(f"{folder}/sets.zarr")
+        embedding, features, _ = (step for _, step in pipeline(1).steps)
+        A = embedding.fit(sets).transform(sets)
+        Z = features.fit(A).transform(A)
+
+        def sgd(n_lanes: int, epochs: int) -> None:
+            model = dk.IncrementalSGDClassifier(
+                eta0=4.0, n_epochs=epochs, n_lanes=n_lanes, cache=False, random_state=0
+            )
+            model.fit(Z, y)
+
+        few = n_blocks // 2 * BLOCK
+
+        def summed(X: Any) -> None:
+            dk.IncrementalRidge(alphas=0.1, random_state=0).fit(X, y[: len(X)])
+
+        calls = [
+            lambda: collect(row_blocks(Z), nothing),
+            lambda: sgd(2, 1),
+            lambda: sgd(2, 3),
+            lambda: summed(A[:few]),
+            lambda: summed(A),
+        ]
+        with da.core.config.set(num_workers=1):
+            alternately(calls, 1)
+            seconds, _ = alternately(calls, 1 if quick else 5, time.process_time)
+        with da.core.config.set(num_workers=4):  # as where steps find blocks that others made
+            apart = [partial(sgd, 1, 1), partial(sgd, 1, 3)]
+            alternately(apart, 1)
+            steps, _ = alternately(apart, 1 if quick else 5, time.process_time)
+    made, once, thrice, half, whole = np.median(seconds, axis=0) / n_blocks
+    both = float(np.median(steps[:, 1] - steps[:, 0])) / 2 / n_blocks
+    return {"made": float(made), "steps": max(1e-5, both - float(made)), "lane": float(thrice - once) / 2,
+            "gram": float(whole - half) * 2}  # fmt: skip
+
+
+def measure_tasks(quick: bool, folder: Path) -> Costs:
+    """What a task of a fold takes of each process."""
+    n_blocks = 200 if quick else 2000
+    blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
+    jobs = [Job((i,)) for i in range(n_blocks)]
+    run = lambda some: fold(blocks, some, lambda made, _: 0, lambda state, item: state + 1, 0)  # noqa: E731
+    with cluster(folder, 1) as (client, scheduler):
+        run(jobs[:100])
+        (worker,) = (psutil.Process(pid) for pid in client.run(_pid).values())
+        watched = [psutil.Process(), scheduler, worker]
+        before = [_used(process) for process in watched]
+        run(jobs)
+        used = [_used(process) - b for process, b in zip(watched, before, strict=True)]
+    n_tasks = 2 * n_blocks / PAIR  # items and steps
+    client_s, scheduler_s, worker_s = (float(seconds / n_tasks) for seconds in used)
+    return Costs(client_s, scheduler_s, worker_s, **NETWORK)
+
+
+def _pid() -> int:
+    import os
+
+    return os.getpid()
+
+
+def _used(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def show_table(work: Work, costs: Costs) -> list[dict[str, Any]]:
+    print(f"{'thousand sets a second (share)':<32}", *(f"{n:>11}" for n in WORKERS))
+    rows = []
+    for mode in MODES:
+        found = [rate(mode, work, costs, n) for n in WORKERS]
+        print(f"{mode:<32}", *(f"{sets / 1e3:>6.0f} {share:>4.0%}" for sets, share in found), flush=True)
+        rows.append({"mode": mode, "workers": WORKERS, "sets_a_second": [sets for sets, _ in found]})
+    return rows
+
+
+def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[str, Any]]:
+    """Fits on real workers of this machine, in differences of epochs, beside the simulated."""
+    n_blocks, processors, rows = 8 if quick else 32, psutil.cpu_count() or 1, []
+    costs = costs._replace(message=0.0)
+    y = write_store(str(folder / "real.zarr"), n_blocks * BLOCK)
+    sets = dk.open_sets(str(folder / "real.zarr"))
+    embedding, features, _ = (step for _, step in pipeline(1).steps)
+    for n in (1, 2) if quick else (1, 2, 4):
+        with cluster(folder, n):
+            A = embedding.fit(sets).transform(sets)
+            Z = features.fit(A).transform(A)
+            for mode, n_lanes in (("SGD, one lane", 1), ("SGD, a lane a worker", n)):
+                if n_lanes == 1 and mode != "SGD, one lane":
+                    continue
+                models = [
+                    dk.IncrementalSGDClassifier(eta0=4.0, n_epochs=e, n_lanes=n_lanes, random_state=0)
+                    for e in (1, 5)
+                ]
+                calls = [partial(model.fit, Z, y) for model in models]
+                alternately(calls, 1)
+                seconds, _ = alternately(calls, 1 if quick else 5)
+                once, five = seconds.min(axis=0)
+                found, told = 4 * len(y) / max(1e-9, five - once), rate(mode, work, costs, n, processors)[0]
+                note = "" if n <= processors else f", on {processors} processors"
+                print(f"{mode:<24} {n} workers{note}: {found:,.0f} sets a second, simulated {told:,.0f}, "
+                      f"ratio {found / told:.2f}", flush=True)  # fmt: skip
+                rows.append({"mode": mode, "workers": n, "found": found, "simulated": told})
+    return rows
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument(
+        "parts", nargs="*", choices=["measure", "table", "real", []], help="what to do (everything)"
+    )
+    args = parser.parse_args()
+    figures, parts = report_here(), args.parts or ["measure", "table", "real"]
+    with tempfile.TemporaryDirectory() as folder:
+        work, costs = measure_work(args.quick), measure_tasks(args.quick, Path(folder))
+        told = ", ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in work.items())
+        print(f"milliseconds of a processor a block of {BLOCK} sets: {told}")
+        print(f"milliseconds a task: client {1e3 * costs.client:.2f}, scheduler {1e3 * costs.scheduler:.2f}, "
+              f"worker {1e3 * costs.worker:.2f}; assumed: {1e3 * costs.message:g} a message, 1 GB/s")  # fmt: skip
+        figures |= {"work": work, "costs": costs._asdict(), "window": default_window(True)}
+        if "table" in parts:
+            figures["table"] = show_table(work, costs)
+        if "real" in parts:
+            figures["real"] = compare(work, costs, args.quick, Path(folder))
+    write(args.output, figures)
+
+
+if __name__ == "__main__":
+    main()
