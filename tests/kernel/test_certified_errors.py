@@ -20,6 +20,7 @@ REFUSALS = {
 METHODS = (
     "fourier", "fourier on a mesh", "fourier by frequencies", "tree", "taylor", "wspd",
     "auto by parts", "auto by blocks",
+    *(f"auto of {kernel}" for kernel in ("matern12", "matern32", "matern52", "rational-quadratic", "energy")),
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
 FOURIER, RULE = "dkdist.kernel.sums.fourier_energy", "dkdist.kernel.distance.kernel_methods"
@@ -33,6 +34,16 @@ WAYS = {  # to make a method take another way than the cheapest for few points; 
         f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_NS": 0.0,
     },
 }  # fmt: skip
+ALL = "dkdist.kernel.distance.mixture_energy.PAIR_NS"
+QUICK = {"gaussian": 200, "matern12": 3, "energy": 3}  # trials
+PROFILES = {
+    "gaussian": lambda r: np.exp(-(r**2) / 2),
+    "matern12": lambda r: np.exp(-r),
+    "matern32": lambda r: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
+    "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
+    "rational-quadratic": lambda r: 1 / (1 + r**2 / 2),
+    "energy": lambda r: -r,
+}
 
 
 def random_trial(seed):
@@ -61,12 +72,18 @@ def random_trial(seed):
     return scale * x, scale * y, scale * sigma, tuple(w), W**2 * 10.0 ** rng.uniform(-6, -1)
 
 
-def exact_square(x, y, sigma, weights):
+def exact_square(x, y, sigma, weights, kernel="gaussian"):
     """D^2 by all pairs, in float64."""
     p, q = (np.full(len(s), 1 / len(s)) if w is None else w for s, w in zip((x, y), weights, strict=True))
     both, signed = np.concatenate([x, y]), np.concatenate([p, -q])
     square = ((both[:, None] - both) ** 2).sum(axis=2)
-    return float(signed @ np.exp(-square / (2 * sigma**2)) @ signed)
+    return float(signed @ PROFILES[kernel](np.sqrt(square) / sigma) @ signed)
+
+
+def of_equal_totals(weights, n, m):
+    """Weights without their signs that sum to one."""
+    p, q = (np.full(k, 1 / k) if w is None else np.abs(w) for w, k in zip(weights, (n, m), strict=True))
+    return p / p.sum(), q / q.sum()
 
 
 def with_outliers(trial, seed):
@@ -79,36 +96,40 @@ def with_outliers(trial, seed):
     return x, y, sigma, weights, eps
 
 
-def ratios(method, n_trials):
+def ratios(method, n_trials, kernel="gaussian"):
     """|error of D^2| / eps of each trial that the method does not refuse for its number of terms."""
     found = []
     for seed in range(n_trials):
         x, y, sigma, weights, eps = random_trial(seed)
-        if method == "auto":
+        if kernel == "energy":
+            eps *= 4 / sum(1.0 if w is None else float(np.abs(w).sum()) for w in weights) ** 2
+            weights = of_equal_totals(weights, len(x), len(y))
+        if method == "auto" and kernel == "gaussian":
             x, y, sigma, weights, eps = with_outliers((x, y, sigma, weights, eps), seed)
         try:
             square = dk.kernel_distance(
-                x, y, sigma=sigma, weights=weights, squared=True, method=method, eps=eps
+                x, y, sigma=sigma, weights=weights, squared=True, method=method, eps=eps, kernel=kernel
             )
         except ValueError as error:
             if method not in REFUSALS or "would need" not in str(error):
                 raise
         else:
-            found.append(abs(square - exact_square(x, y, sigma, weights)) / eps)
+            found.append(abs(square - exact_square(x, y, sigma, weights, kernel)) / eps)
     assert len(found) >= n_trials * (1 - REFUSALS.get(method, 0.0))
     return np.array(found)
 
 
 @pytest.fixture
 def method(request, monkeypatch):
-    for name, value in WAYS.get(request.param, {}).items():
+    by, _, kernel = request.param.partition(" of ")
+    for name, value in (WAYS.get(by, {}) if not kernel else {**FEW, ALL: NEVER}).items():
         monkeypatch.setattr(name, value)
-    return request.param.split()[0]
+    return by.split()[0], kernel or "gaussian"
 
 
 @pytest.mark.parametrize("method", METHODS, indirect=True)
 def test_no_error_is_above_eps(method):
-    found = ratios(method, 200)
+    found = ratios(method[0], QUICK.get(method[1], 8), method[1])
     assert found.max() <= 1
     assert found.max() > 1e-3  # the bound is not idle
 
@@ -116,6 +137,6 @@ def test_no_error_is_above_eps(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, indirect=True)
 def test_no_error_of_ten_thousand_is_above_eps(method, request):
-    found = ratios(method, 10_000)
+    found = ratios(method[0], 10_000, method[1])
     print(f"{request.node.name}: greatest error / eps {found.max():.4f} in {len(found):,} trials")
     assert found.max() <= 1

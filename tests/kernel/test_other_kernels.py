@@ -134,6 +134,22 @@ def test_lines_are_sorted(kernel):
     np.testing.assert_allclose(slopes.P[:, 0], expected, atol=1e-12 * scale * W)
 
 
+def test_city_blocks_are_sorted_in_the_plane():
+    """As on a line; the same points in space, where one coordinate is 0, are taken by pairs."""
+    n = SMALL + 13
+    x, y = np.round(9 * RNG.random((n, 2)), 1), RNG.standard_normal((70, 2))
+    p, q = RNG.standard_normal(n) / n, RNG.random(70)
+    options = {"kernel": "laplace", "squared": True, "sigma": 0.7, "weights": (p, q)}
+    found = dk.kernel_distance(x, y, **options)
+    flat = [np.insert(s, 1, 0.0, axis=1) for s in (x, y)]
+    W = np.abs(p).sum() + q.sum()
+    assert found == pytest.approx(dk.kernel_distance(*flat, **options), abs=1e-13 * W**2)
+    far = [s * [1e80, 1e-80] for s in (x, y)]
+    assert dk.kernel_distance(*far, **options) == pytest.approx(
+        brute(*far, p, q, 0.7, "laplace"), abs=1e-13 * W**2
+    )
+
+
 @pytest.mark.parametrize("kernel", ["matern32", "matern52", "rational-quadratic", "energy", "laplace"])
 @pytest.mark.parametrize("d", [2, 5])
 def test_sets_and_themselves_in_any_order_are_at_no_distance(kernel, d):

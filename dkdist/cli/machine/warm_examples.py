@@ -62,6 +62,7 @@ def methods() -> Iterator[Any]:
     yield dk.kernel_distance(P, P + 1e-12, sigma=1.0)
     yield dk.kernel_distance(P, Q, kernel="energy", gradient=True)
     yield dk.kernel_distance(np.repeat(P[:, :1], 20, axis=0), Q[:, :1], kernel="energy")
+    yield dk.kernel_distance(np.repeat(P, 20, axis=0), Q, sigma=1.0, kernel="laplace")
     yield dk.kernel_distance(rng.random((20, 40)), rng.random((20, 40)), sigma=1.0)
     yield dk.MeanEmbedding(method="iid", random_state=0).fit_transform(sets)
     for method in ("swap", "halving", "stratified"):

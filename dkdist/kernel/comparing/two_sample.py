@@ -65,8 +65,8 @@ def two_sample_test(
     n_permutations : int, default=999
         Random partitions of all points into n and m. No p-value is below 1 / (1 + n_permutations): of many tests,
         which `adjusted_p_values` takes together, each needs more.
-    kernel : {"gaussian", "laplacian", "epanechnikov"}, default="gaussian"
-        Of the given bandwidth; the others need one.
+    kernel : str, default="gaussian"
+        Of the given bandwidth, any of those of `kernel_distance`; all but the Gaussian one need a bandwidth.
     random_state : int, Generator or None, default=None
         Seed of the permutations and frequencies.
 

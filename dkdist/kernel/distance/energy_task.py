@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.kernel.sums.exact_loops import energy, mass, rounding, scaled
 from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
@@ -62,13 +61,13 @@ def make_task(
 
 
 def all_pairs(task: Task) -> float:
-    """All pairs, on a line by sorting where the kernel allows it."""
-    x, line = scaled(task.x, task.sigma, task.kernel), KINDS[task.kernel].line
-    if line is None or x.shape[1] > 1 or len(x) <= SMALL:
-        return resolved(energy(x, task.z, task.kernel), x, task)
-    from dkdist.kernel.kinds.line_loops import line_sums  # for many points alone
+    """All pairs, or what sorting gives of them: exact either way."""
+    x, total = scaled(task.x, task.sigma, task.kernel), None
+    if len(x) > SMALL and x.shape[1] <= 2:
+        from dkdist.kernel.kinds.sorted_energy import sorted_energy  # for many points alone
 
-    return resolved(float((task.z * line_sums(x[:, 0], task.z, *line)[0]).sum()), x, task)
+        total = sorted_energy(x, task.z, task.kernel)
+    return resolved(energy(x, task.z, task.kernel) if total is None else total, x, task)
 
 
 def resolved(total: float, x: F64, task: Task) -> float:
@@ -81,9 +80,12 @@ def resolved(total: float, x: F64, task: Task) -> float:
 
 def energy_by(task: Task, method: str) -> float:
     """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
-    small = task.kernel != "gaussian" or len(task.x) <= SMALL
-    if method == "exact" or (method == "auto" and small):
+    if method == "exact" or (method == "auto" and len(task.x) <= SMALL):
         return all_pairs(task)
+    if task.kernel != "gaussian" and method == "auto":
+        from dkdist.kernel.distance.mixture_energy import mixed_energy
+
+        return mixed_energy(task)
     if task.kernel != "gaussian":
         raise ValueError(
             f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}"

@@ -93,14 +93,14 @@ def kernel_distance(
         Weights of the points, signed if you like, used as they are: nothing is normalised. None, for both or in place
         of one, are equal weights that sum to one. Shapes have their own.
     kernel : str, default="gaussian"
-        See the notes. All others take sigma, and method "exact" (and "auto", which takes it).
+        See the notes. All but the Gaussian one take sigma, and method "auto" or "exact".
     unbiased : bool, default=False
         The unbiased estimate of MMD^2 (a U-statistic), without the pairs of a point with itself, by any method. It may
         be negative, and is returned as it is. D has no unbiased estimate, so it needs squared=True. For two points or
         more in each set; weights are at least 0, with two or more above: kappa(P, P) is then that of pairs i != j over
         1 - sum p_i^2 / (sum p_i)^2, unbiased if weights do not depend on the points.
     gradient : bool, default=False
-        Return the derivatives too, for point sets by method "auto" or "exact", which is used.
+        Return the derivatives too, for point sets by method "auto" or "exact": exact ones.
     random_state : int, Generator or None, default=None
         Seed of the frequencies of "rff", and of the points that sigma="median" looks at (without one they are always
         the same); nothing else uses it.
@@ -135,24 +135,30 @@ def kernel_distance(
     rff       any     standard error at most eps                      N x (frequencies): as many as eps asks for
     ========  ======  ==============================================  ==============================================
 
-    ====================  =====================================================  =======================
-    kernel                k(x, y), with r = |x - y| / sigma                      exact sums on a line
-    ====================  =====================================================  =======================
-    "gaussian"            exp(-r^2 / 2)                                          all pairs
-    "laplace"             exp(-sum_j |x_j - y_j| / sigma)                        n log n
-    "matern12"            exp(-r); "laplacian" is another name of it             n log n
-    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                        n log n
-    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)              n log n
-    "rational-quadratic"  1 / (1 + r^2 / 2)                                      all pairs
-    "energy"              -r: D^2 = 2 E|x - y| - E|x - x'| - E|y - y'|           n log n
-    "epanechnikov"        max(0, 1 - r^2)                                        all pairs
-    ====================  =====================================================  =======================
+    ====================  ====================================================  ==============  ===================
+    kernel                k(x, y), with r = |x - y| / sigma                     "auto", d = 1   "auto", d = 2, 3
+    ====================  ====================================================  ==============  ===================
+    "gaussian"            exp(-r^2 / 2)                                         as above        as above
+    "laplace"             exp(-sum_j |x_j - y_j| / sigma)                       exact, n log n  n log n, all pairs
+    "matern12"            exp(-r); "laplacian" is another name of it            exact, n log n  some 45 Gaussians
+    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                       exact, n log n  some 21 Gaussians
+    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)             exact, n log n  some 16 Gaussians
+    "rational-quadratic"  1 / (1 + r^2 / 2)                                     16 Gaussians    some 16 Gaussians
+    "energy"              -r: D^2 = 2 E|x - y| - E|x - x'| - E|y - y'|          exact, n log n  some 50 Gaussians
+    "epanechnikov"        max(0, 1 - r^2)                                       all pairs       all pairs
+    ====================  ====================================================  ==============  ===================
 
-    All but the Gaussian kernel are summed exactly, beyond a line by all pairs. "energy" is the energy distance of
-    Szekely and Rizzo, whose square is a length: with sigma (1 if none is given) as its unit. It is a distance for
-    weights of equal sums, as plain sets have; others are refused. "epanechnikov" is not positive definite: D^2 may be
-    negative, and then has no root. On a line of more than 2,000 points, rounding of sorted sums is some 1e-16 W^2 for
-    each of the steps between points that see each other.
+    "Gaussians": these kernels are mixtures of Gaussian ones, and sums of so many stand for them within a certified
+    error; each is found as above, and the errors add up to at most eps. All pairs are taken where that is foretold to
+    be less: up to some ten thousands of points for "matern52", "matern32" and "rational-quadratic", some hundred
+    thousands for "matern12" and "energy". "laplace" is exact in n log n in the plane too. In more dimensions than three
+    all but the Gaussian kernel take all pairs, and have no other method than "auto" and "exact"; derivatives take all
+    pairs, or n log n on a line.
+
+    "energy" is the energy distance of Szekely and Rizzo, whose square is a length: with sigma (1 if none is given) as
+    its unit. It is a distance for weights of equal sums, as plain sets have; others are refused. "epanechnikov" is not
+    positive definite: D^2 may be negative, and then has no root. On a line of more than 2,000 points, rounding of
+    sorted sums is some 1e-16 W^2 for each of the steps between points that see each other.
 
     "auto" is deterministic and keeps to eps: "exact" up to N = 2,000; in one to three dimensions "fourier"; above,
     "taylor" if it needs at most N / 4 terms (and 20,000), else "exact". Where the box of the points is mostly empty
@@ -173,6 +179,7 @@ def kernel_distance(
     Joshi, Kommaraju, Phillips, Venkatasubramanian: Comparing distributions and shapes using the kernel distance (2011),
     equation 1.1. Gretton et al.: A kernel two-sample test (2012), equation 3 (unbiased). Szekely, Rizzo: Energy
     statistics (2013). Rasmussen, Williams: Gaussian processes for machine learning (2006), chapter 4 (kernels).
+    Schoenberg: Metric spaces and completely monotone functions (1938), for mixtures.
 
     Examples
     --------

@@ -4,7 +4,7 @@ r = |x - y| / sigma:
 
     name                k(x, y)                                      on a line
     gaussian            exp(-r^2 / 2)
-    laplace             exp(-|x - y|_1 / sigma)                      exact in n log n
+    laplace             exp(-|x - y|_1 / sigma)                      exact in n log n, in the plane too
     matern12            exp(-r)                                      exact in n log n
     matern32            (1 + 3^(1/2) r) exp(-3^(1/2) r)              exact in n log n
     matern52            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)    exact in n log n

@@ -1,0 +1,61 @@
+"""Kernels as mixtures of Gaussians: nowhere farther off than they say, of widths, distances and errors of all sorts.
+
+``pytest -s -m slow`` on this file tries 10,000 mixtures and prints the greatest ratio of error and bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dkdist.kernel.kinds.gaussian_mixtures import LEAST, MEASURES, gaussian_mixture
+
+PROFILES = {
+    "matern12": lambda r: np.exp(-r),
+    "laplacian": lambda r: np.exp(-r),
+    "matern32": lambda r: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
+    "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
+    "rational-quadratic": lambda r: 1 / (1 + r**2 / 2),
+    "energy": lambda r: -r,
+}
+
+
+def greatest_ratio(n_trials):
+    """Of the errors at 400 distances, and of those near the narrowest and the widest Gaussians, over their bounds."""
+    ratios, kernels = [], sorted(MEASURES)
+    for seed in range(n_trials):
+        rng = np.random.default_rng([seed, 0x4D49])
+        kernel, R = kernels[seed % len(kernels)], 10.0 ** rng.uniform(-4, 4)
+        error = 10.0 ** rng.uniform(-9, -1)
+        found = gaussian_mixture(kernel, R, error)
+        if found is None:
+            assert (kernel, error < 1e-6 * R) == ("energy", True)  # where R is so large that rounding counts
+            continue
+        assert found.error <= error
+        r = np.concatenate([[0, R], R * 10.0 ** rng.uniform(-10, 0, 398), found.sigmas * rng.uniform(0, 3)])
+        r = r[r <= R]
+        at = (
+            np.exp(-((r[:, None] / found.sigmas) ** 2) / 2) @ found.weights
+            + found.constant
+            + found.quadratic * r**2
+        )
+        ratios.append(np.abs(at - PROFILES[kernel](r)).max() / found.error)
+    return max(ratios)
+
+
+def test_mixtures_keep_to_their_errors():
+    assert 0.1 < greatest_ratio(300) <= 1
+
+
+@pytest.mark.slow
+def test_ten_thousand_mixtures_keep_to_their_errors():
+    ratio = greatest_ratio(10_000)
+    print(f"greatest error / bound {ratio:.4f}")
+    assert ratio <= 1
+
+
+def test_rougher_kernels_take_more_gaussians_and_what_is_finer_than_rounding_none():
+    counts = [len(gaussian_mixture(k, 10.0, 1e-5).sigmas) for k in ("matern52", "matern32", "matern12")]
+    assert counts == sorted(counts)
+    assert counts[-1] < 60
+    assert gaussian_mixture("matern52", 1.0, LEAST / 2) is None
