@@ -180,7 +180,7 @@ def _drawn_dense(spec: FourierSpec) -> F64:
     """(F, m) frequencies for sigma = 1."""
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
     g = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
-    return FREQUENCIES[spec.kernel](rng, g)
+    return g if spec.kernel == "gaussian" else FREQUENCIES[spec.kernel](rng, g)
 
 
 def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
@@ -188,7 +188,9 @@ def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
-    lengths = RADIAL[spec.kernel](rng, np.sqrt(rng.chisquare(L, F))[:, None])[:, 0]
+    lengths = np.sqrt(rng.chisquare(L, F))
+    if spec.kernel != "gaussian":
+        lengths = RADIAL[spec.kernel](rng, lengths[:, None])[:, 0]
     return signs, lengths / L**1.5  # three unnormalised Hadamard transforms stretch a vector by L^(3/2)
 
 
