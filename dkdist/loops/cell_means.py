@@ -21,19 +21,6 @@ def cell_means(x: F64, size: int) -> tuple[F64, F64]:
 
 
 @loop()
-def merged(means, shares):  # type: ignore[no-untyped-def]
-    """The same of regions twice as large, of an even number of them."""
-    n, d = len(means) // 2, means.shape[1]
-    larger, total = np.empty((n, d)), np.empty(n)
-    for c in range(n):
-        total[c] = shares[2 * c] + shares[2 * c + 1]
-        left, right = shares[2 * c] / total[c], shares[2 * c + 1] / total[c]
-        for a in range(d):
-            larger[c, a] = left * means[2 * c, a] + right * means[2 * c + 1, a]
-    return larger, total
-
-
-@loop()
 def _halved(x, orders, levels):  # type: ignore[no-untyped-def]
     """Means (2^levels, d) and numbers of points, from the points' ``orders`` (d, n) along each axis, which change.
 

@@ -53,6 +53,20 @@ def test_distances_of_many_points_are_kernel_distances() -> None:
         assert distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.5, method="exact"), rel=1e-4)
 
 
+def test_many_points_are_moved_by_coresets() -> None:
+    rng = np.random.default_rng(0)
+    P = rng.random((5000, 2)) * [2, 1]
+    P = P[(P[:, 0] < 1) | (P[:, 1] < 0.3)]
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    Q = np.concatenate([P, P]) @ turn + 5  # more than are climbed
+    found, again = (dk.align(Q, P, sigma=0.1) for _ in range(2))
+    np.testing.assert_allclose(found.rotation, turn, atol=0.01)
+    np.testing.assert_array_equal(found.rotation, again.rotation)
+    moved = Q @ found.rotation.T + found.translation
+    assert found.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.1, eps=1e-8), abs=1e-4)
+    assert found.distance < 0.02 < found.distance_before
+
+
 def halves(x: np.ndarray, levels: int) -> list[np.ndarray]:
     """The points in the order of the widest side, in halves; those that are equal there in their order."""
     if levels == 0:

@@ -10,12 +10,13 @@ from dkdist.kernel.alignment.climbing import climb
 from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
 from dkdist.kernel.alignment.plane_search import best_of_angles
 from dkdist.loops.array_types import F64
-from dkdist.loops.cell_means import cell_means, merged
+from dkdist.loops.cell_means import cell_means
 from dkdist.loops.compile import loop
 
 ROTATIONS = {2: 48, 3: 320}
 COARSE = {1: 1 / 8, 2: 1 / 8, 3: 1 / 4}  # of the radius: rotations are tried with a kernel at least as wide
-POINTS = 256  # means of regions, half as many in each stage before
+COARSEST = {1: 64, 2: 64, 3: 32}  # means of regions in the first stage
+MEANS = (128, 256)  # in the others, but for the last one
 STAGES = (  # starts, power of the first kernel's width, Newton's steps at most, and the last one's length in sigma
     (24, 1.0, 4, 0.2),
     (6, 0.5, 6, 0.2),
@@ -54,13 +55,7 @@ def _tried(d: int) -> F64:
 
 def _means(x: F64) -> list[tuple[F64, F64]]:
     """For each stage the means of regions, and their shares; at last all points."""
-    every = cell_means(x, len(x))
-    if len(x) <= POINTS:
-        return [every] * len(STAGES)
-    found = [every, cell_means(x, POINTS)]
-    while len(found) < len(STAGES):
-        found.append(merged(*found[-1]))
-    return found[::-1]
+    return [cell_means(x, size) for size in (COARSEST[x.shape[1]], *MEANS, len(x))]
 
 
 @loop()

@@ -55,7 +55,7 @@ def best_translations(
 ) -> tuple[F64, F64]:
     """For each rotation (r, d, d) of the points y: the best translation (r, d) of a grid, and f there (r,).
 
-    ``radius`` bounds |x_i| and |y_j|. Translations are at most 2 ``radius`` in each dimension. float32.
+    ``radius`` bounds |x_i| and |y_j|. Translations are at most 1.5 (``radius`` + ``sigma``) in each dimension. float32.
     """
     d, (L, most, n) = x.shape[1], mesh(sigma, radius)
     k = np.arange(-most, most + 1)
@@ -79,8 +79,11 @@ def best_translations(
 
 
 def mesh(sigma: float, radius: float) -> tuple[float, int, int]:
-    """(side L of a box that translations do not leave, the highest frequency, points along a side)."""
-    L = 4 * radius + 4 * sigma
+    """(side L of a box that translations do not leave, the highest frequency, points along a side).
+
+    Sets whose middles are L / 2 apart overlap by a rim alone: there alone what comes from the next box counts.
+    """
+    L = 3 * radius + 3 * sigma
     most = int(np.ceil(REACH * L / (2 * np.pi * sigma)))
     return L, most, next_fast_len(2 * most + 2, real=True)
 

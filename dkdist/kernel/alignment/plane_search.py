@@ -24,7 +24,7 @@ def best_of_angles(
 ) -> tuple[F64, F64]:
     """For each angle 2 pi i / ``count`` (a multiple of 4) of y: the best translation (count, 2) of a grid, f there.
 
-    ``radius`` bounds |x_i| and |y_j|. Translations are at most 2 ``radius`` in each dimension. float32.
+    ``radius`` bounds |x_i| and |y_j|. Translations are at most 1.5 (``radius`` + ``sigma``) in each dimension. float32.
     """
     L, most, n = mesh(sigma, radius)
     spectra = _spectra(x, p, y, q, count // 4, 2 * np.pi / L, damping(sigma, L, most, n), n)
