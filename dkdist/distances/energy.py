@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.distances import Distance
+from dkdist.distances.sorted_line import Line, on_line
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
-from dkdist.loops.lanes import LANES, TILE, Frozen, Lanes, Runs, load_tile, pack, squared_distances
+from dkdist.loops.lanes import LANES, TILE, Lanes, load_tile, pack, squared_distances
 from dkdist.loops.points import set_arrays, total_weight
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
@@ -29,15 +30,6 @@ class Spread(Lanes):
     """Omegas in lanes, and E|Y - Y'| of each."""
 
     own: F64
-
-
-@dataclass(frozen=True)
-class Line(Runs, Frozen):
-    """Omegas of one dimension: sorted points (T,) and the distribution function at and after each, with offsets."""
-
-    points: F32
-    levels: F64
-    offsets: I64
 
 
 @kept
@@ -62,9 +54,7 @@ class Energy(Distance):
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Spread | Line:
         """Pack the omegas, with the mean distance within each; of one dimension, sort them."""
         if points.shape[1] == 1:
-            ordered, levels = np.empty(len(points), np.float32), np.empty(len(points))
-            _sort(*set_arrays(points, offsets, weights), ordered, levels)
-            return Line(ordered, levels, offsets.copy())
+            return on_line(points, offsets, weights)
         own = np.empty(len(offsets) - 1)
         _own(*set_arrays(points, offsets, weights), own)
         return Spread(**vars(pack(points, offsets, weights)), own=own)
@@ -72,9 +62,7 @@ class Energy(Distance):
     def fill(self, packed: Spread | Line, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """Distances of a block of sets to all omegas: out (n, R)."""
         if isinstance(packed, Line):
-            ordered, levels = np.empty(len(points), np.float32), np.empty(len(points))
-            _sort(*set_arrays(points, offsets, weights), ordered, levels)
-            _line(ordered, levels, offsets, packed.points, packed.levels, packed.offsets, self.squared, out)
+            _line(*on_line(points, offsets, weights).arrays, *packed.arrays, self.squared, out)
             return
         own, L = np.empty(len(out)), packed
         _own(*set_arrays(points, offsets, weights), own)
@@ -156,21 +144,6 @@ def _own(points, offsets, weights, weighted, own):  # type: ignore[no-untyped-de
             for lane in range(width):
                 own[s] += (weights[place + lane] if weighted else 1.0) * sums[lane]
         own[s] /= total * total
-
-
-@loop()
-def _sort(points, offsets, weights, weighted, ordered, levels):  # type: ignore[no-untyped-def]
-    """Sorted points of each set, and its distribution function from each of them on: 1 from the last."""
-    for s in range(len(offsets) - 1):
-        start, stop = offsets[s], offsets[s + 1]
-        total = total_weight(weights, weighted, start, stop)
-        order = np.argsort(points[start:stop, 0], kind="mergesort")
-        below = 0.0
-        for i in range(stop - start):
-            ordered[start + i] = points[start + order[i], 0]
-            below += weights[start + order[i]] if weighted else 1.0
-            levels[start + i] = below / total
-        levels[stop - 1] = 1.0
 
 
 @loop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -178,15 +180,18 @@ def test_they_are_known_by_name_and_learned_from():
 
 
 def test_equal_aeon():
+    """But for ERP, whose border aeon 1.6 fills with the sum over the whole series: that is above the paper's."""
     aeon = pytest.importorskip("aeon.distances")
     objects = series([12, 12, 12], 1)
     X = np.array([x.T.astype(np.float64) for x in objects])
-    for distance, expected in (
-        (ERP(0.3), aeon.erp_pairwise_distance(X, g=0.3)),
-        (TWED(0.1, 0.7), aeon.twe_pairwise_distance(X, nu=0.1, lmbda=0.7)),
-        (MSM(0.4), aeon.msm_pairwise_distance(X, c=0.4)),
-    ):
-        np.testing.assert_allclose(distances(distance, objects, objects), expected, rtol=1e-5, atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's of aeon
+        expected = {
+            TWED(0.1, 0.7): aeon.twe_pairwise_distance(X, nu=0.1, lmbda=0.7),
+            MSM(0.4): aeon.msm_pairwise_distance(X, c=0.4),
+        }
+    for distance, theirs in expected.items():
+        np.testing.assert_allclose(distances(distance, objects, objects), theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,20 @@ def test_as_assignment(p):
     np.testing.assert_allclose(matrix(Wasserstein(p), omegas, objects), right, rtol=1e-6)
 
 
-@pytest.mark.usefixtures("_pot")
 def test_on_the_line_as_scipy():
     rng = np.random.default_rng(0)
     omegas, objects = collection(rng, 9, 1, True), collection(rng, 5, 1, True)
     right = expected(lambda x, a, y, b: wasserstein_distance(x[:, 0], y[:, 0], a, b), omegas, objects)
     np.testing.assert_allclose(matrix(Wasserstein(), omegas, objects), right, rtol=1e-6)
+    assert_same_bits(Wasserstein(2), rng, omegas, objects)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_on_the_line_as_assignment(p):
+    rng = np.random.default_rng(p)
+    omegas, objects = collection(rng, 9, 1, largest=9), collection(rng, 5, 1, largest=9)
+    right = expected(by_assignment(p), omegas, objects)
+    np.testing.assert_allclose(matrix(Wasserstein(p), omegas, objects), right, rtol=1e-6)
 
 
 @pytest.mark.usefixtures("_pot")

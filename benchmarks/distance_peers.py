@@ -1,0 +1,222 @@
+"""Distances between whole collections beside other libraries, as users call both: ratios of one run on one thread.
+
+    python benchmarks/distance_peers.py [strings] [long] [series] [elastic] [line] [--quick] [--output FILE]
+
+strings  all pairs of short strings by `dk.distance_matrix`, against rapidfuzz's `process.cdist`
+long     two long strings: unrelated, with a tenth changed, and nearly equal; and thirty that are nearly equal
+series   dynamic time warping of few series, of one and of several variables, against dtaidistance
+elastic  ERP, TWED, MSM and soft-DTW of few series, against aeon (whose ERP is another: see docs/distances.md)
+line     the exact Wasserstein distance in one and two dimensions, against POT
+
+Seconds are the least of some interleaved runs, of processor time; a ratio above 1 says that we are faster. Peers that
+are not installed are skipped by name.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import dask
+import numpy as np
+from common import options, report_here, write
+
+import dkdist as dk
+
+Rows = list[dict[str, Any]]
+rng = np.random.default_rng(0)
+
+
+def compare(case: str, ours: Callable[[], Any], peer: Callable[[], Any], repeats: int) -> Rows:
+    """Seconds of both and the largest difference of what they give."""
+    mine, theirs = np.asarray(ours(), np.float64), np.asarray(peer(), np.float64)
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        for seconds, work in zip(taken, (ours, peer), strict=True):
+            started = time.process_time()
+            work()
+            seconds.append(time.process_time() - started)
+    a, b = min(taken[0]), min(taken[1])
+    apart = float(np.max(np.abs(mine - theirs) / np.maximum(1, np.abs(theirs))))
+    print(f"{case:<58}{a:>11.5f} s{b:>11.5f} s   ratio {b / a:7.2f}   apart {apart:.0e}", flush=True)
+    return [{"case": case, "seconds": a, "peer_seconds": b, "ratio": b / a, "apart": apart}]
+
+
+def word(n: int, symbols: int) -> str:
+    return "".join(map(chr, rng.integers(97, 97 + symbols, n)))
+
+
+def edited(text: str, n_edits: int) -> str:
+    made = list(text)
+    for place, kind in zip(rng.integers(0, len(text), n_edits), rng.integers(0, 3, n_edits), strict=True):
+        made[place : place + (kind < 2)] = [word(1, 4)] if kind else []
+    return "".join(made)
+
+
+def alone(text: str, other: str) -> Callable[[], Any]:
+    """The distance of two strings without what a call costs."""
+    x, y = (np.frombuffer(one.encode(), np.uint8)[:, None] for one in (text, other))
+    distance, out = dk.Levenshtein(), np.empty((1, 1), np.float32)
+    packed = distance.prepare(y, np.array([0, len(y)]), None)
+
+    def fill() -> Any:
+        distance.fill(packed, x, np.array([0, len(x)]), None, out)
+        return out
+
+    return fill
+
+
+def bench_strings(quick: bool) -> Rows:
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    rows: Rows = []
+    n = 200 if quick else 2000
+    for low, high, symbols in ((5, 20, 26), (5, 60, 26), (60, 60, 4)):
+        words = [word(int(size), symbols) for size in rng.integers(low, high + 1, n)]
+        rows += compare(
+            f"{n} strings of {low} to {high} of {symbols} symbols",
+            lambda w=words: dk.distance_matrix(w, distance="levenshtein"),
+            lambda w=words: cdist(w, w, scorer=Levenshtein.distance, workers=1, dtype=np.int32),
+            1 if quick else 5,
+        )
+    return rows
+
+
+def bench_long(quick: bool) -> Rows:
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    rows: Rows = []
+    for n in (5000,) if quick else (2000, 10_000, 100_000):
+        text = word(n, 4)
+        for what, other in (
+            ("unrelated", word(n, 4)),
+            ("a tenth changed", edited(text, n // 10)),
+            ("ten edits", edited(text, 10)),
+        ):
+            for how, ours in (
+                ("", lambda x=text, y=other: dk.distance_matrix([x], [y], distance="levenshtein")),
+                (", the loops alone", alone(text, other)),
+            ):
+                rows += compare(
+                    f"two strings of {n} symbols, {what}{how}",
+                    ours,
+                    lambda x=text, y=other: Levenshtein.distance(x, y),
+                    1 if quick else 3,
+                )
+    n = 2000 if quick else 10_000
+    text = word(n, 4)
+    texts = [edited(text, 30) for _ in range(30)]
+    rows += compare(
+        f"30 strings of {n} symbols, 30 edits each",
+        lambda: dk.distance_matrix(texts, distance="levenshtein"),
+        lambda: cdist(texts, texts, scorer=Levenshtein.distance, workers=1, dtype=np.int32),
+        1 if quick else 2,
+    )
+    return rows
+
+
+def series(n: int, length: int, d: int) -> list[np.ndarray]:
+    return [rng.standard_normal((length, d)) for _ in range(n)]
+
+
+def bench_series(quick: bool) -> Rows:
+    from dtaidistance import dtw, dtw_ndim
+
+    rows: Rows = []
+    distance = dk.DynamicTimeWarping(root=True)
+    for n, length, d in (
+        ((10, 100, 1),) if quick else ((20, 100, 1), (20, 100, 3), (20, 100, 22), (2, 2000, 1), (2, 2000, 3))
+    ):
+        x = series(n, length, d)
+        one = [np.ascontiguousarray(s[:, 0]) for s in x] if d == 1 else x
+        theirs = dtw.distance_matrix_fast if d == 1 else dtw_ndim.distance_matrix_fast
+        rows += compare(
+            f"DTW, {n} series of {length} points in {d} variables",
+            lambda x=x: dk.distance_matrix(x, distance=distance),
+            lambda s=one, f=theirs: f(s, parallel=False),
+            1 if quick else 5,
+        )
+    return rows
+
+
+def bench_elastic(quick: bool) -> Rows:
+    from aeon import distances as aeon
+
+    rows: Rows = []
+    for n, length, d in ((4, 30, 1),) if quick else ((20, 100, 1), (20, 100, 3)):
+        x = series(n, length, d)
+        X = np.array([s.T for s in x])
+        for name, ours, theirs in (
+            ("ERP", dk.ERP(), lambda X=X: aeon.erp_pairwise_distance(X, g=0.0, n_jobs=1)),
+            ("TWED", dk.TWED(), lambda X=X: aeon.twe_pairwise_distance(X, n_jobs=1)),
+            ("MSM", dk.MSM(), lambda X=X: aeon.msm_pairwise_distance(X, n_jobs=1)),
+            (
+                "soft-DTW, absolute values",
+                dk.SoftDTW(divergence=False),
+                lambda X=X: aeon.soft_dtw_pairwise_distance(X, gamma=1.0, n_jobs=1),
+            ),
+        ):
+            rows += compare(
+                f"{name}, {n} series of {length} points in {d} variables",
+                lambda x=x, o=ours: np.abs(dk.distance_matrix(x, distance=o)),
+                theirs,
+                1 if quick else 3,
+            )
+    return rows
+
+
+def bench_line(quick: bool) -> Rows:
+    import ot
+
+    rows: Rows = []
+    for n, size, d in ((5, 10, 1), (5, 10, 2)) if quick else ((30, 100, 1), (30, 30, 2), (10, 200, 2)):
+        x = series(n, size, d)
+        w = np.full(size, 1 / size)
+        if d == 1:
+            peer = lambda x=x: [[ot.wasserstein_1d(a[:, 0], b[:, 0]) for b in x] for a in x]  # noqa: E731
+        else:
+            peer = lambda x=x, w=w: [[ot.emd2(w, w, ot.dist(a, b, "euclidean")) for b in x] for a in x]  # noqa: E731
+        rows += compare(
+            f"W1, {n} sets of {size} points in {d} dimension(s)",
+            lambda x=x: dk.distance_matrix(x, x, distance="wasserstein"),
+            peer,
+            1 if quick else 3,
+        )
+    return rows
+
+
+BENCHES = {
+    "strings": (bench_strings, "rapidfuzz"),
+    "long": (bench_long, "rapidfuzz"),
+    "series": (bench_series, "dtaidistance"),
+    "elastic": (bench_elastic, "aeon"),
+    "line": (bench_line, "ot"),
+}
+
+
+def main(argv: list[str] | None = None) -> dict[str, Any]:
+    parser = options(__doc__)
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(BENCHES)} (default: all)")
+    args = parser.parse_args(argv)
+    if unknown := set(args.parts) - set(BENCHES):
+        parser.error(f"expected parts among {', '.join(BENCHES)}, found {', '.join(sorted(unknown))}")
+    figures = report_here()
+    with dask.config.set(num_workers=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's of aeon
+        for name in args.parts or BENCHES:
+            bench, peer = BENCHES[name]
+            if find_spec(peer) is None:
+                print(f"{name}: {peer} is not installed: skipped")
+                continue
+            figures[name] = bench(args.quick)
+    write(args.output, figures)
+    return figures
+
+
+if __name__ == "__main__":
+    main()
