@@ -93,6 +93,12 @@ def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
         assert figures["threads"][name] > 0
 
 
+def test_distances_agree_with_their_peers(tmp_path: Path) -> None:
+    found = run("distance_peers.py", "strings", "long", "series", "line", output=tmp_path / "peers.json")
+    rows = [row for name in ("strings", "long", "series", "line") for row in found.get(name, ())]
+    assert all(row["ratio"] > 0 and row["apart"] < 1e-5 for row in rows)
+
+
 def test_most_of_the_nearest_are_found(tmp_path: Path) -> None:
     rows = run("nearest.py", output=tmp_path / "nearest.json")["nearest"]
     assert [row["what"] for row in rows] == ["sets", "shapes"]

@@ -63,6 +63,13 @@ def _hard(corner, above, left, across, down, right, D):  # type: ignore[no-untyp
         D[i] = min(min(left[i] + right[i], corner[i] + across[i]), above[i] + down[i])
 
 
+@inlined()
+def _hard_of_one(x, y, corner, above, left, D):  # type: ignore[no-untyped-def]
+    """Squares of one variable and the hard minimum in one go, rounded as if they were two."""
+    for i in range(len(D)):
+        D[i] = (x[i] - y[i]) * (x[i] - y[i]) + min(min(left[i], corner[i]), above[i])
+
+
 @inlined(FUSED)
 def _soft(corner, above, left, cost, gamma, D):  # type: ignore[no-untyped-def]
     inverse = f32(1.0) / gamma
@@ -117,7 +124,11 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
         begin = max(max(1, k - m), (k - high + 1) // 2)
         end = min(min(n, k - 1), (k - low) // 2) + 1
         at_y = m - k + begin
-        if end > begin:
+        if end > begin and kind == WARP and d == 1 and not euclidean:
+            before, ours = slice(begin - 1, end - 1), D[begin:end]
+            beside = y[at_y : at_y + end - begin]
+            _hard_of_one(x[before], beside, corner[before], last[before], last[begin:end], ours)
+        elif end > begin:
             cost, rows = c[begin:end], end - begin
             for e in range(d):
                 at_x = e * n + begin - 1
