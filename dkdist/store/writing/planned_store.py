@@ -154,6 +154,7 @@ class PlannedStore:
                 yield
                 self._complete()
             except BaseException:
+                self._threads.close()  # nothing is written any more when what was written is removed
                 self._claim.abort()
                 raise
 

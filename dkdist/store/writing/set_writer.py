@@ -181,14 +181,15 @@ class SetWriter:
             try:
                 self._complete()
             except BaseException:
+                self._threads.close()  # nothing is written any more when what was written is removed
                 self._claim.abort()
                 raise
 
     def abort(self) -> None:
         """Commit nothing; what was written is removed from a local disk, and ignored elsewhere."""
         if self._begun and not self._closed:
-            self._claim.abort()
             self._threads.close()
+            self._claim.abort()
         self._closed = True
 
     def __enter__(self) -> SetWriter:
