@@ -23,10 +23,10 @@ def line_sums(t: F64, z: F64, decay: float, polynomial: tuple[float, float, floa
     At a kink of k, the slope between equal points counts as 0.
     """
     places, which = np.unique(t, return_inverse=True)
-    found = np.zeros((2, z.shape[1], len(places)))
+    found, a = np.zeros((2, z.shape[1], len(places))), np.array(polynomial, np.float64)
     for c in range(z.shape[1]):
         weights = np.bincount(which, z[:, c], len(places))
-        _line(places, weights, decay, np.array(polynomial), found[:, c])
+        _line(places, weights, float(decay), a, found[:, c])
     f, slopes = found[:, :, which]
     return np.ascontiguousarray(f.T), np.ascontiguousarray(slopes.T)
 
