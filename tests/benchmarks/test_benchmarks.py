@@ -128,6 +128,7 @@ def test_alignment_beside_icp(tmp_path: Path) -> None:
     assert [(row["case"], row["d"]) for row in ours] == [("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)]
     assert all(row["success"] >= (0.75 if row["case"] == "whole" else 0.25) for row in ours)
     assert all(row["ratio"] > 0 and "ICP" in row["method"] for row in figures["equal"].values())
+    assert all(row["degrees"] < 3 for row in figures["large"])
     assert all(row["certified"] and -1e-5 < row["missed"] < row["eps"] for row in figures["certified"])
 
 

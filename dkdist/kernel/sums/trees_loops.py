@@ -8,6 +8,7 @@ others are split, and leaves are summed. It pays where the bandwidth is small an
 *Well-separated pairs* (Callahan, Kosaraju 1995; Joshi et al. 2011): the diagonal, plus twice the unordered pairs of
 boxes with radii r_A + r_B <= delta |c_A - c_B|, each counted as k(|c_A - c_B|) <Z_A, Z_B>. Distances are then off by a
 factor within 1 +- delta, and as |r k'(r)| <= 2/e, k by at most -(2/e) ln(1 - delta): delta = 1 - exp(-e eps / 2 W^2).
+Boxes so far apart that k is at most 2 eps / W^2 count half of that, whatever their radii.
 
 Points are scaled, so that k = 2^(-r^2) (`exact_loops.scaled`). Both errors are at most eps, for any signed weights.
 """
@@ -61,7 +62,7 @@ def tree_energy(tree: Tree, eps: float) -> float:
 def separated_energy(tree: Tree, eps: float) -> float:
     """E within eps W^2 from the well-separated pairs of a tree with single points as leaves."""
     delta = -np.expm1(-np.e * eps / 2)
-    return float(_separated(tree, delta))
+    return float(_separated(tree, delta, 2 * eps))
 
 
 @loop()
@@ -116,6 +117,14 @@ def _square_diagonal(low, high):  # type: ignore[no-untyped-def]
     return total
 
 
+@inlined()
+def _square_gap(low, high, other_low, other_high):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(len(low)):
+        total += max(0.0, low[j] - other_high[j], other_low[j] - high[j]) ** 2
+    return total
+
+
 @inlined(SUM)
 def _weighted(k, w, first, m):  # type: ignore[no-untyped-def]
     total = 0.0
@@ -154,12 +163,10 @@ def _dual(tree, eps):  # type: ignore[no-untyped-def]
     while top > 0:
         top -= 1
         A, B = stack[top, 0], stack[top, 1]
-        near = far = 0.0
+        far = 0.0
         for j in range(low.shape[1]):
-            gap = max(0.0, low[A, j] - high[B, j], low[B, j] - high[A, j])
-            near += gap**2
             far += max(high[A, j] - low[B, j], high[B, j] - low[A, j]) ** 2
-        most, least = exp2(-near), exp2(-far)
+        most, least = exp2(-_square_gap(low[A], high[A], low[B], high[B])), exp2(-far)
         factor = 1.0 if A == B else 2.0
         if most - least <= 2 * eps:
             total += factor * (most + least) / 2 * _dot(sums[A], sums[B])
@@ -181,7 +188,7 @@ def _dual(tree, eps):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _separated(tree, delta):  # type: ignore[no-untyped-def]
+def _separated(tree, delta, little):  # type: ignore[no-untyped-def]
     child, low, high, sums = tree.child, tree.low, tree.high, tree.sums
     total, radius, centre = 0.0, np.empty(len(child)), (low + high) / 2
     for node in range(len(child)):
@@ -198,6 +205,10 @@ def _separated(tree, delta):  # type: ignore[no-untyped-def]
         square = _square_diagonal(centre[A], centre[B])
         if radius[A] + radius[B] <= delta * np.sqrt(square):
             total += 2 * exp2(-square) * _dot(sums[A], sums[B])
+            continue
+        most = exp2(-_square_gap(low[A], high[A], low[B], high[B]))
+        if most <= little:
+            total += most * _dot(sums[A], sums[B])
             continue
         larger, smaller = (B, A) if radius[B] > radius[A] else (A, B)
         stack, top = _push(stack, top, child[larger], smaller)
