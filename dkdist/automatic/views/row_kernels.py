@@ -105,4 +105,4 @@ class ComparedRows:
 
 
 def _squares(rows: F32) -> F64:
-    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
