@@ -49,12 +49,14 @@ def _add_stamps(c, before, nu, shift, across):  # type: ignore[no-untyped-def]
 
 
 @inlined(FUSED)
-def _moves(x, step, y, cost, made):  # type: ignore[no-untyped-def]
-    """The cost of x, which comes ``step`` after the point before, beside y."""
-    for i in range(len(made)):
+def _hard_of_moves(x, step_x, y, step_y, cost, corner, above, left, D):  # type: ignore[no-untyped-def]
+    """MOVES and the hard minimum in one go; steps are how far points are from those before."""
+    for i in range(len(D)):
         away = y[i] - x[i]
-        extra = min(np.abs(step[i]), np.abs(away))
-        made[i] = cost + (f32(0.0) if step[i] * away >= f32(0.0) else extra)
+        near = np.abs(away)
+        down = cost + (f32(0.0) if step_x[i] * away >= f32(0.0) else min(np.abs(step_x[i]), near))
+        right = cost + (f32(0.0) if step_y[i] * away <= f32(0.0) else min(np.abs(step_y[i]), near))
+        D[i] = min(min(left[i] + right, corner[i] + near), above[i] + down)
 
 
 @inlined()
@@ -111,7 +113,7 @@ def _steps(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyped-def]
 def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work):  # type: ignore[no-untyped-def]
     """The cheapest way; x (d, n) and y (d, m), which is from the last point to the first; open j - i are low to high.
 
-    ``a`` is gamma, nu or c; ``work`` (8, n + 2) is room for diagonals.
+    ``a`` is gamma, nu or c; ``work`` (7, n + 2) is room for diagonals.
     """
     closed = LARGE if kind == SOFT else FAR
     corner, last, D = work[0], work[1], work[2]
@@ -124,10 +126,14 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
         begin = max(max(1, k - m), (k - high + 1) // 2)
         end = min(min(n, k - 1), (k - low) // 2) + 1
         at_y = m - k + begin
-        if end > begin and kind == WARP and d == 1 and not euclidean:
-            before, ours = slice(begin - 1, end - 1), D[begin:end]
-            beside = y[at_y : at_y + end - begin]
-            _hard_of_one(x[before], beside, corner[before], last[before], last[begin:end], ours)
+        if end > begin and (kind == MOVES or (kind == WARP and d == 1 and not euclidean)):
+            before, beside = slice(begin - 1, end - 1), slice(at_y, at_y + end - begin)
+            ours, at, down, left = D[begin:end], corner[before], last[before], last[begin:end]
+            if kind == MOVES:
+                there = x[before], steps_x[before], y[beside], steps_y[beside]
+                _hard_of_moves(there[0], there[1], there[2], there[3], a, at, down, left, ours)
+            else:
+                _hard_of_one(x[before], y[beside], at, down, left, ours)
         elif end > begin:
             cost, rows = c[begin:end], end - begin
             for e in range(d):
@@ -142,11 +148,6 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
             if kind == STAMPS:
                 across = work[6][:rows]
                 _add_stamps(cost, c_corner[before], a, 2 * begin - k, across)
-            if kind == MOVES:
-                down, right = work[6][:rows], work[7][:rows]
-                there_x, there_y = x[before], y[at_y : at_y + rows]
-                _moves(there_x, steps_x[before], there_y, a, down)
-                _moves(there_y, steps_y[at_y : at_y + rows], there_x, a, right)
             if kind == SOFT:
                 _soft(corner[before], last[before], last[begin:end], cost, a, D[begin:end])
             else:
@@ -184,7 +185,7 @@ def fill_diagonals(  # type: ignore[no-untyped-def]
         _steps(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
-        x, work, steps_x = np.empty(d * n, f32), np.empty((8, n + 2), f32), np.empty(n, f32)
+        x, work, steps_x = np.empty(d * n, f32), np.empty((7, n + 2), f32), np.empty(n, f32)
         for i in range(n):
             for e in range(d):
                 x[e * n + i] = points[start + i, e]
