@@ -81,6 +81,8 @@ def calls(tmp_path):
         "align": lambda **s: dk.align(POINTS, POINTS, sigma=1.0, guarantee=1.0, **s),
         "compact": lambda **s: dk.compact(stored(tmp_path), tmp_path / "c", **s),
         "coreset": lambda **s: dk.coreset(POINTS, 3, sigma=1.0, **s),
+        "merge_coresets": lambda **s: dk.merge_coresets([dk.coreset(POINTS, 3, sigma=1.0)] * 2, 3, **s),
+        "RunningCoreset.coreset": lambda **s: dk.RunningCoreset(3, sigma=1.0).add(POINTS).coreset(**s),
         "datasets.make_cells": lambda **s: dk.datasets.make_cells(2, 2, **s),
         "distance_matrix": lambda **s: dk.distance_matrix(SETS, **s),
         "divergence_matrix": lambda **s: dk.divergence_matrix(SETS, "hellinger", **s),

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from dkdist.base.parameter_checks import draw_seed, one_of, positive
 from dkdist.kernel.alignment.motion_search import search
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
-from dkdist.kernel.coresets.coreset_choice import Choice, choose
 from dkdist.kernel.distance.energy_task import SMALL, energy_by, make_task
 from dkdist.kernel.distance.point_inputs import box, points_of, require_near
 from dkdist.loops.array_types import F64
@@ -183,6 +182,8 @@ def _few(x: F64) -> F64:
     """Points that stand for many by the kernel of sigma = 1, always the same; few as they are."""
     if len(x) <= MANY:
         return x
+    from dkdist.kernel.coresets.coreset_choice import Choice, choose  # what few points do not need
+
     chosen, _ = choose(x.astype(np.float32), np.full(len(x), 1 / len(x)), Choice(STAND_INS, 1.0, "swap", 0))
     return x[chosen]
 
