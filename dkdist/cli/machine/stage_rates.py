@@ -34,9 +34,10 @@ from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.processes.processors import kind
 from dkdist.kernel.features.random_fourier_features import FourierMap
-from dkdist.learners.ridge_statistics import Statistics, add_rows
+from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
 from dkdist.learners.sgd_steps import Objective, State, prepare, step
+from dkdist.linear.ridge.ridge_solving import HELD_OUT
 from dkdist.loops.compile import kept_code
 
 MOST_SETS, MOST_POINTS = 1024, 400_000  # that are made up
@@ -195,10 +196,12 @@ def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callabl
 def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float]:
     """Sums over all rows, and seconds to solve for all penalties over the third power of their number."""
     n, D = made.shape
-    y, sums, solving = np.ones((n, asked.n_outputs)), Statistics.empty(D, asked.n_outputs), []
+    known, solving = Known(np.ones((n, asked.n_outputs)), np.arange(n) % 10 == 0), []
+    split = asked.learner.selection == HELD_OUT and len(asked.learner.penalties()) > 1
+    rows = Rows((0,), (n,), D, known)
     learner = type(asked.learner)(**asked.learner.get_params())
     for size in SMALL:
         X = np.random.default_rng(0).standard_normal((size + 1, size)).astype(np.float32)
         solving.append(_usual(lambda X=X: learner.fit(X, np.arange(len(X)) % max(2, asked.n_outputs)), 2))  # type: ignore[misc]
     rate = (solving[1] - solving[0]) / (SMALL[1] ** 3 - SMALL[0] ** 3)
-    return lambda: add_rows(sums, made, y, None, True), max(0.0, rate)
+    return lambda: accumulate(F32, True, split, None, iter([made]), rows), max(0.0, rate)
