@@ -32,8 +32,9 @@ from speed import pipeline, write_store
 
 import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.cluster.stream import LINK, PAIR, TASKS_A_THREAD
-from dkdist.execution.passes import collect, default_window, fold
+from dkdist.execution.cluster import stream
+from dkdist.execution.cluster.stream import AHEAD, LINK, TASK, TASKS_A_THREAD
+from dkdist.execution.passes import LARGEST_WINDOW, collect, default_window, fold
 from dkdist.linear.sgd.epochs import ROUND
 
 BLOCK, D, COLUMNS = 1024, 5000, 600
@@ -48,27 +49,36 @@ Work = dict[str, float]
 
 
 def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
-    """Items of two blocks, so many ahead; every fourth state comes to the client, where the next step starts."""
-    width = int(np.clip(2 * n + 4, 4, 64)) // PAIR
+    """Items of as many blocks as a run does in a fifth of a second, a task a worker and four ahead.
+
+    Every fourth state comes to the client, where the next step starts.
+    """
+    width = n + AHEAD
+    size = _blocks_a_task(work["made"] + work["steps"], n, n * LARGEST_WINDOW // width)
     n_items, nodes, steps = max(128, 4 * width), list[Node](), list[int]()
     for j in range(n_items):
         after = (steps[j - width],) if j >= width else ()
         nodes.append(Node(after=after, by_client=True))
         item = len(nodes)
-        nodes.append(Node(PAIR * work["made"], after=(item - 1,)))
+        nodes.append(Node(size * work["made"], after=(item - 1,)))
         before: tuple[int, ...] = ()
         if j:
             before = (steps[j - 1],)
-            if j % (LINK // PAIR) == 0:
+            if j % LINK == 0:
                 nodes.append(Node(takes=before, by_client=True, n_bytes=STATE))
                 before = (len(nodes) - 1,)
-        nodes.append(Node(PAIR * work["steps"], (item,), before, beside=item, n_bytes=STATE))
+        nodes.append(Node(size * work["steps"], (item,), before, beside=item, n_bytes=STATE))
         steps.append(len(nodes) - 1)
-    return nodes, PAIR * n_items
+    return nodes, size * n_items
+
+
+def _blocks_a_task(seconds: float, n: int, most: int) -> int:
+    """What n workers, of which each takes so long for a block, do in the time that a task of a run stands for."""
+    return int(np.clip(TASK * n / max(seconds, 1e-9), 1, max(1, most)))
 
 
 def lanes(work: Work, n: int) -> tuple[list[Node], int]:
-    """A round: a lane a worker, eight blocks each, in one graph, and what they have come to in a tree."""
+    """A round: a lane a worker, up to 32 blocks each, in one graph, and what they have come to in a tree."""
     nodes, level = [Node(by_client=True)], list[int]()
     for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
@@ -95,9 +105,9 @@ def _merged(nodes: list[Node], level: list[int], seconds: float, n_bytes: float)
 
 
 def ridge(work: Work, n: int, n_blocks: int = 977) -> tuple[list[Node], int]:
-    """A million sets in 256 tasks, of which 32 may wait to be added, in a tree."""
+    """A million sets in 256 tasks, of which two a worker and two more may wait to be added, in a tree."""
     size = max(-(-n_blocks // 256), min(2, -(-n_blocks // 32)))
-    n_jobs, window = -(-n_blocks // size), 32
+    n_jobs, window = -(-n_blocks // size), 2 * n + 2
     nodes, sums, done = [Node(by_client=True)], list[tuple[int, int]](), list[int]()
     for j in range(n_jobs):
         pair = (j - window - 1) // 2
@@ -115,13 +125,14 @@ def ridge(work: Work, n: int, n_blocks: int = 977) -> tuple[list[Node], int]:
 
 
 def mapped(work: Work, n: int) -> tuple[list[Node], int]:
-    """Blocks made and used up, a task each (predictions)."""
-    width, n_blocks = TASKS_A_THREAD * max(4, n), max(256, 8 * n)
-    nodes: list[Node] = []
-    for j in range(n_blocks):
+    """A million sets or more made and used up (predictions), with as many blocks a task as take a fifth of a second."""
+    width, n_blocks = TASKS_A_THREAD * max(4, n), max(977, 16 * n)
+    size = _blocks_a_task(work["made"], 1, n_blocks // width)
+    nodes, n_tasks = list[Node](), -(-n_blocks // size)
+    for j in range(n_tasks):
         after = (2 * (j - width) + 1,) if j >= width else ()
-        nodes += [Node(after=after, by_client=True), Node(work["made"], after=(2 * j,))]
-    return nodes, n_blocks
+        nodes += [Node(after=after, by_client=True), Node(size * work["made"], after=(2 * j,))]
+    return nodes, size * n_tasks
 
 
 MODES: dict[str, tuple[str, Callable[[Work, int], tuple[list[Node], int]]]] = {
@@ -189,6 +200,7 @@ def measure_tasks(quick: bool, folder: Path) -> Costs:
     n_blocks = 200 if quick else 2000
     blocks = row_blocks(da.zeros((n_blocks, 2), chunks=(1, 2), dtype="f4"))
     jobs = [Job((i,)) for i in range(n_blocks)]
+    stream.TASK = 0.0  # a block a task
     run = lambda some: fold(blocks, some, lambda made, _: 0, lambda state, item: state + 1, 0)  # noqa: E731
     with cluster(folder, 1) as (client, scheduler):
         run(jobs[:100])
@@ -197,7 +209,7 @@ def measure_tasks(quick: bool, folder: Path) -> Costs:
         before = [_used(process) for process in watched]
         run(jobs)
         used = [_used(process) - b for process, b in zip(watched, before, strict=True)]
-    n_tasks = 2 * n_blocks / PAIR  # items and steps
+    n_tasks = 2 * n_blocks  # items and steps
     client_s, scheduler_s, worker_s = (float(seconds / n_tasks) for seconds in used)
     return Costs(client_s, scheduler_s, worker_s, **NETWORK)
 

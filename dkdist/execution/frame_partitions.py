@@ -15,7 +15,8 @@ MOST_AT_ONCE = 4
 
 def is_dask_frame(frame: Any) -> bool:
     """Whether this is a Dask DataFrame; dask.dataframe is not imported to find out."""
-    return type(frame).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(frame, "partitions")
+    ours = type(frame).__module__.partition(".")[0] in ("dask", "dask_expr")
+    return ours and type(frame).__name__ == "DataFrame"
 
 
 def at_once() -> int:

@@ -153,8 +153,9 @@ def columns_of_frame(frame: Any, what: str) -> dict[str, Column]:
 def opened_frame(frame: Any, what: str) -> Any:
     """A pandas, polars or pyarrow frame in memory, as narwhals has it."""
     if type(frame).__module__.partition(".")[0] in ("dask", "dask_expr"):
+        kind = type(frame).__name__
         raise TypeError(
-            f"{what} is a Dask DataFrame, which may be larger than memory: import_frame writes a store"
+            f"{what} is a Dask {kind}, which may be larger than memory: import_frame makes a store of a Dask DataFrame"
         )
     given = list(frame.columns if has_index(frame) else getattr(frame, "column_names", ()))
     if twice := [name for name in given if given.count(name) > 1]:

@@ -51,6 +51,9 @@ def test_costs_only_take_away(simulate: Any) -> None:
             (best, _), (found, share) = (simulate.rate(mode, WORK, costs, n) for costs in (free, dear))
             assert found < best
             assert share <= 1.001
-    most = simulate.BLOCK / (dear.client + dear.scheduler)
-    assert simulate.rate("map", WORK, dear, 256)[0] <= simulate.BLOCK / dear.scheduler
-    assert simulate.rate("map", WORK, dear, 256)[0] > 0.5 * most
+    nodes, n_blocks = simulate.mapped(WORK, 256)
+    a_task = (
+        simulate.BLOCK * n_blocks / (len(nodes) // 2)
+    )  # the client hands out each, and the scheduler sends it
+    found = simulate.rate("map", WORK, dear, 256)[0]
+    assert 0.5 * a_task / (dear.client + dear.scheduler) < found <= a_task / dear.scheduler

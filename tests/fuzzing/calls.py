@@ -278,6 +278,21 @@ CALLS: dict[str, Call] = {
             "random_state": 0,
         },
     ),
+    "merge_coresets": Call(
+        lambda parts, **a: dk.merge_coresets(parts, **a).indices,
+        {
+            "parts": [dk.coreset(P, 3, sigma=1.0, random_state=0)] * 2,
+            "size": 3,
+            "optimal_weights": False,
+            "random_state": 0,
+        },
+    ),
+    "RunningCoreset": Call(
+        lambda P, weights, optimal_weights, **a: (
+            dk.RunningCoreset(**a).add(P, weights).coreset(optimal_weights=optimal_weights).indices
+        ),
+        {"P": P, "weights": None, "size": 3, "sigma": 1.0, "optimal_weights": False, "random_state": 0},
+    ),
     "coreset_size": Call(dk.coreset_size, {"eps": 0.1, "delta": 0.05}),
     "align": Call(
         lambda **a: dk.align(**a).rotation,

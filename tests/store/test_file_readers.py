@@ -97,7 +97,9 @@ def test_an_outline_of_arrays_reads_no_values(tmp_path, monkeypatch):
 def test_an_outline_of_a_table_reads_ids_and_targets(tmp_path, monkeypatch):
     asked, pieces = [], table_source.TableSource.pieces
     monkeypatch.setattr(
-        table_source.TableSource, "pieces", lambda self, names: asked.append(names) or pieces(self, names)
+        table_source.TableSource,
+        "pieces",
+        lambda self, names, *rows: asked.append(names) or pieces(self, names, *rows),
     )
     READERS[".parquet"].outline(next(write_tables(tmp_path, ".parquet")))
     assert asked == [["id", "y", "name"]]
