@@ -155,7 +155,7 @@ def opened_frame(frame: Any, what: str) -> Any:
     if type(frame).__module__.partition(".")[0] in ("dask", "dask_expr"):
         kind = type(frame).__name__
         raise TypeError(
-            f"{what} is a Dask {kind}, which may be larger than memory: import_frame makes a store of a Dask DataFrame"
+            f"{what} is a Dask {kind}, which may be larger than memory: import_frame writes a store of a Dask DataFrame"
         )
     given = list(frame.columns if has_index(frame) else getattr(frame, "column_names", ()))
     if twice := [name for name in given if given.count(name) > 1]:
