@@ -135,18 +135,18 @@ def kernel_distance(
     rff       any     standard error at most eps                      N x (frequencies): as many as eps asks for
     ========  ======  ==============================================  ==============================================
 
-    ====================  ====================================================  ==============  ===================
-    kernel                k(x, y), with r = |x - y| / sigma                     "auto", d = 1   "auto", d = 2, 3
-    ====================  ====================================================  ==============  ===================
-    "gaussian"            exp(-r^2 / 2)                                         as above        as above
-    "laplace"             exp(-sum_j |x_j - y_j| / sigma)                       exact, n log n  n log n, all pairs
-    "matern12"            exp(-r); "laplacian" is another name of it            exact, n log n  some 45 Gaussians
-    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                       exact, n log n  some 21 Gaussians
-    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)             exact, n log n  some 16 Gaussians
-    "rational-quadratic"  1 / (1 + r^2 / 2)                                     16 Gaussians    some 16 Gaussians
-    "energy"              -r: D^2 = 2 E|x - y| - E|x - x'| - E|y - y'|          exact, n log n  some 50 Gaussians
-    "epanechnikov"        max(0, 1 - r^2)                                       all pairs       all pairs
-    ====================  ====================================================  ==============  ===================
+    ====================  ==================================================  ==============  ==================
+    kernel                k(x, y), with r = |x - y| / sigma                   "auto", d = 1   "auto", d = 2, 3
+    ====================  ==================================================  ==============  ==================
+    "gaussian"            exp(-r^2 / 2)                                       as above        as above
+    "laplace"             exp(-sum_j |x_j - y_j| / sigma)                     exact, n log n  n log n, all pairs
+    "matern12"            exp(-r); "laplacian" is another name of it          exact, n log n  some 45 Gaussians
+    "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                     exact, n log n  some 21 Gaussians
+    "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)           exact, n log n  some 16 Gaussians
+    "rational-quadratic"  1 / (1 + r^2 / 2)                                   16 Gaussians    some 16 Gaussians
+    "energy"              -r: D^2 = 2 E|x - y| - E|x - x'| - E|y - y'|        exact, n log n  some 50 Gaussians
+    "epanechnikov"        max(0, 1 - r^2)                                     all pairs       all pairs
+    ====================  ==================================================  ==============  ==================
 
     "Gaussians": these kernels are mixtures of Gaussian ones, and sums of so many stand for them within a certified
     error; each is found as above, and the errors add up to at most eps. All pairs are taken where that is foretold to
