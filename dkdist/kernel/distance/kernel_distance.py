@@ -136,15 +136,15 @@ def kernel_distance(
     ========  ======  ==============================================  ==============================================
 
     ====================  ==================================================  ==============  ==================
-    kernel                k(x, y), with r = |x - y| / sigma                   "auto", d = 1   "auto", d = 2, 3
+    kernel                k(x, y), r being the distance / sigma               "auto", d = 1   "auto", d = 2, 3
     ====================  ==================================================  ==============  ==================
     "gaussian"            exp(-r^2 / 2)                                       as above        as above
-    "laplace"             exp(-sum_j |x_j - y_j| / sigma)                     exact, n log n  n log n, all pairs
+    "laplace"             exp(-r), r by city blocks                           exact, n log n  n log n, all pairs
     "matern12"            exp(-r); "laplacian" is another name of it          exact, n log n  some 45 Gaussians
     "matern32"            (1 + 3^(1/2) r) exp(-3^(1/2) r)                     exact, n log n  some 21 Gaussians
     "matern52"            (1 + 5^(1/2) r + 5/3 r^2) exp(-5^(1/2) r)           exact, n log n  some 16 Gaussians
     "rational-quadratic"  1 / (1 + r^2 / 2)                                   16 Gaussians    some 16 Gaussians
-    "energy"              -r: D^2 = 2 E|x - y| - E|x - x'| - E|y - y'|        exact, n log n  some 50 Gaussians
+    "energy"              -r: D^2 = 2 E r(x, y) - E r(x, x') - E r(y, y')     exact, n log n  some 50 Gaussians
     "epanechnikov"        max(0, 1 - r^2)                                     all pairs       all pairs
     ====================  ==================================================  ==============  ==================
 
