@@ -53,5 +53,5 @@ def test_a_late_worker_makes_blocks() -> None:
             joined.result()
     np.testing.assert_array_equal(together, alone)
     made_by = Counter(task["worker"] for task in stream.data if "fit_block" in str(task["key"]))
-    assert made_by.total() == 100  # two blocks a task
-    assert made_by[first] < 100, made_by
+    assert 200 / 64 <= made_by.total() <= 200  # of one to 64 blocks each, by how long they take
+    assert made_by[first] < made_by.total(), made_by
