@@ -83,7 +83,7 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
     rows = check_sets(sets, text=text)
     if other is None:
         return rows, None
-    with about_other():
+    with about("one of other"):
         columns = check_sets(other, text=text)
     if columns.n_dims != rows.n_dims:
         raise SampleSetError(
@@ -100,12 +100,12 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
 
 
 @contextmanager
-def about_other() -> Iterator[None]:
-    """Say of an error which names a set that it is one of ``other``."""
+def about(which: str) -> Iterator[None]:
+    """Say of an error which names a set, which of all collections the set is of."""
     try:
         yield
     except SampleSetError as error:
-        error.add_note("The set is one of other.")
+        error.add_note(f"The set is {which}.")
         raise
 
 

@@ -7,8 +7,7 @@ tells CPUs apart. But it numbers the files of code, so that two processes that c
 1, and an index could name the code of other types or of an older source; here every file has a name of its own.
 
 Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
-within their caller, and which of the two runs, with other last bits, would depend on what is cached. What would let
-Python or C call them is not made: it took a sixth of the time of compiling.
+within their caller, and which of the two runs, with other last bits, would depend on what is cached.
 
 Arrays that loops only read are handed over read-only (`points.read_only`), so that one compiled variant serves those
 that can be written too. And loops copy element by element: where an array is assigned to a part of another, what would
@@ -29,7 +28,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Set
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,7 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
     """Compile a function that Python calls: it lets other threads run, and its code is kept."""
 
     def compiled(function: Any) -> Any:
-        unused: dict[str, Any] = {"no_cfunc_wrapper": True}  # which numba's stubs do not know
-        dispatcher: Any = njit(nogil=True, fastmath=set(freedoms), **unused)(function)
+        dispatcher: Any = njit(nogil=True, fastmath=set(freedoms))(function)
         dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
         return dispatcher
 
@@ -58,31 +56,8 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
 
 
 def inlined(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
-    """Compile a function into every loop that calls it; Python cannot, and gets a TypeError."""
-
-    def compiled(function: Any) -> Any:
-        options: dict[str, Any] = {
-            "no_cfunc_wrapper": True,
-            "no_cpython_wrapper": True,
-            "fastmath": set(freedoms),
-        }
-        dispatcher: Any = njit(nogil=True, forceinline=True, **options)(function)
-        # by the first numba lets Python find what it compiled, by the second it compiles for Python
-        dispatcher.add_overload = partial(_known_to_loops, dispatcher)
-        dispatcher._compile_for_args = partial(_refused, function.__name__)
-        return dispatcher
-
-    return compiled
-
-
-def _known_to_loops(dispatcher: Any, made: Any) -> None:
-    dispatcher.overloads[tuple(made.signature.args)] = made
-
-
-def _refused(name: str, *_: Any, **__: Any) -> None:
-    raise TypeError(
-        f"{name} is part of compiled loops, which alone can call it: {name}.py_func is the Python function"
-    )
+    """Compile a function into every loop that calls it."""
+    return njit(nogil=True, forceinline=True, fastmath=set(freedoms))
 
 
 def kept_code() -> tuple[str, bool]:

@@ -17,7 +17,6 @@ from dkdist.cli import main
 from dkdist.cli.machine import warm, warm_examples
 from dkdist.cli.output import json_keys
 from dkdist.loops import compile as compiling_loops
-from dkdist.loops import elementary
 from dkdist.loops.compile import loop
 from dkdist.loops.compiling import PATIENCE, WATCH, CompileWatch
 
@@ -203,14 +202,6 @@ def test_examples_run_and_leave_nothing(tmp_path, monkeypatch, capsys):
     warm_examples.run_all()
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
-
-
-def test_parts_of_loops_are_called_by_loops_alone():
-    half_turn = numba.njit(lambda u: elementary.cospi(u))
-    for _ in range(2):  # compiled or not
-        with pytest.raises(TypeError, match=r"cospi is part of compiled loops.*cospi\.py_func"):
-            elementary.cospi(np.float32(1))
-        assert half_turn(np.float32(1)) == -1
 
 
 def test_loop_keeps_its_meaning(fresh):

@@ -38,13 +38,17 @@ def by_assignment(p):
     return pair
 
 
+def assert_as_assignment(p, d):
+    rng = np.random.default_rng(p)
+    omegas, objects = collection(rng, 9, d, largest=9), collection(rng, 5, d, largest=9)
+    right = expected(by_assignment(p), omegas, objects)
+    np.testing.assert_allclose(matrix(Wasserstein(p), omegas, objects), right, rtol=1e-6)
+
+
 @pytest.mark.usefixtures("_pot")
 @pytest.mark.parametrize("p", [1, 2])
 def test_as_assignment(p):
-    rng = np.random.default_rng(p)
-    omegas, objects = collection(rng, 9, 3, largest=9), collection(rng, 5, 3, largest=9)
-    right = expected(by_assignment(p), omegas, objects)
-    np.testing.assert_allclose(matrix(Wasserstein(p), omegas, objects), right, rtol=1e-6)
+    assert_as_assignment(p, 3)
 
 
 def test_on_the_line_as_scipy():
@@ -57,10 +61,7 @@ def test_on_the_line_as_scipy():
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_on_the_line_as_assignment(p):
-    rng = np.random.default_rng(p)
-    omegas, objects = collection(rng, 9, 1, largest=9), collection(rng, 5, 1, largest=9)
-    right = expected(by_assignment(p), omegas, objects)
-    np.testing.assert_allclose(matrix(Wasserstein(p), omegas, objects), right, rtol=1e-6)
+    assert_as_assignment(p, 1)
 
 
 @pytest.mark.usefixtures("_pot")

@@ -10,6 +10,8 @@ import pytest
 
 import dkdist as dk
 
+from .kernel_profiles import PROFILES
+
 DIAMETERS = 1e6  # that points may lie from the origin
 REFUSALS = {
     "taylor": 0.6,
@@ -36,14 +38,6 @@ WAYS = {  # to make a method take another way than the cheapest for few points; 
 }  # fmt: skip
 ALL = "dkdist.kernel.distance.mixture_energy.PAIR_NS"
 QUICK = {"gaussian": 200, "matern12": 3, "energy": 3}  # trials
-PROFILES = {
-    "gaussian": lambda r: np.exp(-(r**2) / 2),
-    "matern12": lambda r: np.exp(-r),
-    "matern32": lambda r: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
-    "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
-    "rational-quadratic": lambda r: 1 / (1 + r**2 / 2),
-    "energy": lambda r: -r,
-}
 
 
 def random_trial(seed):

@@ -10,14 +10,7 @@ import pytest
 
 from dkdist.kernel.kinds.gaussian_mixtures import LEAST, MEASURES, gaussian_mixture
 
-PROFILES = {
-    "matern12": lambda r: np.exp(-r),
-    "laplacian": lambda r: np.exp(-r),
-    "matern32": lambda r: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
-    "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
-    "rational-quadratic": lambda r: 1 / (1 + r**2 / 2),
-    "energy": lambda r: -r,
-}
+from .kernel_profiles import PROFILES
 
 
 def greatest_ratio(n_trials):

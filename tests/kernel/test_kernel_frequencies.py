@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, FourierSpec
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST, RADIAL
 
+from .kernel_profiles import kernel_matrix
+
 OTHERS = sorted(set(FREQUENCIES) - {"gaussian"})
-PROFILES = {
-    "gaussian": lambda r: np.exp(-(r**2) / 2),
-    "laplace": lambda r: np.exp(-r),
-    "matern12": lambda r: np.exp(-r),
-    "matern32": lambda r: (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
-    "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * np.exp(-(5**0.5) * r),
-    "rational-quadratic": lambda r: 1 / (1 + r**2 / 2),
-}
 
 
 def matrix(x, y, sigma, kernel):
-    return PROFILES[kernel](cdist(x, y, "cityblock" if kernel == "laplace" else "euclidean") / sigma)
+    return kernel_matrix(x / sigma, y / sigma, kernel)
 
 
 @pytest.mark.parametrize("kernel", OTHERS)

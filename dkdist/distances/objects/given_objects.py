@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from dkdist.base.bad_sets import require_nonnegative_weights
-from dkdist.base.inputs import Sets, check_sets
+from dkdist.base.inputs import Sets, about, check_sets
 from dkdist.base.roles import Role
 from dkdist.distances import Distance
 from dkdist.distances.distance_choices import require_kind
 from dkdist.distances.distance_embedding_spec import require_squares
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
+
+DRAWN = 1024  # random objects, unless asked for otherwise
 
 
 def given_objects(
@@ -29,7 +29,7 @@ def given_objects(
     if callable(given):
         rng = np.random.default_rng([seed, Role.OBJECTS])
         given = [given(rng) for _ in range(n_components or DRAWN)]
-    with _about_objects():
+    with about("one of the random objects that sampler gives"):
         objects = check_sets(given, text=True, origin=sets.origin)
         objects = objects.load() if isinstance(objects, SetStore) else objects
         _require_like(objects, sets)
@@ -44,19 +44,6 @@ def given_objects(
             "give as many"
         )
     return objects
-
-
-DRAWN = 1024  # random objects, unless asked for otherwise
-
-
-@contextmanager
-def _about_objects() -> Iterator[None]:
-    """Say of an error which names a set that it is a random object."""
-    try:
-        yield
-    except SampleSetError as error:
-        error.add_note("The set is one of the random objects that sampler gives.")
-        raise
 
 
 def _require_like(objects: SampleSets, sets: Sets) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dkdist.base.bad_sets import attempt
 from dkdist.base.embedding import count_outside, tell_outside
-from dkdist.base.inputs import Sets, about_other, of_blocks
+from dkdist.base.inputs import Sets, about, of_blocks
 from dkdist.base.parameter_checks import draw_seed, is_word, one_of, positive, whole
 from dkdist.densities.divergence import DivergenceEmbedding
 from dkdist.densities.divergence_spec import DivergenceSpec
@@ -160,7 +160,7 @@ def _densities(given: Given, rows: Sets, columns: Sets | None) -> DivergenceSpec
     densities = DivergenceEmbedding("hellinger", **{"n_basis": N_BASIS, **chosen})
     if columns is None:
         return cast(DivergenceSpec, densities.fit(rows).spec_)
-    with about_other():
+    with about("one of other"):
         spec = cast(DivergenceSpec, densities.fit(columns).spec_)
     _look_at(rows, spec)
     return spec
