@@ -56,20 +56,17 @@ SETS_A_SOURCE = 4096
 
 @dataclass(frozen=True)
 class Road:
-    """Rows of the embedding A and features Z of all sets, and their targets; nine tenths are learned from."""
+    """Rows of the embedding, or their features, of the sets to learn from and of the others; and all targets."""
 
-    A: Any
-    Z: Any
+    train: Any
+    test: Any
     y: np.ndarray
 
-    @property
-    def cut(self) -> int:
-        return len(self.y) * 9 // 10
-
-    def error(self, model: Any, X: Any) -> float:
+    def error(self, model: Any) -> float:
         """Fit, predict, and the error of the predictions."""
-        model.fit(X[: self.cut], self.y[: self.cut])
-        return rmse(self.y[self.cut :], model.predict(X[self.cut :]))
+        cut = self.train.shape[0]
+        model.fit(self.train, self.y[:cut])
+        return rmse(self.y[cut:], model.predict(self.test))
 
 
 def prepared(
@@ -79,20 +76,18 @@ def prepared(
     given = sources(n_sets, POINTS, SETS_A_SOURCE)
     sets = stages.run("generate", lambda: dk.import_sets(path, given, Mixtures(), overwrite=True))
     stages.run("verify", lambda: dk.verify_sets(path))
-    cut = n_sets * 9 // 10
+    cut, y = n_sets * 9 // 10, sets.targets["y"]
 
-    def prepare() -> Road:
+    def prepare() -> tuple[Road, Road]:
         embedding = dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth="scott").fit(sets[:cut])
-        features = dk.RandomFourierFeatures(D, random_state=0).fit(embedding.transform(sets[:cut]))
-        A = embedding.transform(sets)
-        return Road(A, features.transform(A), sets.targets["y"])
+        A = [embedding.transform(some) for some in (sets[:cut], sets[cut:])]
+        features = dk.RandomFourierFeatures(D, random_state=0).fit(A[0])
+        return Road(*A, y), Road(*map(features.transform, A), y)
 
-    road = stages.run("prepare", prepare, 0.9)
-    errors = {"constant": float(road.y[cut:].std())}
+    short, road = stages.run("prepare", prepare, 0.9)
+    errors = {"constant": float(y[cut:].std())}
     if "ridge" not in skip:
-        errors["ridge on A"] = stages.run(
-            "ridge", lambda: road.error(dk.IncrementalRidge(random_state=0), road.A)
-        )
+        errors["ridge on A"] = stages.run("ridge", lambda: short.error(dk.IncrementalRidge(random_state=0)))
     return road, errors
 
 
@@ -117,7 +112,7 @@ def down_the_road(
             f"{where}, {way}",
         )
         forget_peaks(client)
-        errors[name] = stages.run(name, lambda model=model: road.error(model, road.Z), 0.9 * EPOCHS + 0.1)
+        errors[name] = stages.run(name, lambda model=model: road.error(model), 0.9 * EPOCHS + 0.1)
         memory[name] = peaks(client) if client else {"process": round(peak(), 1)}
         print(
             f"  {'':<26} {stages.seconds[name] / (0.9 * EPOCHS * stages.n_sets) * 1e6:8.2f} us a set and epoch; MB",
