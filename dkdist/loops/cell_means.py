@@ -11,18 +11,21 @@ from dkdist.loops.array_types import F64
 from dkdist.loops.compile import loop
 
 
-def cell_means(x: F64, size: int) -> tuple[F64, F64]:
-    """(means, shares) of at most ``size`` regions of points (n, d), which have as many points each, but for one."""
+def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
+    """(means, weights) of at most ``size`` regions of points (n, d), which have as many points each, but for one.
+
+    Points have ``weights`` (n,) above zero.
+    """
     if len(x) <= size:
-        return x, np.full(len(x), 1 / len(x))
+        return x, weights
     orders = np.argsort(np.ascontiguousarray(x.T), axis=1, kind="stable")
-    means, counts = _halved(np.ascontiguousarray(x, np.float64), orders, int(np.log2(size)))
-    return means, counts / len(x)
+    found: tuple[F64, F64] = _halved(np.ascontiguousarray(x, np.float64), weights, orders, int(np.log2(size)))
+    return found
 
 
 @loop()
-def _halved(x, orders, levels):  # type: ignore[no-untyped-def]
-    """Means (2^levels, d) and numbers of points, from the points' ``orders`` (d, n) along each axis, which change.
+def _halved(x, weights, orders, levels):  # type: ignore[no-untyped-def]
+    """Means (2^levels, d) and sums of weights, from the points' ``orders`` (d, n) along each axis, which change.
 
     Each list holds the points of a region together, and in order: its ends are the region's sides.
     """
@@ -36,14 +39,15 @@ def _halved(x, orders, levels):  # type: ignore[no-untyped-def]
             finer[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
             _split(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
         ends = finer
-    means, counts = np.empty((len(ends) - 1, d)), np.diff(ends)
+    means, sums = np.zeros((len(ends) - 1, d)), np.zeros(len(ends) - 1)
     for c in range(len(means)):
+        for i in orders[0, ends[c] : ends[c + 1]]:
+            sums[c] += weights[i]
+            for a in range(d):
+                means[c, a] += weights[i] * x[i, a]
         for a in range(d):
-            total = 0.0
-            for i in range(ends[c], ends[c + 1]):
-                total += x[orders[0, i], a]
-            means[c, a] = total / counts[c]
-    return means, counts
+            means[c, a] /= sums[c]
+    return means, sums
 
 
 @loop()

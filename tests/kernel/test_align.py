@@ -121,12 +121,12 @@ def test_a_climb_keeps_rotations_and_never_descends():
 def test_means_of_regions_stand_for_the_points():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(size=(700, 2)), np.ones((50, 2))])  # many of them equal
-    means, shares = cell_means(x, 64)
+    means, shares = cell_means(x, 64, np.full(750, 1 / 750))
     assert means.shape == (64, 2)
     assert np.ptp(shares) * len(x) <= 1 + 1e-9
     np.testing.assert_allclose(shares @ means, x.mean(axis=0), atol=1e-12)
     assert dk.kernel_distance(means, x, sigma=1.0, weights=(shares, None)) < 0.02
-    np.testing.assert_array_equal(cell_means(x[:3], 64)[0], x[:3])
+    np.testing.assert_array_equal(cell_means(x[:3], 64, np.ones(3))[0], x[:3])
 
 
 def test_rotations_are_spread_evenly():

@@ -85,12 +85,13 @@ def test_a_guarantee_on_coresets_and_for_translations():
     found = dk.align(Q, P, sigma=1.0, transform="translation", guarantee=0.05, random_state=0)
     assert found.certified
     np.testing.assert_allclose(found.translation, -3, atol=0.1)
-    (a, p), (b, q), c = _stand_ins(P, Q, 0.1, 0)
+    u, v = np.full(450, 1 / 450), np.full(225, 1 / 225)
+    (a, p), (b, q), c = _stand_ins(P, u, Q, v, 0.1, 0)
     assert len(p) < len(P)
     assert 0 < c <= 0.1 / 8
     for _ in range(50):  # f of the coresets is off by no more than c
         R, t = rotation_from(rng.uniform(0, 6, 1), 2), 3 * rng.normal(size=2)
-        whole = overlap(P, np.full(450, 1 / 450), Q, np.full(225, 1 / 225), R, t)
+        whole = overlap(P, u, Q, v, R, t)
         assert abs(overlap(a, p, b, q, R, t) - whole) <= c
 
 

@@ -12,6 +12,7 @@ from dkdist.kernel.alignment.climbing import LEAST_CURVATURE, _solved
 from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
 from dkdist.kernel.alignment.plane_search import best_of_angles
+from dkdist.kernel.alignment.space_search import best_of_rotations
 from dkdist.loops.cell_means import cell_means
 
 
@@ -27,8 +28,8 @@ def test_quarter_turns_are_rotations_like_others(count: int) -> None:
     assert len(np.unique(np.round(f, 3))) > count / 2  # angles differ
 
 
-def kernel_sum(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.exp(-((a[:, None] - b) ** 2).sum(axis=2) / 2).mean())
+def kernel_sum(a: np.ndarray, p: np.ndarray, b: np.ndarray, q: np.ndarray) -> float:
+    return float(p @ np.exp(-((a[:, None] - b) ** 2).sum(axis=2) / 2) @ q)
 
 
 @settings(max_examples=40, deadline=None)
@@ -38,11 +39,14 @@ def test_squared_distances_are_sums_over_all_pairs(seed: int, d: int, width: flo
     x, y = (width * rng.normal(size=(rng.integers(1, 90), d)) for _ in range(2))
     R = np.linalg.qr(rng.normal(size=(d, d)))[0]
     motions = [(R, width * rng.normal(size=d)), (np.eye(d), np.zeros(d)), (np.eye(d), np.full(d, 1e90))]
+    p, q = (rng.random(len(v)) / len(v) for v in (x, y))
     expected = [
-        kernel_sum(x, x) + kernel_sum(y, y) - 2 * kernel_sum(x, np.minimum(y @ A.T + t, 1e9))
+        kernel_sum(x, p, x, p)
+        + kernel_sum(y, q, y, q)
+        - 2 * kernel_sum(x, p, np.minimum(y @ A.T + t, 1e9), q)
         for A, t in motions
     ]
-    np.testing.assert_allclose(squared_distances(x, y, motions), expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(squared_distances(x, p, y, q, motions), expected, rtol=0, atol=1e-14)
 
 
 def test_distances_of_many_points_are_kernel_distances() -> None:
@@ -67,13 +71,15 @@ def test_many_points_are_moved_by_coresets() -> None:
     assert found.distance < 0.02 < found.distance_before
 
 
-def halves(x: np.ndarray, levels: int) -> list[np.ndarray]:
+def halves(x: np.ndarray, d: int, levels: int) -> list[np.ndarray]:
     """The points in the order of the widest side, in halves; those that are equal there in their order."""
     if levels == 0:
         return [x]
-    order = np.argsort(x[:, np.ptp(x, axis=0).argmax()], kind="stable")
+    order = np.argsort(x[:, np.ptp(x[:, :d], axis=0).argmax()], kind="stable")
     middle = len(x) // 2
-    return halves(x[np.sort(order[:middle])], levels - 1) + halves(x[np.sort(order[middle:])], levels - 1)
+    return halves(x[np.sort(order[:middle])], d, levels - 1) + halves(
+        x[np.sort(order[middle:])], d, levels - 1
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -81,10 +87,13 @@ def halves(x: np.ndarray, levels: int) -> list[np.ndarray]:
 def test_regions_are_halves_across_the_widest_side(seed: int, d: int, values: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.integers(0, values, (rng.integers(33, 150), d)) / 7  # ties, for few values
-    means, shares = cell_means(x, 32)
-    parts = halves(x, 5)
-    np.testing.assert_allclose(means, [part.mean(axis=0) for part in parts], atol=1e-12)
-    np.testing.assert_allclose(shares * len(x), [len(part) for part in parts])
+    w = rng.random(len(x)) + 0.1
+    means, sums = cell_means(x, 32, w)
+    parts = halves(np.hstack([x, w[:, None]]), d, 5)
+    np.testing.assert_allclose(
+        means, [part[:, d] @ part[:, :d] / part[:, d].sum() for part in parts], atol=1e-12
+    )
+    np.testing.assert_allclose(sums, [part[:, d].sum() for part in parts])
 
 
 @settings(max_examples=100, deadline=None)
@@ -100,3 +109,79 @@ def test_steps_that_need_no_eigenvalues(seed: int, n: int, spread: float) -> Non
         np.testing.assert_allclose(v, np.linalg.solve(H, g), rtol=1e-6)
     else:
         assert eigenvalues.min() < 0.3 * eigenvalues.max()
+
+
+def test_first_shifts_in_space_are_mean_shifts_from_the_middle() -> None:
+    rng = np.random.default_rng(0)
+    x, y, p, q = rng.normal(size=(40, 3)), rng.normal(size=(31, 3)) + 0.3, rng.random(40), rng.random(31)
+    turns = np.array([rotation_from(turn, 3) for turn in rotation_grid(3, 8)])
+    shifts, values = best_of_rotations(x, p, y, q, turns, 0.7)
+    for R, found, value in zip(turns, shifts, values, strict=True):
+        t = np.zeros(3)
+        for _ in range(4):
+            e = x[:, None] - y @ R.T - t
+            k = p[:, None] * q * np.exp(-(e**2).sum(axis=2) / (2 * 0.7**2))
+            total, last = k.sum(), t
+            t = t + np.einsum("ij,ija->a", k, e) / total
+        np.testing.assert_allclose(found, last, atol=1e-5)
+        assert value == pytest.approx(total, rel=1e-5)
+    far = best_of_rotations(x, p, y + 1e6, q, turns, 0.7)
+    assert np.isfinite(far[0]).all()
+    assert np.isfinite(far[1]).all()
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_points_of_weight_two_are_points_given_twice(d: int) -> None:
+    rng = np.random.default_rng(d)
+    P = rng.random((60, d)) * np.arange(1, d + 1)
+    turn = rotation_from(rng.normal(size=1 if d == 2 else 4), d)
+    Q, times = P @ turn + 0.02 * rng.normal(size=P.shape) + 5, rng.integers(0, 3, 60)  # some of them none
+    found = dk.align(Q, P, sigma=0.3, weights=(times / times.sum(), None))
+    twice = dk.align(np.repeat(Q, times, axis=0), P, sigma=0.3)
+    np.testing.assert_allclose(found.rotation, twice.rotation, atol=1e-3)
+    np.testing.assert_allclose(found.rotation, turn, atol=0.1)
+    for a in ("distance", "distance_before"):
+        assert getattr(found, a) == pytest.approx(getattr(twice, a), rel=1e-5)
+    scaled = dk.align(Q, P, sigma=0.3, weights=(3.0 * times, np.full(60, 2.0)))
+    moved = Q @ scaled.rotation.T + scaled.translation
+    weights = (3.0 * times, np.full(60, 2.0))
+    assert scaled.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=0.3, weights=weights))
+
+
+def test_a_guarantee_counts_weights() -> None:
+    P = np.random.default_rng(0).random((12, 2)) * [3, 1]
+    whole = dk.align(P + 1, P, sigma=0.6, guarantee=0.05)
+    heavy = dk.align(
+        P + 1, P, sigma=0.6, guarantee=0.05 * 6, weights=(np.full(12, 3 / 12), np.full(12, 2 / 12))
+    )
+    assert whole.certified
+    assert heavy.certified
+    assert heavy.gap == pytest.approx(0.3)
+
+
+def test_shapes_are_aligned_as_weighted_points() -> None:
+    t = 2 * np.pi * np.arange(60) ** 1.3 / 60**1.3  # segments of many lengths
+    outline = np.stack([np.cos(t) + 0.3 * np.cos(2 * t), np.sin(t) + 0.2 * np.sin(3 * t)], axis=1)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    P, Q = dk.Curve(outline, closed=True), dk.Curve(outline[::-1] @ turn + 2, closed=True)
+    found = dk.align(Q, P, sigma=0.1)
+    np.testing.assert_allclose(found.rotation, turn, atol=1e-4)
+    points = dk.align(Q.points, P.points, sigma=0.1, weights=(Q.sizes, P.sizes))
+    np.testing.assert_array_equal(found.rotation, points.rotation)
+    assert found.distance < 1e-3 < found.distance_before
+
+
+def test_weights_that_cannot_be_aligned_are_named() -> None:
+    P = np.random.default_rng(0).random((4, 2))
+    curve = dk.Curve(P)
+    for message, arguments in (
+        ("weight 2 of Q is -1: weights must be at least 0", {"weights": ([1, 1, -1, 1], None)}),
+        ("weights of P are all zero", {"weights": (None, np.zeros(4))}),
+        ("weights of P must be 4 real numbers", {"weights": (None, np.ones(3))}),
+        ("pair .w_Q, w_P.; found ndarray", {"weights": np.ones(4)}),
+        ("weights of Q sum to 4e.200", {"weights": (np.full(4, 1e200), None)}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            dk.align(P, P, sigma=1.0, **arguments)
+    with pytest.raises(ValueError, match="P is a shape, whose weights"):
+        dk.align(P, curve, sigma=1.0, weights=(None, np.ones(3)))

@@ -1,4 +1,4 @@
-"""`align`: the rigid motion that brings one point set nearest to another by the kernel distance."""
+"""`align`: the rigid motion that brings one weighted point set nearest to another by the kernel distance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dkdist.base.parameter_checks import draw_seed, one_of, positive
 from dkdist.kernel.alignment.motion_search import search
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
 from dkdist.kernel.distance.energy_task import SMALL, energy_by, make_task
-from dkdist.kernel.distance.point_inputs import box, points_of, require_near
+from dkdist.kernel.distance.kernel_inputs import LARGEST, LEAST, OR_SHAPE
+from dkdist.kernel.distance.point_inputs import box, points_of, require_near, weights_of
+from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_verbose
 
@@ -62,10 +64,11 @@ class Alignment:
 
 
 def align(
-    Q: ArrayLike,
-    P: ArrayLike,
+    Q: Any,
+    P: Any,
     *,
     sigma: float,
+    weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     transform: str = "rigid",
     random_state: Any = None,
     guarantee: float | None = None,
@@ -76,12 +79,17 @@ def align(
 
     Parameters
     ----------
-    Q : (m, d) array
-        The points to move, d = 2 or 3 (1 to 3 for translations).
-    P : (n, d) array
-        The points to meet. Each point weighs 1 / n, or 1 / m.
+    Q : (m, d) array, or `Curve` or `Surface`
+        The points to move, d = 2 or 3 (1 to 3 for translations). Of shapes, and of meshes of trimesh and meshio, these
+        are the middles of segments or triangles, which weigh as much as these are long or large; directions do not
+        count.
+    P : (n, d) array, or `Curve` or `Surface`
+        The points to meet.
     sigma : float
         Standard deviation of the Gaussian kernel: about the size of the details that should match.
+    weights : None or pair (w_Q, w_P), default=None
+        Weights of the points, at least 0, used as they are. None, for both or in place of one, are equal weights that
+        sum to one. Shapes have their own.
     transform : {"rigid", "translation"}, default="rigid"
         Rotations (no reflections) and translations, or translations alone.
     random_state : int, Generator or None
@@ -103,17 +111,18 @@ def align(
     Raises
     ------
     ValueError
-        For points that are not finite, different or other dimensions, and sets that are a million sigma wide; for a
-        guarantee that would take too long.
+        For points that are not finite, different or other dimensions, weights that are negative, all zero or of another
+        length, and sets that are a million sigma wide; for a guarantee that would take too long.
 
     Notes
     -----
-    Sets are first made 64 means of regions each (32 in space) and compared at 48 rotations (320 in space), each with
-    its best translation by one inverse Fourier transform, under a kernel of at least an eighth (a quarter) of the
-    radius. From the best of them the overlap is climbed by Newton's method, under ever narrower kernels and on ever
-    more points; the best end on all of them. Without a guarantee the optimum is not certified: shapes that nearly fit
-    in other ways, and a sigma far below the details, can mislead it. Cost for 500 points: some 3 ms in the plane and
-    20 ms in space; kernel values of the pairs that are near, for each step of the last climb.
+    Sets are first made 64 means of regions each (32 in space) and compared at 48 rotations (320 in space), under a
+    kernel of at least an eighth (a fifth) of the radius: each with its best translation by one inverse Fourier
+    transform, in space with the one that three mean shifts lead to from where the middles meet. From the best of them
+    the overlap is climbed by Newton's method, under ever narrower kernels and on ever more points; the best end on all
+    of them. Without a guarantee the optimum is not certified: shapes that nearly fit in other ways, and a sigma far
+    below the details, can mislead it. Cost for 500 points: some 3 ms in the plane and 10 ms in space; kernel values of
+    the pairs that are near, for each step of the last climb.
 
     Of sets of more than 4,096 points, coresets of 2,048 points are moved instead, always the same ones: the cost is
     linear in the points, and the rotation is less exact by some tenths of a degree at most, where the sets are noisy
@@ -145,7 +154,7 @@ def align(
     >>> sure.certified, sure.gap <= 0.05
     (True, True)
     """
-    y, x = points_of("Q", Q), points_of("P", P)
+    (y, q), (x, p) = _weighted(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
     rotates, d, sigma = transform == "rigid", x.shape[1], positive("sigma", sigma)
     if y.shape[1] != d:
@@ -163,29 +172,62 @@ def align(
     budget = positive("max_seconds", MAX_SECONDS if max_seconds is None else max_seconds)
     middle = _checked(y, x, sigma)
     x, y = (x - middle) / sigma, (y - middle) / sigma  # from here on in units of sigma
-    centre_x, centre_y = x.mean(axis=0), y.mean(axis=0)
+    W_p, W_q = float(p.sum()), float(q.sum())
+    shares_x, shares_y = p / W_p, q / W_q
+    centre_x, centre_y = shares_x @ x, shares_y @ y
     x0, y0 = x - centre_x, y - centre_y
-    R, t = search(_few(x0), _few(y0), rotates)
+    R, t = search(*_few(x0, shares_x), *_few(y0, shares_y), rotates)
     certified, gap = False, float("inf")
     if eps is not None:
         from dkdist.kernel.alignment.branch_and_bound import certify  # loaded for it alone
 
-        seed = draw_seed(random_state)
-        R, t, certified, gap = certify(x0, y0, rotates, (R, t), eps, seed, budget, verbose)
+        W = W_p * W_q  # what D^2 has twice of the overlap
+        how = rotates, (R, t), eps / W, draw_seed(random_state), budget, verbose
+        R, t, certified, gap = certify(x0, shares_x, y0, shares_y, *how)
+        gap *= W
     as_given = np.eye(d), centre_y - centre_x
-    after, before = _distances(x0, y0, [(R, t), as_given])
+    after, before = _distances(x0, p, y0, q, [(R, t), as_given])
     translation = (centre_x + t - R @ centre_y) * sigma + middle - R @ middle
     return Alignment(R, translation, after, before, certified, gap)
 
 
-def _few(x: F64) -> F64:
-    """Points that stand for many by the kernel of sigma = 1, always the same; few as they are."""
+def _weighted(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
+    """Points (n, d) and weights (n,) above zero of Q and of P; of shapes, middles of pieces and how large these are."""
+    given = (None, None) if weights is None else weights
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(f"weights must be None or a pair (w_Q, w_P); found {type(weights).__name__}")
+    found = []
+    for name, value, w in (("Q", Q, given[0]), ("P", P, given[1])):
+        shape = Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value
+        if isinstance(shape, Shape):
+            if w is not None:
+                raise ValueError(
+                    f"{name} is a shape, whose weights are its lengths or areas: give None for it"
+                )
+            found.append((shape.points, shape.sizes))
+            continue
+        points = points_of(name, value, OR_SHAPE)
+        p = weights_of(name, w, points)[:, 0]
+        if p.min() < 0:
+            i = int(p.argmin())
+            raise ValueError(f"weight {i} of {name} is {p[i]:.3g}: weights must be at least 0 to be aligned")
+        found.append((points[p > 0], p[p > 0]))
+    for name, (_, p) in zip("QP", found, strict=True):
+        if not LEAST <= p.sum() <= LARGEST:
+            raise ValueError(
+                f"the weights of {name} sum to {p.sum():.3g}: give others, from {LEAST:g} to {LARGEST:g} in all"
+            )
+    return found
+
+
+def _few(x: F64, p: F64) -> tuple[F64, F64]:
+    """Points and weights that stand for many by the kernel of sigma = 1, always the same; few as they are."""
     if len(x) <= MANY:
-        return x
+        return x, p
     from dkdist.kernel.coresets.coreset_choice import Choice, choose  # what few points do not need
 
-    chosen, _ = choose(x.astype(np.float32), np.full(len(x), 1 / len(x)), Choice(STAND_INS, 1.0, "swap", 0))
-    return x[chosen]
+    chosen, shares = choose(x.astype(np.float32), p, Choice(STAND_INS, 1.0, "swap", 0))
+    return x[chosen], shares
 
 
 def _checked(y: F64, x: F64, sigma: float) -> F64:
@@ -202,16 +244,16 @@ def _checked(y: F64, x: F64, sigma: float) -> F64:
     return middle
 
 
-def _distances(x: F64, y: F64, motions: list[tuple[F64, F64]]) -> list[float]:
+def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -> list[float]:
     """D of x and R y + t for each motion (R, t)."""
     if len(x) + len(y) <= SMALL:
-        squares = squared_distances(x, y, motions)
+        squares = squared_distances(x, p, y, q, motions)
     else:
-        squares = [_square(x, y @ R.T + t) for R, t in motions]
+        squares = [_square(x, p, y @ R.T + t, q) for R, t in motions]
     return [float(np.sqrt(max(square, 0.0))) for square in squares]
 
 
-def _square(x: F64, y: F64) -> float:
-    both = np.concatenate([y, x])
-    z = np.repeat([1 / len(y), -1 / len(x)], [len(y), len(x)])[:, None]
-    return energy_by(make_task(both - both.mean(axis=0), z, 1.0, SQUARE_ERROR), "auto")
+def _square(x: F64, p: F64, y: F64, q: F64) -> float:
+    both, z = np.concatenate([y, x]), np.concatenate([q, -p])[:, None]
+    eps = SQUARE_ERROR / 4 * float(p.sum() + q.sum()) ** 2
+    return energy_by(make_task(both - both.mean(axis=0), z, 1.0, eps), "auto")

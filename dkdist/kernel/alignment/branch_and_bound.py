@@ -102,22 +102,21 @@ class Search:
 
 
 def certify(
-    x: F64, y: F64, rotates: bool, start: Motion, eps: float, seed: int,
+    x: F64, p: F64, y: F64, q: F64, rotates: bool, start: Motion, eps: float, seed: int,
     max_seconds: float, verbose: bool,
 ) -> tuple[F64, F64, bool, float]:  # fmt: skip
     """(R, t, whether the search came to its end, gap): a motion whose D^2 is at most ``gap`` above the least.
 
     It starts from the one found by climbing; the gap is ``eps``, or what is proven within the budget. Points are in
-    units of sigma.
+    units of sigma, and their weights p, q sum to one.
     """
-    p, q = np.full(len(x), 1 / len(x)), np.full(len(y), 1 / len(y))
 
     def polished(R: F64, t: F64) -> tuple[F64, F64, float]:
         ends = climb(x, p, y, q, 1.0, (R[None], t[None]), rotates, 50)
         return ends[0][0], ends[1][0], float(ends[2][0]) - loops.ROUNDING
 
     R, t, f = polished(*start)
-    a, b, c = _stand_ins(x, y, eps, seed)
+    a, b, c = _stand_ins(x, p, y, q, eps, seed)
     search = Search(*a, *b, rotates, f + eps / 2 - c)
     cells, best = _first_cells(search), (R, t, f)
     estimate = _estimate(search, cells, np.random.default_rng([seed, Role.MOTION_CELLS]))
@@ -142,20 +141,21 @@ def certify(
     return R, t, False, 2 * (float(cells.upper.max()) + c - f)
 
 
-def _stand_ins(x: F64, y: F64, eps: float, seed: int) -> tuple[tuple[F64, F64], tuple[F64, F64], float]:
+def _stand_ins(
+    x: F64, p: F64, y: F64, q: F64, eps: float, seed: int
+) -> tuple[tuple[F64, F64], tuple[F64, F64], float]:
     """Coresets with their weights, and what they change f by at most."""
     size = CORESET
     while True:
-        (a, p, off_x), (b, q, off_y) = (_few(v, size, seed) for v in (x, y))
-        change = off_x * _norm(y, np.full(len(y), 1 / len(y))) + off_y * _norm(a, p)
+        (a, r, off_x), (b, s, off_y) = (_few(*v, size, seed) for v in ((x, p), (y, q)))
+        change = off_x * _norm(y, q) + off_y * _norm(a, r)
         if change <= eps / 8:
-            return (a, p), (b, q), change
+            return (a, r), (b, s), change
         size *= 2
 
 
-def _few(x: F64, size: int, seed: int) -> tuple[F64, F64, float]:
-    """(points, weights, a bound of their kernel distance to x)."""
-    p = np.full(len(x), 1 / len(x))
+def _few(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
+    """(points, weights, a bound of their kernel distance to x with weights p)."""
     if len(x) <= size:
         return x, p, 0.0
     chosen, q = choose((x - x.mean(axis=0)).astype(np.float32), p, Choice(size, 1.0, "swap", seed))
