@@ -215,6 +215,11 @@ class _PlannedError(Exception):
         self.plan = plan
 
 
+def only_planned() -> bool:
+    """Whether what runs now ends at its plan."""
+    return _ONLY_PLANNED.get()
+
+
 def plan_of(start: Callable[[], Any]) -> Any:
     """The plan of the run that ``start`` begins, which ends before its first task; RuntimeError if it makes no plan."""
     token = _ONLY_PLANNED.set(True)

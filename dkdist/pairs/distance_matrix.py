@@ -16,8 +16,10 @@ from dkdist.distances import Distance, traits
 from dkdist.distances.distance_choices import as_distance, require_kind, require_units
 from dkdist.distances.distance_embedding import CHECKED, loaded
 from dkdist.distances.distance_embedding_spec import Comparing, points_for
+from dkdist.distances.strings.few_strings import few_strings
 from dkdist.execution.arrays import cut
 from dkdist.execution.pairs import Pairs, Tile
+from dkdist.execution.run import only_planned
 from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.tiles import Block, all_pairs
@@ -80,6 +82,10 @@ def distance_matrix(
     """
     as_verbose(verbose)
     require_frames(as_frame)
+    if random_state is None and not (verbose or as_frame or only_planned()):
+        few = few_strings(distance, sets, other)
+        if few is not None:
+            return few
     rows, columns = check_both(sets, other, "distance_matrix(sets, distance='hausdorff')", text=True)
     measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
     if measure.n_parts != 1:

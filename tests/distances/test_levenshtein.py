@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dkdist as dk
 from dkdist.distances.strings.bit_parallel_loops import FEW, LONG
+from dkdist.distances.strings.few_strings import few_strings
 from dkdist.distances.strings.levenshtein import Levenshtein
 
 strings_of = st.one_of(
@@ -178,3 +180,30 @@ def test_what_is_no_string_is_refused():
         Levenshtein().prepare(np.zeros((3, 1), np.float32), np.array([0, 3]))
     with pytest.raises(ValueError, match="weights"):
         Levenshtein().prepare(np.zeros((3, 1), np.uint8), np.array([0, 3]), np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("distance", ["levenshtein", Levenshtein(normalize=True), Levenshtein(cutoff=9)])
+def test_few_strings_are_compared_at_once_with_the_values_of_many(distance):
+    """Symbols of two codes, and more strings than are few, go the ordinary way, which a seed asks for here."""
+    rng = np.random.default_rng(3)
+    texts = [*random_strings([1, 40, 63, 300], 60_000), "\ud800b", "\udc00" * 3]
+    texts.append(edited(texts[3], 20, rng, 99))
+    for sets, other in (
+        (texts[:4], None),
+        (texts[:2], texts[2:]),
+        (["a\U0001f600"], ["\U0001f600"]),
+        (texts, texts),
+    ):
+        ordinary = dk.distance_matrix(sets, other, distance, random_state=0)
+        np.testing.assert_array_equal(dk.distance_matrix(sets, other, distance), ordinary)
+    assert (few_strings(distance, texts[:4], None) is None, few_strings(distance, texts, texts)) == (
+        False,
+        None,
+    )
+
+
+def test_what_few_strings_are_not_is_refused_as_ever():
+    for sets in ([""], ["a", b"a"], ["a", ""], [], ["a", 1]):
+        assert few_strings("levenshtein", sets, None) is None
+        with pytest.raises((ValueError, TypeError)):
+            dk.distance_matrix(sets, distance="levenshtein")

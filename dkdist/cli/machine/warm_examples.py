@@ -56,6 +56,7 @@ def methods() -> Iterator[Any]:
     yield dk.distance_matrix(weighted, distance="sliced-wasserstein", random_state=0)
     yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough for lanes
     yield dk.distance_matrix(["AC" * 40, "A"], distance="levenshtein")
+    yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
     yield dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit_transform(sets)
     for method in ("exact", "fourier", "rff", "taylor", "tree", "wspd"):
         yield dk.kernel_distance(P, Q, sigma=1.0, squared=True, method=method, eps=1e-2)
