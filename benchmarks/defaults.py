@@ -177,7 +177,7 @@ def intervals(quick: bool) -> dict[str, float]:
 
 def groups(quick: bool) -> dict[str, float]:
     """Share of true nulls that `group_test` rejects at .05: 20 sets, cells of one set alike."""
-    n, rejected = 40 if quick else 1000, 0
+    n, rejected = 40 if quick else 5000, 0
     for seed in range(n):
         rng = np.random.default_rng(seed)
         sets = [rng.normal(rng.normal(), 1, (30, 2)) for _ in range(20)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dkdist.base.parameter_checks import positive
+from dkdist.execution.frame_partitions import at_once
+from dkdist.plain.ahead import Item, Made, each_ahead
 
 SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
 MATRICES = 8  # of n x n that are alive in a trial
@@ -60,6 +62,11 @@ class Budget:
             return most
         fitting = int(np.sqrt(self.memory / (8 * GRAMS * n_members))) // 2 * 2
         return int(np.clip(fitting, LEAST_COMPONENTS, most))
+
+    def at_once(self, function: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made]:
+        """``function(item)`` of each in turn, by some threads; by one where memory is counted."""
+        threads = at_once() if np.isinf(self.memory) else 1
+        return each_ahead(function, items, threads, threads)
 
     @property
     def unlimited(self) -> bool:

@@ -34,6 +34,7 @@ from dkdist.automatic.views.representations import (
 )
 from dkdist.automatic.views.row_kernels import ComparedRows
 from dkdist.base.inputs import Sets
+from dkdist.execution.processes.process import one_blas_thread
 from dkdist.learners.kernel_ridge import duals
 from dkdist.loops.array_types import I64
 from dkdist.scaling.set_scaler import SetScaler
@@ -60,7 +61,13 @@ class Learned:
 
 def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     """Try what the sets allow, or the ``candidates``, and learn an average of the best."""
-    allowed = Budget.of(budget)
+    with (
+        one_blas_thread()
+    ):  # of each thread: several of BLAS wait for each other in matrices of a thousand rows
+        return _chosen(question, candidates, Budget.of(budget))
+
+
+def _chosen(question: Question, candidates: Any, allowed: Budget) -> Learned:
     rng = np.random.default_rng(question.seed)
     sets, n = question.sets, len(question.sets)
     sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
@@ -103,7 +110,10 @@ def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     if len(tried) < n:
         average = last.of_kernels(average)
         rows = more_rows(views, sets, np.arange(n), rows, tried, leaves_of(average.members))
-    machine, judged = _exact(views, rows, average, question), Judged(trials, truth, average.values, truth)
+    machine, judged = (
+        _exact(views, rows, average, question, allowed),
+        Judged(trials, truth, average.values, truth),
+    )
     return Learned(scaler, machine, judged, average.members[0], background)
 
 
@@ -130,12 +140,10 @@ def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representat
     return representations(sample, words, seed) + own
 
 
-def _exact(views: Views, rows: Rows, average: Average, question: Question) -> Machine:
+def _exact(views: Views, rows: Rows, average: Average, question: Question, budget: Budget) -> Machine:
     """Kernel ridge regression of every member, on all sets; a trial on all of them is one."""
-    parts = tuple(
-        _kernel_machine(trial, share, rows, question)
-        for trial, share in zip(average.members, average.shares, strict=True)
-    )
+    members = zip(average.members, average.shares, strict=True)
+    parts = tuple(budget.at_once(lambda member: _kernel_machine(*member, rows, question), members))
     return Machine(views.trees, tuple(spec.n_features for spec in views.specs), parts, question.y.shape[1])
 
 

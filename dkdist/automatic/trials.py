@@ -6,7 +6,9 @@ few rows, all of them ──> more rows, those that may be the best, or add to i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -74,20 +76,27 @@ def leaves_of(seen: Sequence[Trial | Finalist]) -> list[int]:
 def try_all(views: Sequence[View], rows: Rows, truth: Truth, budget: Budget) -> list[Trial]:
     """The best trial of every pair of view and kernel, best first; of as many views as there is time for."""
     found: list[Trial] = []
-    for view in views:
-        start = perf_counter()
-        compared = ComparedRows(view.of(rows))
-        kernels = compared.kernels()
-        matrices, place = compared.matrices(kernels), len(PENALTIES) // 2
-        shared = (perf_counter() - start) / max(1, len(kernels))
-        for kernel, K in zip(kernels, matrices, strict=True):
-            penalties = _Penalties(view, kernel, K, truth, PENALTIES, shared)
-            place = penalties.downhill(place)  # kernels of like widths want like penalties
-            found += penalties.trial(place)
-        budget.require_left("the first was tried")
-        if budget.used_up:
-            break
+    with closing(budget.at_once(partial(_tried, rows=rows, truth=truth), views)) as made:
+        for own in made:
+            found += own
+            budget.require_left("the first was tried")
+            if budget.used_up:
+                break
     return sorted(found, key=lambda trial: trial.loss)
+
+
+def _tried(view: View, rows: Rows, truth: Truth) -> list[Trial]:
+    """The best trial of each kernel of a view."""
+    start, found = perf_counter(), list[Trial]()
+    compared = ComparedRows(view.of(rows))
+    kernels = compared.kernels()
+    matrices, place = compared.matrices(kernels), len(PENALTIES) // 2
+    shared = (perf_counter() - start) / max(1, len(kernels))
+    for kernel, K in zip(kernels, matrices, strict=True):
+        penalties = _Penalties(view, kernel, K, truth, PENALTIES, shared)
+        place = penalties.downhill(place)  # kernels of like widths want like penalties
+        found += penalties.trial(place)
+    return found
 
 
 @dataclass(frozen=True)
@@ -104,28 +113,39 @@ def try_again(
 ) -> list[Trial]:
     """Finalists on more rows, best first, under penalties ``nearby``, times their own.
 
-    Penalties beside their own are tried where that is not clearly behind: of those that lead other kernels of the
-    view, of the others all.
+    Penalties beside their own are tried where that is not clearly behind: other kernels of the view, and those that
+    lead, which are tried first.
     """
     found: list[Trial] = []
-    for finalist in finalists:
-        start, view = perf_counter(), finalist.view
-        matrices = ComparedRows(view.of(rows)).matrices([t.kernel for t in finalist.trials])
-        shared = (perf_counter() - start) / len(matrices)
-        own: list[Trial] = []
-        for trial, K in zip(finalist.trials, matrices, strict=True):
-            alphas, place = [factor * trial.alpha for factor in nearby], nearby.index(1.0)
-            penalties = _Penalties(view, trial.kernel, K, truth, alphas, shared)
-            first = penalties.trial(place)
-            rivals = own + first + ([] if finalist.leads else found)
-            best = min(rivals, key=lambda other: other.loss, default=None)
-            if best is None or not first or not truth.clearly_behind(first[0].values, best.values):
-                place = penalties.downhill(place)
-            own += penalties.trial(place)
-        found += own
+    for leads in (True, False):  # whom the others are compared with
+        tried = partial(_tried_again, rows=rows, truth=truth, nearby=nearby, leading=tuple(found))
+        with closing(budget.at_once(tried, [one for one in finalists if one.leads == leads])) as made:
+            for trials in made:
+                found += trials
+                if budget.used_up:
+                    break
         if budget.used_up:
             break
     return sorted(found, key=lambda trial: trial.loss)
+
+
+def _tried_again(
+    finalist: Finalist, rows: Rows, truth: Truth, nearby: Sequence[float], leading: Sequence[Trial]
+) -> list[Trial]:
+    """A finalist's trials on more rows, beside those that lead."""
+    start, view = perf_counter(), finalist.view
+    matrices = ComparedRows(view.of(rows)).matrices([t.kernel for t in finalist.trials])
+    shared = (perf_counter() - start) / len(matrices)
+    own: list[Trial] = []
+    for trial, K in zip(finalist.trials, matrices, strict=True):
+        alphas, place = [factor * trial.alpha for factor in nearby], nearby.index(1.0)
+        penalties = _Penalties(view, trial.kernel, K, truth, alphas, shared)
+        first = penalties.trial(place)
+        best = min([*own, *first, *leading], key=lambda other: other.loss, default=None)
+        if best is None or not first or not truth.clearly_behind(first[0].values, best.values):
+            place = penalties.downhill(place)
+        own += penalties.trial(place)
+    return own
 
 
 class _Penalties:

@@ -20,7 +20,7 @@ def is_dask_frame(frame: Any) -> bool:
 
 
 def at_once() -> int:
-    """How many partitions are made at once."""
+    """How many pieces of work that each take much memory are done at once."""
     return min(resources().all_threads, MOST_AT_ONCE)
 
 
