@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.parameter_checks import positive
-from dkdist.execution.frame_partitions import at_once
+from dkdist.execution.run import at_once
 from dkdist.plain.ahead import Item, Made, each_ahead
 
 SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
@@ -64,8 +64,8 @@ class Budget:
         return int(np.clip(fitting, LEAST_COMPONENTS, most))
 
     def at_once(self, function: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made]:
-        """``function(item)`` of each in turn, by some threads; by one where memory is counted."""
-        threads = at_once() if np.isinf(self.memory) else 1
+        """``function(item)`` of each in turn, by some threads of this machine; by one where memory is counted."""
+        threads = at_once(local=True) if np.isinf(self.memory) else 1
         return each_ahead(function, items, threads, threads)
 
     @property

@@ -61,9 +61,8 @@ class Learned:
 
 def choose(question: Question, candidates: Any, budget: Any) -> Learned:
     """Try what the sets allow, or the ``candidates``, and learn an average of the best."""
-    with (
-        one_blas_thread()
-    ):  # of each thread: several of BLAS wait for each other in matrices of a thousand rows
+    # Threads of BLAS wait for each other in matrices of a thousand rows; candidates do not.
+    with one_blas_thread():
         return _chosen(question, candidates, Budget.of(budget))
 
 
@@ -110,10 +109,8 @@ def _chosen(question: Question, candidates: Any, allowed: Budget) -> Learned:
     if len(tried) < n:
         average = last.of_kernels(average)
         rows = more_rows(views, sets, np.arange(n), rows, tried, leaves_of(average.members))
-    machine, judged = (
-        _exact(views, rows, average, question, allowed),
-        Judged(trials, truth, average.values, truth),
-    )
+    machine = _exact(views, rows, average, question, allowed)
+    judged = Judged(trials, truth, average.values, truth)
     return Learned(scaler, machine, judged, average.members[0], background)
 
 

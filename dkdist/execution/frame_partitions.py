@@ -8,20 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dkdist.execution.processes.process import keep_freed_memory
-from dkdist.execution.run import active_client, resources
-
-MOST_AT_ONCE = 4
+from dkdist.execution.run import active_client
 
 
 def is_dask_frame(frame: Any) -> bool:
     """Whether this is a Dask DataFrame; dask.dataframe is not imported to find out."""
     ours = type(frame).__module__.partition(".")[0] in ("dask", "dask_expr")
     return ours and type(frame).__name__ == "DataFrame"
-
-
-def at_once() -> int:
-    """How many pieces of work that each take much memory are done at once."""
-    return min(resources().all_threads, MOST_AT_ONCE)
 
 
 class Partitions:

@@ -45,6 +45,7 @@ from dkdist.loops.compiling import WATCH
 if TYPE_CHECKING:
     from dkdist.execution.blocks import Blocks
 
+MOST_AT_ONCE = 4  # pieces of work that each take much memory
 SPARE_THREADS = 2
 UNASKED_BYTES, UNASKED_SHARE = 2**28, 8  # what is kept in memory if nobody says so: at most, and of the limit
 _ONLY_PLANNED: ContextVar[bool] = ContextVar("only_planned", default=False)
@@ -145,6 +146,11 @@ class Resources(NamedTuple):
     threads: int
     all_threads: int
     memory: int
+
+
+def at_once(local: bool = False) -> int:
+    """How many pieces of work that each take much memory are done at once, by `resources`."""
+    return min(resources(local).all_threads, MOST_AT_ONCE)
 
 
 def resources(local: bool = False) -> Resources:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.execution.frame_partitions import Partitions, at_once, is_dask_frame
+from dkdist.execution.frame_partitions import Partitions, is_dask_frame
+from dkdist.execution.run import at_once
 from dkdist.loops.array_types import F64
 from dkdist.plain.ahead import each_ahead
 from dkdist.plain.flags import as_flag

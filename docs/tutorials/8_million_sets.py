@@ -90,14 +90,14 @@ assert (dk.load_model(f"{folder.name}/model.npz").predict(test) == model.predict
 # --------------------
 #
 # ``python benchmarks/million.py`` goes this way with a million sets of 200 points and 5,000 random features, on
-# two processor cores. With the threads of one process and two lanes it takes 77 seconds in all, of which
+# two processor cores: prepared by two workers and learned by the threads of one process, in 77 seconds, of which
 #
 # =====================================================  ==========
 # generated into a store of 1.46 GB                        16.8 s
 # every chunk verified                                      1.4 s
 # bounds, bandwidth and width of the kernel chosen          5.0 s
 # five epochs of stochastic gradient descent,
-# and 100,000 sets predicted                               45.3 s
+# and 100,000 sets predicted                               53.3 s
 # =====================================================  ==========
 #
 # and 16.1 s more for ridge on the rows alone. No process had more than 850 MB of memory. The error fell to 1.411 (from
