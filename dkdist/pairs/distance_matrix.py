@@ -22,7 +22,7 @@ from dkdist.execution.pairs import Pairs, Tile
 from dkdist.execution.run import only_planned
 from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.matrix_frames import as_asked, require_frames
-from dkdist.pairs.tiles import Block, all_pairs
+from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -106,8 +106,10 @@ def distance_matrix(
     if traits(measure).by_function:
         first = np.arange(min(CHECKED, len(rows)))
         measure.try_on(loaded(rows[:CHECKED], first), first)
-    pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
     work = DistanceTile(measure)
+    if not (verbose or only_planned() or traits(measure).by_function) and are_few(rows, columns):
+        return as_asked(in_one_tile(work, rows, columns), rows, columns, as_frame)
+    pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
     sample = (0.0, _seconds(work, rows, columns)) if verbose else None
     matrix = all_pairs(
         work, pairs, rows, columns, what="distance matrix", label="distances", sample=sample, verbose=verbose

@@ -14,12 +14,14 @@ import numpy as np
 from dkdist.base.bad_sets import Attempt, attempt
 from dkdist.base.inputs import Sets
 from dkdist.execution.pairs import Pairs, Tile, fill_pairs, plan_pairs, tile_bounds
+from dkdist.execution.run import own_threads
 from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.divergences.divergence_matrix_spec import PairMeasure, Place
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
 
 SAMPLE_SETS = 3  # of each side, whose pairs are timed for the plan
+FEW_PRODUCTS = 2**17  # of coordinates: up to which starting threads takes longer than comparing
 
 
 def _point_bytes(sets: Sets) -> int:
@@ -106,6 +108,20 @@ def all_pairs(
     plan = plan_pairs(pairs, what=what, read_bytes=read_bytes, sample=sample, local=local)
     with plan.announced(verbose) as progress:
         return fill_pairs(work, Cutter(rows, columns), pairs, label=label, progress=progress, local=local)
+
+
+def are_few(rows: Sets, columns: Sets | None) -> bool:
+    """Whether two collections in memory are compared sooner than threads are started."""
+    across = rows if columns is None else columns
+    in_memory = isinstance(rows, SampleSets) and isinstance(across, SampleSets)
+    return in_memory and rows.n_points * across.n_points * rows.n_dims <= FEW_PRODUCTS
+
+
+def in_one_tile(work: Callable[[Any], Tile], rows: Sets, columns: Sets | None) -> F64:
+    """The matrix as one tile, made by the thread that asks."""
+    everything = slice(0, len(rows)), slice(0, len(rows if columns is None else columns))
+    with own_threads():
+        return work(Cutter(rows, columns)(*everything))[0]
 
 
 def _across(measure: PairMeasure, a: list[Any], b: list[Any]) -> F64:
