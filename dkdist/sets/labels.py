@@ -27,9 +27,14 @@ class Labels:
     targets: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ids: Any, names: Any, targets: Any, shape: tuple[int, int]) -> Labels:
-        """Checked, for ``shape`` = (N, d); a Series or frame of targets is put in the order of the ids by its index."""
-        kept_ids = None if ids is None else as_ids(ids, shape[0])
+    def of(
+        cls, ids: Any, names: Any, targets: Any, shape: tuple[int, int], known: Array | None = None
+    ) -> Labels:
+        """Checked, for ``shape`` = (N, d); a Series or frame of targets is put in the order of the ids by its index.
+
+        Ids that are not given are those that are ``known``.
+        """
+        kept_ids = known if ids is None else distinct(as_ids(ids, shape[0]))
         named = {name: aligned(v, kept_ids, f"targets {name!r}") for name, v in as_named(targets).items()}
         columns = {name: as_column(v, f"targets {name!r}", shape[0], max_ndim=2) for name, v in named.items()}
         return cls(kept_ids, as_names(names, shape[1]), columns)
@@ -97,7 +102,8 @@ class Labelled:
             Numbers, booleans or str, in place of those of the same name; a single array is "y". A pandas Series or
             frame is joined by its index to the ids of the sets, if they have any.
 
-        Raises `SampleSetError` for lengths that do not fit, for other dtypes, and for an index that lacks an id.
+        Raises `SampleSetError` for lengths that do not fit, for other dtypes, for ids that two sets have, and for an
+        index that lacks an id.
 
         Examples
         --------
@@ -109,13 +115,9 @@ class Labelled:
         (array(['b'], dtype='<U1'), ('cd3', 'cd4'), array([0, 1]))
         """
         old = self._labels
-        new = Labels.of(
-            old.ids if ids is None else ids,
-            old.names if names is None else names,
-            {**old.targets, **as_named(targets)},
-            (self.shape[0], self.n_dims),
-        )
-        return self._with(new)
+        columns = {**old.targets, **as_named(targets)}
+        shape = self.shape[0], self.n_dims
+        return self._with(Labels.of(ids, old.names if names is None else names, columns, shape, old.ids))
 
 
 def as_named(targets: Any) -> dict[str, Any]:
@@ -152,6 +154,20 @@ def as_ids(ids: Any, n_sets: int) -> Array:
     if column.dtype.kind not in "iuU":
         raise SampleSetError(f"ids have dtype {column.dtype}: give integers or str")
     return column
+
+
+def distinct(ids: Array) -> Array:
+    """The ids, if no two sets have the same. What is chosen from a collection, a set twice perhaps, keeps its ids."""
+    order = np.argsort(ids, kind="stable")
+    twice = order[1:][ids[order[1:]] == ids[order[:-1]]]
+    if len(twice):
+        i = int(twice.min())
+        first = int(np.flatnonzero(ids == ids[i])[0])
+        raise SampleSetError(
+            f"sets {first} and {i} both have the id {ids[[i]].tolist()[0]!r}: an id is that of one set, by "
+            "which targets and results are joined. Join their points if they are one set, or give them ids of their own"
+        )
+    return ids
 
 
 def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any]:

@@ -127,7 +127,7 @@ class SampleSets(Labelled, FromFrames, NoTable):
         weights. ``origin`` as for the constructor; ``ids``, ``names`` and ``targets`` as for `labelled`.
 
         The columns of data frames are the names of the dimensions. Raises `SampleSetError` as the constructor does, and
-        if two sets have different numbers of dimensions, or are data frames with other columns.
+        if two sets have the same id, different numbers of dimensions, or are data frames with other columns.
 
         Examples
         --------

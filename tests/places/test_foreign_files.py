@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices ar
 READERS = {
     "sets": "found = dk.open_sets(place); found.load(); found.targets['y']; found.ids; found.verify()",
     "verify": "dk.verify_sets(place)",
-    "append": "dk.open_sets(place).append([[[1.0, 2.0]]], targets=[1], ids=['a'])",
+    "append": "dk.open_sets(place).append([[[1.0, 2.0]]], targets=[1], ids=['z'])",
     "features": "dk.open_features(place).compute()",
 }
 SECONDS = 60  # of a loaded machine, which are mostly those of the imports: a reader that hangs takes for ever

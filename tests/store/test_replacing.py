@@ -264,3 +264,35 @@ def test_features_stay_until_those_that_replace_them_are_complete(tmp_path):
         old.compute()
     assert names(tmp_path) == ["z"]
     assert names(tmp_path / "z") == ["features", "zarr.json"]
+
+
+def test_a_folder_that_is_being_made_is_left_alone(tmp_path, monkeypatch):
+    """Another writer moves into its folder just after this one has seen that it is empty."""
+    hidden = tmp_path / ".s.writing-other"
+    hidden.mkdir()
+    listed, removed, moved = os.listdir, os.rmdir, []
+
+    def move_in():
+        if not moved:
+            moved.append(hidden)
+            (hidden / exchange.OWNER).touch()
+
+    def listdir(path):
+        found = listed(path)
+        if Path(path) == hidden:
+            move_in()
+        return found
+
+    def rmdir(path, **how):
+        if Path(path) == hidden:
+            move_in()
+        removed(path, **how)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    write_sets(tmp_path / "s", SETS)
+    assert (hidden / exchange.OWNER).exists()
+    monkeypatch.undo()
+    (hidden / exchange.OWNER).unlink()
+    write_sets(tmp_path / "s", SETS, overwrite=True)
+    assert names(tmp_path) == ["s"]

@@ -134,7 +134,7 @@ def test_targets_and_ids_of_every_kind(tmp_path):
         "big endian": np.array([1, 2, 3], ">i2"),
         "objects": np.array(["a", "b", "c"], dtype=object),
     }
-    store = write_sets(tmp_path / "s", sets, targets, ids=[7, 7, 9])
+    store = write_sets(tmp_path / "s", sets, targets, ids=[7, 8, 9])
     assert sorted(store.targets) == sorted(targets)
     assert len(store.targets) == 6
     for name, values in targets.items():
@@ -143,8 +143,8 @@ def test_targets_and_ids_of_every_kind(tmp_path):
         assert store[1:1].targets[name].shape[0] == 0
     assert store.targets["class name"].dtype.kind == "U"
     assert store.targets["multi"].dtype == np.int32
-    assert store.ids.tolist() == [7, 7, 9]
-    assert store[1:].ids.tolist() == [7, 9]
+    assert store.ids.tolist() == [7, 8, 9]
+    assert store[1:].ids.tolist() == [8, 9]
     with pytest.raises(KeyError, match="no targets 'z'"):
         store.targets["z"]
     store.verify()

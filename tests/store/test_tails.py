@@ -76,7 +76,7 @@ def stop_writers(shards, steps):
             store.verify()
         if n == 3:
             append_rest(watched)
-        again = open_sets(watched).append(SETS[:1], Y[:1], IDS[:1])
+        again = open_sets(watched).append(SETS[:1], Y[:1], ["g"])
         assert_same_sets(again[:6].load(), SETS)
         again.verify()
         assert_same_sets(view.load(), SETS[:3])
@@ -109,7 +109,7 @@ def test_an_append_that_was_never_settled_is_read_and_settled_by_the_next(tmp_pa
         assert_same_sets(store[[5, 2, 3]].load(), SETS[[5, 2, 3]])
         store.verify()
         monkeypatch.setattr(writer_module, "settle", settle)
-        later = store.append(SETS[:1], Y[:1], IDS[:1])
+        later = store.append(SETS[:1], Y[:1], ["g"])
         assert_same_sets(later[:6].load(), SETS)
         assert_same_sets(store.load(), SETS)  # a view of the commit before, opened when its tails lay apart
         later.verify()

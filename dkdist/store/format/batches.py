@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.alignment import aligned
-from dkdist.sets.labels import Names, as_column, as_ids, as_named
+from dkdist.sets.labels import Names, as_column, as_ids, as_named, distinct
 from dkdist.sets.origins import crowded_column
 from dkdist.sets.point_checks import CROWDED, Points
 from dkdist.sets.strings import as_alphabet, translation
@@ -62,9 +62,9 @@ def as_columns(targets: Any, ids: Any, n_sets: int) -> Columns:
     """The arrays ``targets/NAME`` and ``ids`` of n_sets sets, by their names in the store.
 
     A Series or frame of targets is put in the order of the ids by its index. Raises `SampleSetError` for a wrong
-    length, a dtype that is neither numeric, boolean nor str, or a bad name.
+    length, a dtype that is neither numeric, boolean nor str, a bad name, or an id that two sets have.
     """
-    known = None if ids is None else as_ids(ids, n_sets)
+    known = None if ids is None else distinct(as_ids(ids, n_sets))
     columns: Columns = {}
     for name, values in as_named(targets).items():
         what = f"targets {name!r}"

@@ -97,13 +97,19 @@ class Catalogue:
         return Part(start, stop, int(rows[first]), sources, sizes, self.form, self.names, label)
 
     def require_distinct(self, ids: Array) -> None:
-        """Refuse an id that two sources have: a set lies within one source."""
+        """Refuse an id that two sets have: a set lies within one source, in one piece."""
         order = np.argsort(ids, kind="stable")
         owners = np.searchsorted(self.set_bounds, order, side="right") - 1
-        twice = np.flatnonzero((ids[order[1:]] == ids[order[:-1]]) & (owners[1:] != owners[:-1]))
+        twice = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
         if len(twice):
             k = int(twice[np.argmin(order[twice])])
             one, other = (source_label(self.sources[owners[i]]) for i in (k, k + 1))
+            if owners[k] == owners[k + 1]:
+                i, j = (order[[k, k + 1]] - self.set_bounds[owners[k]]).tolist()
+                raise SourceError(
+                    f"sets {i} and {j} of {one} both have the id {ids[order[[k]]].tolist()[0]!r}: an id is that of one "
+                    "set. Join their points if they are one set, or give them ids of their own"
+                )
             if one == other:
                 raise SourceError(f"source {one} is given twice: every point would count twice. Give it once")
             raise SourceError(

@@ -57,8 +57,7 @@ class HiddenFolder:
     def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         for folder in exchange.folders_beside(self.path):
-            if _is_dead(folder):
-                _removed(folder)
+            _clear(folder)
         self._own()
         assert self._owner is not None
         exchange.lock(self._owner, wait=False)
@@ -101,12 +100,19 @@ class HiddenFolder:
             self._owner = None
 
 
+def _clear(folder: str) -> None:
+    """Remove a folder that is empty, in one step lest somebody moves in, or whose writer is dead."""
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+        return
+    if _is_dead(folder):
+        _removed(folder)
+
+
 def _is_dead(folder: str) -> bool:
     if exchange.is_free(folder):
         return True
     with contextlib.suppress(OSError):
-        if not os.listdir(folder):
-            return True
         old = time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
         return old and not exchange.is_named(folder)
     return False

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, Array
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError
 from dkdist.sets.labels import as_names
@@ -41,7 +41,10 @@ from dkdist.store.reading.committed import Committed
 from dkdist.store.refusals import DOCUMENT, StoreFormatError
 from dkdist.store.writing.chunk_threads import ChunkThreads
 from dkdist.store.writing.claim import Claim, new_claim
+from dkdist.store.writing.distinct_ids import DistinctIds
 from dkdist.store.writing.growing_array import GrowingArray
+
+ID_ROWS = 2**20  # ids of a store that are read together
 
 
 class SetWriter:
@@ -74,14 +77,15 @@ class SetWriter:
         If batches do not fit the store (dimension, names or their order, weights, targets, ids), or another writer came
         between.
     SampleSetError
-        If a batch is not valid.
+        If a batch is not valid, or an id is there already.
 
     Notes
     -----
     A store has one `origin` (see `SampleSets`), which follows from the first batch; later batches are counted from
     there, and refused where float32 is too coarse so far away for what their points differ by. Leaving the ``with``
-    block commits; an exception inside it does not. Memory: eight chunks (or a shard) of
-    each array, plus the batch. Of two writers to one store the later goes on and the earlier is refused.
+    block commits; an exception inside it does not. Memory: eight chunks (or a shard) of each array, the batch, and 16
+    bytes for each id; those of a store are read when the first are added to it. Of two writers to one store the later
+    goes on and the earlier is refused.
 
     Examples
     --------
@@ -123,6 +127,7 @@ class SetWriter:
         self._alphabet: str | None = None
         self._origin: F64 | None = None
         self._names = as_names(names, n_dims)
+        self._ids = DistinctIds()
         if mode == "a":
             self._old = self._open_to_append()
             self._form = form_of_arrays(self._old.arrays)
@@ -155,6 +160,8 @@ class SetWriter:
         if alphabet is not None:
             form["points"] = (dtype_name(points.dtype), (1,))
         require_same_form(form, self._form, self.address.label)
+        if "ids" in columns:
+            self._require_new(columns["ids"])
         if not self._begun:
             self._begin()
         self._alphabet, self._origin = alphabet, batch.origin
@@ -200,6 +207,15 @@ class SetWriter:
             self.close()
         else:
             self.abort()
+
+    def _require_new(self, ids: Array) -> None:
+        """Refuse ids that the store has; its own are read when the first are added to it."""
+        if self._old is not None and not self._begun:
+            there, self._ids = self._old, DistinctIds()
+            for start in range(0, there.commit.n_sets, ID_ROWS):
+                stop = min(start + ID_ROWS, there.commit.n_sets)
+                self._ids.add(there.entries("ids", start, stop), self.address.label)
+        self._ids.add(ids, self.address.label)
 
     def _complete(self) -> None:
         for name in closing_order(self._arrays):

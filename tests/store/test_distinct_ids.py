@@ -1,0 +1,76 @@
+"""No two sets have the same id, however they come together; what is chosen from a collection may hold a set twice."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.storage import MemoryStore
+
+import dkdist as dk
+from dkdist.store import SetWriter
+from dkdist.store.writing.distinct_ids import DistinctIds
+
+SETS = [np.full((2, 1), float(i)) for i in range(3)]
+NUMBERS = st.lists(
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=9, unique=True), max_size=12
+)
+WORDS = st.lists(
+    st.lists(st.text("ab\x01é\U0001f600", max_size=4), min_size=1, max_size=9, unique=True), max_size=12
+)
+
+
+@given(NUMBERS | WORDS)
+def test_an_id_is_new_if_it_was_not_there(batches):
+    """Against a set of Python's. NumPy cuts zeros from the end of str, which are no characters of an id then."""
+    known, there = DistinctIds(), set()
+    for batch in batches:
+        ids = np.array(batch)
+        twice = [one for one in ids.tolist() if one in there]
+        if twice:
+            with pytest.raises(dk.SampleSetError, match=r"set \d+ of the sets to append has the id") as error:
+                known.add(ids, "s.zarr")
+            assert repr(twice[0]) in str(error.value)
+        else:
+            known.add(ids, "s.zarr")
+            there.update(ids.tolist())
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "a"], [3, 1, 3]])
+def test_two_sets_with_one_id_are_refused(ids, tmp_path):
+    said = rf"sets 0 and 2 both have the id {ids[0]!r}"
+    with pytest.raises(dk.SampleSetError, match=said):
+        dk.SampleSets.from_arrays(SETS, ids=ids)
+    with pytest.raises(dk.SampleSetError, match=said):
+        dk.SampleSets.from_arrays(SETS).labelled(ids=ids)
+    with pytest.raises(dk.SampleSetError, match=said):
+        dk.write_sets(MemoryStore(), SETS, ids=ids)
+    np.savez(tmp_path / "sets.npz", values=np.concatenate(SETS), offsets=[0, 2, 4, 6], ids=ids)
+    with pytest.raises(ValueError, match=said.replace("both", r"(of \S+ )?both")):
+        dk.import_sets(tmp_path / "s", tmp_path / "sets.npz")
+    assert not (tmp_path / "s").exists()
+
+
+def test_ids_of_batches_and_of_what_is_there():
+    memory = MemoryStore()
+    with SetWriter(memory, 1) as writer:
+        writer.append(SETS[:2], ids=["a", "b"])
+        with pytest.raises(dk.SampleSetError, match="set 1 of the sets to append has the id 'a'"):
+            writer.append(SETS[:2], ids=["c", "a"])
+        writer.append(SETS[2:], ids=["c"])
+    store = dk.open_sets(memory)
+    assert store.ids.tolist() == ["a", "b", "c"]
+    with pytest.raises(dk.SampleSetError, match="'b', which a set of"):
+        store.append(SETS[:1], ids=["b"])
+    assert store.append(SETS[:1], ids=["long name"]).ids.tolist() == ["a", "b", "c", "long name"]
+
+
+def test_a_set_may_be_chosen_twice(tmp_path):
+    """As bagging does; targets are joined as ever. Where such a choice is kept, sets need ids of their own."""
+    store = dk.write_sets(tmp_path / "s", SETS, ids=["a", "b", "c"])
+    for sets in (dk.SampleSets.from_arrays(SETS, ids=["a", "b", "c"]), store):
+        twice = sets[[2, 0, 2]]
+        assert twice.ids.tolist() == ["c", "a", "c"]
+    assert twice.load().labelled(targets=[1, 2, 1]).ids.tolist() == ["c", "a", "c"]
+    with pytest.raises(dk.SampleSetError, match="sets 0 and 2 both have the id 'c'"):
+        dk.write_sets(tmp_path / "t", twice)
+    assert dk.write_sets(tmp_path / "t", twice, ids=[0, 1, 2]).ids.tolist() == [0, 1, 2]
