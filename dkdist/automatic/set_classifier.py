@@ -81,7 +81,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     are the last word. Up to 4,000 sets kernels are exact, and chosen by up to 2,000 sets; more are learned from in one
     pass of random features, the score then being that of a tenth that was held out. Up to 1,024 sets are read to fit
     representations, up to 2,000 to choose, and all to fit; a store is read block by block. Cost: that of the
-    embeddings, and some 200 n^3 operations for n sets compared.
+    embeddings, and some 200 n^3 operations for n sets compared. Memory: the rows of all candidates, and up to eight
+    n x n matrices of float64 (32 MB each for 2,000 sets) for each of those tried at once, as many as there are cores,
+    but four at most; with a budget of memory one at a time.
 
     Examples
     --------
