@@ -7,7 +7,7 @@ is the box that densities live on, scaled to the unit cube.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -68,9 +68,6 @@ class Domain:
         low, high = self.arrays
         return count_outside(sets.relative, sets.offsets, low, high)  # type: ignore[no-any-return]
 
-
-Piece = tuple[F32, F32 | None]
-"""Points (m, d) and their weights (m,), if they have any."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Any)
@@ -150,12 +147,22 @@ class Selective(Protocol):
         """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
 
 
+class RowSum(Protocol):
+    """A row in the making, of one set that comes in pieces."""
+
+    def add(self, points: F32, weights: F32 | None) -> None:
+        """The next points (m, d) and their weights (m,)."""
+
+    def row(self) -> F32:
+        """The row (m,), after the last: the same bits as of all points at once."""
+
+
 @runtime_checkable
 class Additive(EmbeddingParameters, Protocol):
-    """Tables whose rows are sums over points, so that a set may come in pieces of points and their weights."""
+    """Tables whose rows follow from sums over points, so that a set may come in pieces."""
 
-    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
-        """The row (m,) of one set of known size and total weight: the same bits as of all its points at once."""
+    def row_sum(self, n_points: int, weight: float) -> RowSum:
+        """The row of one set of known size and total weight, before its first piece."""
 
 
 class EmbeddingSpec(Protocol):

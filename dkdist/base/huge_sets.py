@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from dkdist.base.bad_sets import negative_weight, weightless
 from dkdist.base.drawn_samples import PooledSample, Weighing, drawn_sample, joined, some
-from dkdist.base.embedding_spec import Additive, Piece
+from dkdist.base.embedding_spec import Additive
 from dkdist.loops.array_types import F32
 from dkdist.loops.points import column_bounds
 from dkdist.store import SetStore
@@ -17,13 +17,12 @@ from dkdist.store.set_pieces import read_pieces, read_weights
 
 def embed_in_pieces(parameters: Additive, view: SetStore, first: int, look: Callable[[F32], None]) -> F32:
     """The row (1, m) of the set of a view, whose position is ``first``; ``look`` sees the points of every piece."""
-
-    def seen() -> Iterator[Piece]:
-        for points, weights in read_pieces(view):
-            look(points)
-            yield points, weights
-
-    return parameters.embed_pieces(seen(), view.n_points, _total_weight(view, first))[None]
+    total = _total_weight(view, first)
+    row = parameters.row_sum(view.n_points, total)
+    for points, weights in read_pieces(view):
+        look(points)
+        row.add(points, weights)
+    return row.row()[None]
 
 
 def look_in_pieces(share: float | None, view: SetStore, first: int) -> tuple[F32, F32, PooledSample | None]:

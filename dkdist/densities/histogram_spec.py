@@ -5,16 +5,19 @@ points --counting--> shares p_c of equal cells --p^(1/2 + i l_j)--> row,    |row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables, numbered
 from dkdist.base.influence import each_alone
+from dkdist.base.point_runs import MeanOfRuns, RowOfRuns, mean_of_runs
 from dkdist.densities.density_loops import amplitude_slopes, homogeneous_features, n_parts
 from dkdist.densities.histogram_loops import histograms
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.points import are_long
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 
@@ -72,21 +75,38 @@ class HistogramParameters(Tables[HistogramSpec]):
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
         spec = self.spec
-        parts, n_bins = n_parts(self._frequencies), spec.n_bins
         out = np.empty((len(sets), spec.n_features), np.float32)
         spans = _spans(sets)
-        step = max(1, CELLS_AT_ONCE // n_bins ** spec.groups[0][1])
+        step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
         for start in range(0, len(sets), step):
-            tile, column = slice(start, start + step), 0
-            for first, dims in spec.groups:
-                density = self._histograms(sets, spans[tile], first, dims)
-                cells = density.shape[1]
-                shares = np.full(cells, 1 / cells)
-                homogeneous_features(
-                    density, shares, self._frequencies, self._masses, out[tile], column, floor=0
-                )
-                column += parts * cells
+            tile = slice(start, start + step)
+            self._write((self._histograms(sets, spans[tile], *group) for group in spec.groups), out[tile])
         return out
+
+    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
+        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
+        groups = self.spec.groups
+        means = [MeanOfRuns(partial(self._of_run, *group)) for group in groups]
+
+        def take(run: SampleSets, weight: float) -> None:
+            for own in means:
+                own.take(run, weight)
+
+        def made() -> F32:
+            row = np.empty((1, self.spec.n_features), np.float32)
+            self._write((own.mean()[None] for own in means), row)
+            return row.reshape(-1)
+
+        return RowOfRuns(self.spec.n_dims, take, made)
+
+    def _write(self, densities: Iterable[F32], rows: F32) -> None:
+        """Fill rows from the densities (n_rows, n_cells) of each group of dimensions."""
+        column = 0
+        for density in densities:
+            cells = density.shape[1]
+            shares = np.full(cells, 1 / cells)
+            homogeneous_features(density, shares, self._frequencies, self._masses, rows, column, floor=0)
+            column += n_parts(self._frequencies) * cells
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d), up to a constant: that of the share of their cell.
@@ -108,6 +128,21 @@ class HistogramParameters(Tables[HistogramSpec]):
         return out
 
     def _histograms(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
+        """Densities of the sets at ``spans``; those of many points are taken run by run."""
+        long = are_long(spans, sets.n_dims)
+        if not long.any():
+            return self._at_once(sets, spans, first, dims)
+        out = np.empty((len(spans), self.spec.n_bins**dims), np.float32)
+        of_run = partial(self._of_run, first, dims)
+        out[long] = [mean_of_runs(of_run, sets, span) for span in spans[long]]
+        if not long.all():
+            out[~long] = self._at_once(sets, spans[~long], first, dims)
+        return out
+
+    def _of_run(self, first: int, dims: int, run: SampleSets) -> F32:
+        return self._at_once(run, _spans(run), first, dims).reshape(-1)
+
+    def _at_once(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
         return histograms(
             sets.relative, spans, sets.weights, self._low, self._width, self.spec.n_bins, dims, first
         )

@@ -77,6 +77,19 @@ def count_outside(points, offsets, low, high):  # type: ignore[no-untyped-def]
 
 TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
 
+RUN_BYTES = 2**22  # of points that are summed together, before such sums are
+
+
+def run_length(d: int) -> int:
+    """Points of a run in d dimensions: a power of two."""
+    return max(TILE, 1 << (RUN_BYTES // (4 * d)).bit_length() - 1)
+
+
+def are_long(spans: I64, d: int) -> Any:
+    """(n,) whether sets, from a first row to the one after the last, have more than one run."""
+    return spans[:, 1] - spans[:, 0] > run_length(d)
+
+
 _NO_WEIGHTS = np.empty(0, np.float32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.influence import shares
+from dkdist.base.point_runs import RowOfRuns, runs_of
 from dkdist.loops.array_types import F32, F64
+from dkdist.loops.points import are_long
 from dkdist.moments.moments_loops import moments
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -58,7 +60,30 @@ class MomentParameters(Tables[MomentSpec]):
         self._centre, self._scale = np.array(spec.centre), np.array(spec.scale)
 
     def embed(self, sets: SampleSets) -> F32:
-        """Rows of the embedding: (n_sets, m) float32."""
+        """Rows of the embedding: (n_sets, m) float32. Sets of many points are taken run by run."""
+        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        long = np.flatnonzero(are_long(spans, sets.n_dims))
+        if not len(long):
+            return self._at_once(sets)
+        out, short = (
+            np.empty((len(sets), self.spec.n_features), np.float32),
+            np.delete(np.arange(len(sets)), long),
+        )
+        for i in long:
+            pooled = PooledMoments(self._at_once, self.spec.n_dims)
+            for run, weight in runs_of(sets, spans[i]):
+                pooled.take(run, weight)
+            out[i] = pooled.row()
+        if len(short):
+            out[short] = self._at_once(sets[short])
+        return out
+
+    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
+        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
+        pooled = PooledMoments(self._at_once, self.spec.n_dims)
+        return RowOfRuns(self.spec.n_dims, pooled.take, pooled.row)
+
+    def _at_once(self, sets: SampleSets) -> F32:
         return moments(sets.relative, sets.offsets, sets.weights, self._centre, self._scale, self.spec.degree)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
@@ -72,3 +97,34 @@ class MomentParameters(Tables[MomentSpec]):
             i, j = np.triu_indices(d)
             found += (y[:, i] * y[:, j] * np.where(i == j, 1, np.sqrt(2))) @ gradient[d:]
         return np.asarray(found)
+
+
+class PooledMoments:
+    """Means and covariances of runs, of weights W and W', taken together (Chan, Golub, LeVeque 1979):
+
+        mean = mean + t (mean' - mean),    cov = (1 - t) cov + t cov' + t (1 - t) (mean' - mean) (mean' - mean)'
+
+    with t = W' / (W + W').
+    """
+
+    def __init__(self, of_run: Callable[[SampleSets], F32], d: int) -> None:
+        self._of_run, self._d, self._weight = of_run, d, 0.0
+        self._row: F64 | None = None
+
+    def take(self, run: SampleSets, weight: float) -> None:
+        """One more run."""
+        own, d = self._of_run(run)[0].astype(np.float64), self._d
+        self._weight += weight
+        if self._row is None:
+            self._row = own
+            return
+        t, apart = weight / self._weight, own[:d] - self._row[:d]
+        self._row = self._row + t * (own - self._row)
+        if len(own) > d:
+            i, j = np.triu_indices(d)
+            self._row[d:] += t * (1 - t) * apart[i] * apart[j] * np.where(i == j, 1, np.sqrt(2))
+
+    def row(self) -> F32:
+        """The mean, and the covariance as in `MomentParameters`."""
+        assert self._row is not None
+        return self._row.astype(np.float32)

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain, S, Specification, Tables
+from dkdist.base.point_runs import MeanOfRuns, RowOfRuns, mean_of_runs
 from dkdist.densities.cosine.binning_loops import WORTHWHILE, binned_coefficients
 from dkdist.densities.density_loops import ball_terms, tensor_coefficients, term_coefficients
 from dkdist.loops.array_types import F32, I64
+from dkdist.loops.points import are_long
 from dkdist.sets import SampleSets
 
 SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
@@ -97,8 +99,22 @@ class Coefficients(Tables[CoefficientSpec]):
 
         A set's coefficients depend on that set alone, bit for bit, and on no degrees beyond their own; but of
         sets large enough for a grid (see `dkdist.densities.cosine.binning_loops`), larger degrees take a finer grid.
+        Sets of many points are taken run by run (`dkdist.base.point_runs`).
         """
-        return self._compute(sets, spans)
+        long = are_long(spans, sets.n_dims)
+        if not long.any():
+            return self._compute(sets, spans)
+        rows = np.flatnonzero(long)
+        made = [mean_of_runs(self.of_run, sets, span) for span in spans[rows]]
+        C = np.empty((len(spans), len(made[0])), np.float32)
+        C[rows] = made
+        if not long.all():
+            C[~long] = self._compute(sets, spans[~long])
+        return C
+
+    def of_run(self, run: SampleSets) -> F32:
+        """(n_coefficients,) of a single set that is no longer than a run."""
+        return self._compute(run, run.offsets.reshape(1, 2)).reshape(-1)
 
 
 class OfCoefficients(Tables[S]):
@@ -124,6 +140,17 @@ class OfCoefficients(Tables[S]):
             tile = slice(start, start + SETS_AT_ONCE)
             self._fill(C[tile], of, out[tile])
         return out
+
+    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
+        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
+        means = MeanOfRuns(self._coefficients.of_run)
+
+        def made() -> F32:
+            row = np.empty((1, self.spec.n_features), np.float32)
+            self._fill(means.mean()[None], self._coefficients.spec, row)
+            return row.reshape(-1)
+
+        return RowOfRuns(self.spec.n_dims, means.take, made)
 
     def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
         raise NotImplementedError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding_spec import Domain, Specification, Tables
+from dkdist.base.embedding_spec import Domain, RowSum, Specification, Tables
 from dkdist.base.influence import influences
 from dkdist.loops.array_types import F32, F64
 from dkdist.plain.kept import kept
@@ -89,6 +89,10 @@ class SideBySide(Tables[SideBySideSpec]):
             np.multiply(drawn.embed(part.of_sets(sets)), part.scale, out=out[:, columns])
         return out
 
+    def row_sum(self, n_points: int, weight: float) -> SummedSide:
+        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
+        return SummedSide([(part, drawn.row_sum(n_points, weight)) for part, drawn, _ in self._columns()])
+
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d): the sum of the parts', each by its own columns."""
         out = np.zeros((len(at), gradient.shape[1]))
@@ -104,6 +108,22 @@ class SideBySide(Tables[SideBySideSpec]):
             stop = start + int(part.spec.n_features)
             yield part, drawn, slice(start, stop)
             start = stop
+
+
+class SummedSide:
+    """Rows of the parts in the making, of one set that comes in pieces."""
+
+    def __init__(self, sums: Sequence[tuple[Part, RowSum]]) -> None:
+        self._sums = sums
+
+    def add(self, points: F32, weights: F32 | None) -> None:
+        """The next points (m, d) and their weights (m,)."""
+        for part, own in self._sums:
+            own.add(np.ascontiguousarray(points[:, list(part.dims)]), weights)
+
+    def row(self) -> F32:
+        """The row (m,), after the last."""
+        return np.concatenate([own.row() * part.scale for part, own in self._sums])
 
 
 def parts_of(spec: Any) -> tuple[Part, ...]:

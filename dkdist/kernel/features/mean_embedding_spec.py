@@ -10,13 +10,14 @@ have their features side by side: the kernel is the mean of theirs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.base.embedding_spec import Domain, Piece, Specification, Tables
+from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.base.influence import LinearInfluence
+from dkdist.base.point_runs import CutPieces
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
@@ -78,14 +79,14 @@ class RandomMeanParameters(LinearInfluence, Tables[RandomMeanSpec]):
         mean_features(sets.relative, sets.offsets, sets.weights, self._waves, out)
         return out
 
-    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
+    def row_sum(self, n_points: int, weight: float) -> RowOfTiles:
         """The row (n_components,) of one set that comes in pieces: the same bits as of all at once."""
-        sums = np.zeros((2, len(self._waves.half_turns), LANES))
-        for points, weights in _whole_tiles(pieces):
+        sums, F = np.zeros((2, len(self._waves.half_turns), LANES)), self.spec.n_components // 2
+
+        def take(points: F32, weights: F32 | None) -> None:
             add_mean_features(points, weights, weight / n_points, self._waves, sums)
-        F = self.spec.n_components // 2
-        row = 1 / (np.sqrt(F) * n_points) * sums.reshape(2, -1)[:, :F]
-        return np.asarray(row.reshape(-1), np.float32)
+
+        return RowOfTiles(take, lambda: 1 / (np.sqrt(F) * n_points) * sums.reshape(2, -1)[:, :F])
 
     def embed_points(self, points: F32) -> F32:
         """Rows of single points (n, d): (n, n_components) float32."""
@@ -153,13 +154,15 @@ class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
             out[some] = np.concatenate(sums, axis=1) * self._scales
         return out
 
-    def embed_pieces(self, pieces: Iterable[Piece], n_points: int, weight: float) -> F32:
+    def row_sum(self, n_points: int, weight: float) -> RowOfTiles:
         """The row (n_features,) of one set that comes in pieces: the same bits as of all at once."""
         unit, sums = 1 / weight * n_points, [np.zeros(len(scales)) for _, scales in self._grids]
-        for points, weights in _whole_tiles(pieces):
+
+        def take(points: F32, weights: F32 | None) -> None:
             for (products, _), total in zip(self._grids, sums, strict=True):
                 add_grid_sums(points, weights, unit, products, total)
-        return np.asarray(np.concatenate(sums) / n_points * self._scales, np.float32)
+
+        return RowOfTiles(take, lambda: np.concatenate(sums) / n_points * self._scales)
 
     def embed_points(self, points: F32) -> F32:
         """Rows of single points (n, d): (n, n_features) float32, without a tile for each of them."""
@@ -167,16 +170,17 @@ class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
         return np.concatenate(values, axis=1) if len(values) > 1 else values[0]
 
 
-def _whole_tiles(pieces: Iterable[Piece]) -> Iterable[Piece]:
-    """The same points in the same order, cut at multiples of a tile."""
-    rest: Piece | None = None
-    for points, weights in pieces:
-        if rest is not None:
-            points = np.concatenate([rest[0], points])
-        if rest is not None and rest[1] is not None and weights is not None:
-            weights = np.concatenate([rest[1], weights])
-        whole = len(points) - len(points) % TILE
-        yield points[:whole], None if weights is None else weights[:whole]
-        rest = points[whole:].copy(), None if weights is None else weights[whole:].copy()
-    if rest is not None:
-        yield rest
+class RowOfTiles:
+    """The row of a set that comes in pieces: ``take`` sees whole tiles of points, ``made()`` is the row then."""
+
+    def __init__(self, take: Callable[[F32, F32 | None], None], made: Callable[[], F64]) -> None:
+        self._pieces, self._made = CutPieces(TILE, take), made
+
+    def add(self, points: F32, weights: F32 | None) -> None:
+        """The next points (m, d) and their weights (m,)."""
+        self._pieces.add(points, weights)
+
+    def row(self) -> F32:
+        """The row (m,), after the last."""
+        self._pieces.end()
+        return np.asarray(self._made().reshape(-1), np.float32)
