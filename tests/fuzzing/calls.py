@@ -525,7 +525,18 @@ CALLS: dict[str, Call] = {
     },
     **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
     "Levenshtein": Call(
-        _measured(dk.Levenshtein), {"sets": ["ab", "ba"], "other": ["b"], "normalize": False, "cutoff": None}
+        _measured(dk.Levenshtein),
+        {
+            "sets": ["ab", "ba"],
+            "other": ["b"],
+            "normalize": False,
+            "cutoff": None,
+            "insertion": 1.0,
+            "deletion": 2.0,
+            "substitution": 0.5,
+            "transposition": 0.7,
+            "substitution_costs": {("a", "b"): 0.5},
+        },
     ),
 }
 
