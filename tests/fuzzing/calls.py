@@ -524,6 +524,9 @@ CALLS: dict[str, Call] = {
         for make, params in DISTANCES.items()
     },
     **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
+    "JaroWinkler": Call(
+        _measured(dk.JaroWinkler), {"sets": ["ab", "ba"], "other": ["b"], "prefix_weight": 0.1}
+    ),
     "Levenshtein": Call(
         _measured(dk.Levenshtein),
         {

@@ -58,6 +58,7 @@ def methods() -> Iterator[Any]:
     yield dk.distance_matrix(["AC" * 40, "A"], distance="levenshtein")
     yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
+    yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
     for substitution in (0.5, 0.377):  # of whole units, and not
         edits = dk.Levenshtein(substitution=substitution, insertion=2, substitution_costs={("A", "C"): 0.1})
         yield dk.distance_matrix(["AC" * 40, "A"], distance=edits)

@@ -133,7 +133,7 @@ def _write(heights, places, columns, lengths, n, kind, most, normalize, out):  #
 
 
 @loop()
-def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
+def bases_of(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
     """Where the rows of a string's symbols start in the table."""
     last = len(rows_of_symbols) - 1
     for i in range(len(bases)):
@@ -155,7 +155,7 @@ def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: igno
                 state[2 * SHORT + lane] = before | tile_rows[field, lane]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
-            _bases(codes[start : start + n], symbols[tile], SHORT, bases[:n])
+            bases_of(codes[start : start + n], symbols[tile], SHORT, bases[:n])
             for lane in range(SHORT):
                 state[lane], state[SHORT + lane] = state[2 * SHORT + lane], ZERO
             if kind == SWAPS:
@@ -238,7 +238,7 @@ def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out): 
             string = codes[start : start + n]
             if _by_bands(string, texts, edges, columns[mine], kind, most, normalize, numbers, out[s]):
                 continue
-            _bases(string, symbols[tile], words * LONG, bases[:n])
+            bases_of(string, symbols[tile], words * LONG, bases[:n])
             _start(state, words, kind)
             if kind == SWAPS:
                 long_with_swaps(table, bases[:n], words, state)

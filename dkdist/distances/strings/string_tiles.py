@@ -74,6 +74,18 @@ def packed_strings(codes: NDArray[np.uint16], offsets: I64, low: int) -> PackedS
     )
 
 
+def words_alone(codes: NDArray[np.uint16], offsets: I64) -> PackedStrings:
+    """Strings of at most 63 symbols in a word each, from bit 0 on; longer ones as they are."""
+    sizes = np.diff(offsets)
+    order = np.argsort(-sizes, kind="stable")
+    order = order[int(np.count_nonzero(sizes > BITS)) :]
+    word, none = np.arange(len(order)), np.zeros(len(order), np.int64)
+    parts = np.stack([order, none, word, none, none], axis=1)
+    short = _tiles(codes, offsets, parts, SHORT, False)
+    empty = _tiles(codes, offsets, parts[:0], LONG, True)
+    return PackedStrings(len(sizes), short, empty, codes[:, 0], offsets.astype(np.int64))
+
+
 def _words(sizes: I64, order: I64) -> I64:
     """Strings to words by best fit, the longest first; words with many strings first, so that fields are full.
 
