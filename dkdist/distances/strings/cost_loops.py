@@ -34,54 +34,63 @@ def _swapped(z, before, x, y, x_old, y_old, swap, never):  # type: ignore[no-unt
 
 
 @loop()
-def _four(v, h, codes, x0, x1, x2, x3, price, twice):  # type: ignore[no-untyped-def]
-    """A row of four columns, where all substitutions cost the same: v (lanes,), h (4 lanes,) of one after the other."""
-    lanes = u64(len(v))
-    for r in range(lanes):
-        y, a = codes[r], v[r]
-        b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
-        z = np.add(_least(a, b, x0, y, price), twice)
-        a, b = np.subtract(z, b), np.subtract(z, a)
-        z = np.add(_least(a, c, x1, y, price), twice)
-        a, c = np.subtract(z, c), np.subtract(z, a)
-        z = np.add(_least(a, d, x2, y, price), twice)
-        a, d = np.subtract(z, d), np.subtract(z, a)
-        z = np.add(_least(a, e, x3, y, price), twice)
-        a, e = np.subtract(z, e), np.subtract(z, a)
-        v[r], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
+def _four(V, h, codes, lanes, steps, x0, x1, x2, x3, price, twice):  # type: ignore[no-untyped-def]
+    """Four columns, where all substitutions cost the same: v in V (steps * lanes,), h (4 * lanes,) of each column."""
+    for i in range(steps):
+        at = i * lanes
+        for r in range(lanes):
+            y, a = codes[at + r], V[at + r]
+            b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
+            z = np.add(_least(a, b, x0, y, price), twice)
+            a, b = np.subtract(z, b), np.subtract(z, a)
+            z = np.add(_least(a, c, x1, y, price), twice)
+            a, c = np.subtract(z, c), np.subtract(z, a)
+            z = np.add(_least(a, d, x2, y, price), twice)
+            a, d = np.subtract(z, d), np.subtract(z, a)
+            z = np.add(_least(a, e, x3, y, price), twice)
+            a, e = np.subtract(z, e), np.subtract(z, a)
+            V[at + r], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
 
 
 @loop()
-def _four_of_pairs(v, h, codes, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice):  # type: ignore[no-untyped-def]
-    """The same with a price for each lane, from p0, .. on."""
-    lanes = u64(len(v))
-    for r in range(lanes):
-        y, a = codes[r], v[r]
-        b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
-        z = np.add(_least(a, b, x0, y, prices[p0 + r]), twice)
-        a, b = np.subtract(z, b), np.subtract(z, a)
-        z = np.add(_least(a, c, x1, y, prices[p1 + r]), twice)
-        a, c = np.subtract(z, c), np.subtract(z, a)
-        z = np.add(_least(a, d, x2, y, prices[p2 + r]), twice)
-        a, d = np.subtract(z, d), np.subtract(z, a)
-        z = np.add(_least(a, e, x3, y, prices[p3 + r]), twice)
-        a, e = np.subtract(z, e), np.subtract(z, a)
-        v[r], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
+def _four_of_pairs(V, h, codes, lanes, steps, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice):  # type: ignore[no-untyped-def]
+    """The same with a price for each lane and row, from p0, .. on."""
+    for i in range(steps):
+        at = i * lanes
+        for r in range(lanes):
+            k = at + r
+            y, a = codes[k], V[k]
+            b, c, d, e = h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes]
+            z = np.add(_least(a, b, x0, y, prices[p0 + k]), twice)
+            a, b = np.subtract(z, b), np.subtract(z, a)
+            z = np.add(_least(a, c, x1, y, prices[p1 + k]), twice)
+            a, c = np.subtract(z, c), np.subtract(z, a)
+            z = np.add(_least(a, d, x2, y, prices[p2 + k]), twice)
+            a, d = np.subtract(z, d), np.subtract(z, a)
+            z = np.add(_least(a, e, x3, y, prices[p3 + k]), twice)
+            a, e = np.subtract(z, e), np.subtract(z, a)
+            V[k], h[r], h[r + lanes], h[r + TWO * lanes], h[r + THREE * lanes] = a, b, c, d, e
 
 
 @loop()
-def _one_with_swaps(v, h, left, codes, old, x_old, x, prices, p, twice, swap, never):  # type: ignore[no-untyped-def]
-    """A row of one column: ``h`` (2 lanes,) has z of the row above and the column before, too; ``left`` z of this row.
+def _one_with_swaps(  # type: ignore[no-untyped-def]
+    V, left, h, codes, lanes, steps, x_old, x, prices, p, step, twice, swap, never
+):
+    """One column: ``h`` (2 * lanes,) has z of the row above and the column before, too; ``left`` z of that column.
 
-    ``old`` are the symbols of the row above, ``x_old`` that of the column before.
+    ``codes`` begin with the row above the first; ``x_old`` is the symbol of the column before.
     """
-    lanes = u64(len(v))
-    for r in range(lanes):
-        a, b, y = v[r], h[r], codes[r]
-        z = _swapped(_least(a, b, x, y, prices[p + r]), h[r + lanes], x, y, x_old, old[r], swap, never)
-        h[r + lanes], left[r] = left[r], z
-        z = np.add(z, twice)
-        v[r], h[r] = np.subtract(z, b), np.subtract(z, a)
+    for i in range(steps):
+        at = i * lanes
+        for r in range(lanes):
+            k = at + r
+            a, b, y, y_old = V[k], h[r], codes[k + lanes], codes[k]
+            z = _least(a, b, x, y, prices[p + r])
+            z = _swapped(z, h[r + lanes], x, y, x_old, y_old, swap, never)
+            h[r + lanes], left[k] = left[k], z
+            z = np.add(z, twice)
+            V[k], h[r] = np.subtract(z, b), np.subtract(z, a)
+        p += step
 
 
 @loop()
@@ -92,31 +101,26 @@ def _columns(codes, lanes, text, prices, rows, step, numbers, state):  # type: i
     those of the next row ``step`` after them.
     """
     steps = len(codes) // lanes - 1
-    cells, n, deep = steps * lanes, len(text), u64(step)
+    cells, n = steps * lanes, len(text)
     price, twice, swap, never, outside = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    state[:cells] = twice
-    h = state[2 * cells : 2 * cells + 4 * lanes]
+    V, left, h, symbols = state[:cells], state[cells : 2 * cells], state[2 * cells :], codes[lanes:]
+    V[:] = twice
+    size = u64(lanes), u64(steps)
     fours = n - n % 4 if swap == never else 0
     for j in range(0, fours, 4):
-        h[:] = twice
-        x0, x1, x2, x3 = text[j], text[j + 1], text[j + 2], text[j + 3]
-        p0, p1, p2, p3 = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
-        for i in range(steps):
-            v, symbols = state[i * lanes : (i + 1) * lanes], codes[(i + 1) * lanes : (i + 2) * lanes]
-            if step:
-                _four_of_pairs(v, h, symbols, x0, x1, x2, x3, prices, p0, p1, p2, p3, twice)
-                p0, p1, p2, p3 = p0 + deep, p1 + deep, p2 + deep, p3 + deep
-            else:
-                _four(v, h, symbols, x0, x1, x2, x3, price, twice)
-    h = h[: 2 * lanes]
+        h[: 4 * lanes] = twice
+        four = text[j], text[j + 1], text[j + 2], text[j + 3]
+        if step:
+            first = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+            _four_of_pairs(V, h, symbols, *size, *four, prices, *first, twice)
+        else:
+            _four(V, h, symbols, *size, *four, price, twice)
     for j in range(fours, n):
-        h[:] = twice
+        h[: 2 * lanes] = twice
         x_old = text[j - 1] if j and swap != never else outside
-        for i in range(steps):
-            v, left = state[i * lanes : (i + 1) * lanes], state[cells + i * lanes : cells + (i + 1) * lanes]
-            old, symbols = codes[i * lanes : (i + 1) * lanes], codes[(i + 1) * lanes : (i + 2) * lanes]
-            p = rows[j] + u64(i) * deep
-            _one_with_swaps(v, h, left, symbols, old, x_old, text[j], prices, p, twice, swap, never)
+        _one_with_swaps(
+            V, left, h, codes, *size, x_old, text[j], prices, rows[j], u64(step), twice, swap, never
+        )
 
 
 @inlined()

@@ -11,7 +11,7 @@ from dkdist.distances.strings.cost_loops import LANES
 from dkdist.distances.strings.edit_costs import Plan
 from dkdist.loops.array_types import I64
 
-STEP = 32  # lanes come in so many
+STEP = 16  # lanes come in so many
 MOST = 126  # symbols of a tile whose codes are int8
 
 

@@ -65,8 +65,8 @@ def _other(eq, left, T, misses, j):  # type: ignore[no-untyped-def]
 @loop()
 def _count_others(table, bases, state):  # type: ignore[no-untyped-def]
     """What stands at other symbols: from state's P and T, in place of B; ``w`` is overwritten."""
-    for r in range(SHORT):
-        state[r], state[r + 3 * SHORT] = ZERO, state[r + SHORT]
+    for lane in range(SHORT):
+        state[lane], state[lane + 3 * SHORT] = ZERO, state[lane + SHORT]
     fours = len(bases) - len(bases) % 4
     for j in range(0, fours, 4):
         a, b, c, d, k = bases[j], bases[j + 1], bases[j + 2], bases[j + 3], u64(j)
