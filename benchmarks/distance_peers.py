@@ -1,8 +1,9 @@
 """Distances between whole collections beside other libraries, as users call both: ratios of one run on one thread.
 
-    python benchmarks/distance_peers.py [strings] [long] [series] [elastic] [line] [--quick] [--output FILE]
+    python benchmarks/distance_peers.py [strings] [edits] [long] [series] [elastic] [line] [--quick] [--output FILE]
 
 strings  all pairs of short strings by `dk.distance_matrix`, against rapidfuzz's `process.cdist`
+edits    all pairs of strings of 20, 200 and 2,000 symbols by other distances of strings, against rapidfuzz's `cdist`
 long     two strings, short to long: unrelated, with a tenth changed, and nearly equal; and thirty that are nearly equal
 series   dynamic time warping of few series, of one and of several variables, against dtaidistance
 elastic  ERP, TWED, MSM and soft-DTW of few series, against aeon (whose ERP is another, and whose soft-DTW of a series
@@ -84,6 +85,39 @@ def bench_strings(quick: bool) -> Rows:
             lambda w=words: cdist(w, w, scorer=Levenshtein.distance, workers=1, dtype=np.int32),
             1 if quick else 5,
         )
+    return rows
+
+
+def bench_edits(quick: bool) -> Rows:
+    from rapidfuzz import distance as peers
+    from rapidfuzz.process import cdist
+
+    def weighted(insertion: float, deletion: float, substitution: float) -> tuple[Any, Any, dict[str, Any]]:
+        weights = (insertion, deletion, substitution)
+        return dk.Levenshtein(False, None, *weights), peers.Levenshtein, {"weights": weights}
+
+    rows: Rows = []
+    for n, length in ((40, 20), (9, 200)) if quick else ((2000, 20), (300, 200), (60, 2000)):
+        texts = [word(length, 8) for _ in range(n)]
+        for name, (ours, theirs, kwargs) in {
+            "optimal string alignment": ("osa", peers.OSA, {}),
+            "insertions and deletions": ("indel", peers.Indel, {}),
+            "costs 3, 3, 2": weighted(3, 3, 2),
+            "costs 1, 2, 2": weighted(1, 2, 2),
+            "costs 300, 300, 401": weighted(300, 300, 401),
+            "Jaro-Winkler": ("jaro-winkler", peers.JaroWinkler, {}),
+        }.items():
+            words = (
+                texts[: n // 2] if length == 2000 and kwargs else texts
+            )  # the peer takes milliseconds a pair
+            rows += compare(
+                f"{name}, {len(words)} strings of {length} symbols",
+                lambda w=words, o=ours: dk.distance_matrix(w, distance=o),
+                lambda w=words, t=theirs, k=kwargs: cdist(
+                    w, w, scorer=t.distance, workers=1, dtype=np.float64, scorer_kwargs=k
+                ),
+                1 if quick else 2,
+            )
     return rows
 
 
@@ -193,6 +227,7 @@ def bench_line(quick: bool) -> Rows:
 
 BENCHES = {
     "strings": (bench_strings, "rapidfuzz"),
+    "edits": (bench_edits, "rapidfuzz"),
     "long": (bench_long, "rapidfuzz"),
     "series": (bench_series, "dtaidistance"),
     "elastic": (bench_elastic, "aeon"),

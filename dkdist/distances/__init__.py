@@ -47,6 +47,7 @@ class Distance:
     by_function = False  # of a user's: it takes points, codes, and text as str, and is tried on some objects
     dtype: type[np.floating] = np.float32
     sampler = "subsample"  # of random objects, unless asked for otherwise
+    symbols: str = ""  # of text, that mean something by themselves and not only as equal or unequal
 
     def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
         """Objects made ready to be compared with, once."""
@@ -63,6 +64,10 @@ class Distance:
                 f"{type(self).__name__} has no use for weights, but weights were given: leave them out, or take a "
                 "distance of measures, such as Energy"
             )
+
+    def for_alphabet(self, alphabet: str | None) -> Distance:
+        """The same for codes in an alphabet, which has all ``symbols``; None for codes of another kind."""
+        return self
 
     def try_on(self, sets: SampleSets, positions: Any) -> None:
         """Refuse what is no distance of these sets, which stand at some positions of the user's collection."""

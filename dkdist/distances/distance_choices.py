@@ -74,6 +74,8 @@ def require_kind(distance: Distance, sets: Sets) -> None:
             f"{name} compares points, but the sets (set 0 and all others) are strings of characters: give "
             "'levenshtein', or pairwise(function)"
         )
+    if distance.codes and isinstance(distance, Distance):
+        distance.for_alphabet(None if sets.alphabet is None else sets.alphabet + distance.symbols)
     weighted = sets.weights_shape is not None if isinstance(sets, SetStore) else sets.weights is not None
     if weighted and not distance.takes_weights:
         raise SampleSetError(
@@ -113,7 +115,18 @@ def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
             f"sampler='leverage' needs a kernel, of one number a pair: {type(distance).__name__} gives "
             f"{distance.n_parts}. Take another sampler"
         )
+    if given == "leverage":
+        require_symmetric_distance("sampler='leverage'", distance)
     return str(given)
+
+
+def require_symmetric_distance(what: str, distance: Distance) -> None:
+    """Refuse a distance that depends on the direction where a kernel matrix is made of it."""
+    if not traits(distance).symmetric:
+        raise ValueError(
+            f"{what} needs a kernel, which is symmetric, but {type(distance).__name__} with these options is not: d(x, "
+            "y) is not d(y, x). Take another, or a distance that is"
+        )
 
 
 def _usual_sampler(distance: Distance, sets: Sets, lengths: Any) -> str:

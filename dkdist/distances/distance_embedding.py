@@ -23,6 +23,7 @@ from dkdist.distances.distance_choices import (
     omega_lengths,
     require_kind,
     require_no_lengths,
+    require_symmetric_distance,
     require_units,
     warn_of_long_objects,
     warn_of_unlike_columns,
@@ -87,10 +88,11 @@ class DistanceEmbedding(SetEmbedding):
     Parameters
     ----------
     distance : str or object
-        "dtw", "erp", "twed", "msm", "soft-dtw" (series: rows of a set in order), "levenshtein" (strings),
+        "dtw", "erp", "twed", "msm", "soft-dtw" (series: rows of a set in order), "levenshtein", "osa", "indel"
+        (strings: with swaps of neighbours; of insertions and deletions alone), "jaro-winkler" (names),
         "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
-        (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `Chamfer`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
+        (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `JaroWinkler`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
         `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``, which is given true
         coordinates (float32, or float64 where the sets have an origin).
     sampler : str, collection or callable, default="auto"
@@ -339,6 +341,7 @@ def _require_kernel(distance: Distance, gammas: tuple[float, ...] | float) -> No
             "standardize='nystroem' needs a distance of one number a pair and one gamma above 0; found "
             f"{type(distance).__name__} of {distance.n_parts} and gamma={gammas!r:.80}"
         )
+    require_symmetric_distance("standardize='nystroem'", distance)
 
 
 def _sample(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> Looked:

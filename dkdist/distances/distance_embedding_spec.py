@@ -9,7 +9,7 @@ of theirs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from dkdist.distances import Distance, traits
 from dkdist.distances.distance_embedding_loops import fill_features, standardise
 from dkdist.distances.energy import Energy
 from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
-from dkdist.distances.pair_function import Pairwise, as_float32
+from dkdist.distances.pair_function import as_float32
 from dkdist.distances.series.dtw import DynamicTimeWarping
 from dkdist.distances.series.elastic import ERP, MSM, TWED, SoftDTW
 from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.strings.jaro_winkler import JaroWinkler
 from dkdist.distances.strings.levenshtein import Levenshtein
 from dkdist.distances.wasserstein import Wasserstein
 from dkdist.loops.array_types import F32, F64, I64, Array
@@ -34,7 +35,6 @@ from dkdist.sets.point_checks import SampleSetError, locate
 from dkdist.sets.strings import translation
 
 N_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
-UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # what functions of text see for a symbol that is not in the alphabet
 
 
 def _sliced(n_dims: int, seed: int) -> Distance:
@@ -49,6 +49,9 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
     "msm": lambda n_dims, seed: MSM(),
     "soft-dtw": lambda n_dims, seed: SoftDTW(),
     "levenshtein": lambda n_dims, seed: Levenshtein(),
+    "osa": lambda n_dims, seed: Levenshtein(transposition=1),
+    "indel": lambda n_dims, seed: Levenshtein(substitution=2),
+    "jaro-winkler": lambda n_dims, seed: JaroWinkler(),
     "modified-hausdorff": lambda n_dims, seed: ModifiedHausdorff(),
     "directed-modified-hausdorff": lambda n_dims, seed: DirectedModifiedHausdorff(),
     "hausdorff": lambda n_dims, seed: Hausdorff(),
@@ -258,16 +261,24 @@ class Comparing:
 
     @property
     def _distance(self) -> Distance:
-        if isinstance(self.distance, Pairwise) and self.alphabet is not None:
-            return replace(self.distance, alphabet=self.alphabet + UNKNOWN)
-        return self.distance
+        known = isinstance(self.distance, Distance)
+        return self.distance.for_alphabet(self._alphabet) if known else self.distance
+
+    @property
+    def _alphabet(self) -> str | None:
+        """That of the prepared strings, and after it what else the distance knows."""
+        if self.alphabet is None:
+            return None
+        more = (symbol for symbol in traits(self.distance).symbols if symbol not in self.alphabet)
+        return self.alphabet + "".join(more)
 
     def _translated(self, sets: SampleSets) -> Array:
-        if sets.alphabet is None or self.alphabet is None or sets.alphabet == self.alphabet:
+        alphabet = self._alphabet
+        if sets.alphabet is None or alphabet is None or sets.alphabet == self.alphabet:
             return points_for(self.distance, sets)
-        table = translation(sets.alphabet, self.alphabet)
+        table = translation(sets.alphabet, alphabet)
         codes = table[sets.relative]
-        return np.where(codes < 0, len(self.alphabet), codes).astype(np.uint16)
+        return np.where(codes < 0, len(alphabet), codes).astype(np.uint16)
 
 
 def points_for(distance: Distance, sets: SampleSets) -> Array:

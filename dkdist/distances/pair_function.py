@@ -14,6 +14,8 @@ from dkdist.distances import Distance
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
 
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # what functions of text see for a symbol that is not in the alphabet
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -59,6 +61,10 @@ class Pairwise(Distance):
                         i, j, f"is {value}: a distance must be a finite number >= 0. Repair the function"
                     )
                 out[i, j] = value
+
+    def for_alphabet(self, alphabet: str | None) -> Pairwise:
+        """The same for codes in an alphabet, of which the function gets text."""
+        return self if alphabet is None else replace(self, alphabet=alphabet + UNKNOWN)
 
     def try_on(self, sets: SampleSets, positions: Sequence[int] | I64) -> None:
         """Look at a few objects: ValueError for values that are negative, not finite, or not symmetric."""

@@ -94,8 +94,10 @@ def test_distances_agree_with_other_libraries(tmp_path: Path) -> None:
 
 
 def test_distances_agree_with_their_peers(tmp_path: Path) -> None:
-    found = run("distance_peers.py", "strings", "long", "series", "line", output=tmp_path / "peers.json")
-    rows = [row for name in ("strings", "long", "series", "line") for row in found.get(name, ())]
+    found = run(
+        "distance_peers.py", "strings", "edits", "long", "series", "line", output=tmp_path / "peers.json"
+    )
+    rows = [row for name in ("strings", "edits", "long", "series", "line") for row in found.get(name, ())]
     assert all(row["ratio"] > 0 and row["apart"] < 1e-5 for row in rows)
 
 

@@ -524,8 +524,22 @@ CALLS: dict[str, Call] = {
         for make, params in DISTANCES.items()
     },
     **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
+    "JaroWinkler": Call(
+        _measured(dk.JaroWinkler), {"sets": ["ab", "ba"], "other": ["b"], "prefix_weight": 0.1}
+    ),
     "Levenshtein": Call(
-        _measured(dk.Levenshtein), {"sets": ["ab", "ba"], "other": ["b"], "normalize": False, "cutoff": None}
+        _measured(dk.Levenshtein),
+        {
+            "sets": ["ab", "ba"],
+            "other": ["b"],
+            "normalize": False,
+            "cutoff": None,
+            "insertion": 1.0,
+            "deletion": 2.0,
+            "substitution": 0.5,
+            "transposition": 0.7,
+            "substitution_costs": {("a", "b"): 0.5},
+        },
     ),
 }
 

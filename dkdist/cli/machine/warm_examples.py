@@ -57,6 +57,11 @@ def methods() -> Iterator[Any]:
     yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough for lanes
     yield dk.distance_matrix(["AC" * 40, "A"], distance="levenshtein")
     yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
+    yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
+    yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
+    for substitution in (0.5, 0.377):  # of whole units, and not
+        edits = dk.Levenshtein(substitution=substitution, insertion=2, substitution_costs={("A", "C"): 0.1})
+        yield dk.distance_matrix(["AC" * 40, "A"], distance=edits)
     yield dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit_transform(sets)
     for method in ("exact", "fourier", "rff", "taylor", "tree", "wspd"):
         yield dk.kernel_distance(P, Q, sigma=1.0, squared=True, method=method, eps=1e-2)

@@ -2,10 +2,12 @@
 
 A way of at most k edits from corner to corner of the m x n table keeps within (k - |m - n|) / 2 of the cells between
 them (Ukkonen 1985). What lies outside is replaced by ways that exist - another insertion above, another deletion below
-- so that values are never too small, and right if they are at most k. A band whose cells are all above k is given up
-at once, and the next is made as wide as the edits so far foretell, at least twice as wide. Common beginnings and ends
-cost a comparison. Columns are bits (`bit_parallel_loops`; the form of Hyyro 2003 for chains of words); four
-go through the chain together, which keeps a processor's units busy. Cost: some n d / 64 words for a distance d, and n.
+- so that values are never too small, and right if they are at most k. A band whose cells are all above k is given up at
+once, and the next is made as wide as the edits so far foretell, at least twice as wide. So it is where neighbours may
+be swapped (`transposition_loops`): both ends of a swap are on one diagonal, and a row more on each side tells of it.
+Common beginnings and ends cost a comparison. Columns are bits (`bit_parallel_loops`; the form of Hyyro 2003 for chains
+of words); four go through the chain together, which keeps a processor's units busy. Cost: some n d / 64 words for a
+distance d, and n.
 """
 
 from __future__ import annotations
@@ -33,6 +35,52 @@ def _next(eq, vp, vn, hp_in, hn_in):  # type: ignore[no-untyped-def]
 
 
 @inlined()
+def _next_with_swaps(eq, before, vp, vn, d0, hp_in, hn_in, tr_in):  # type: ignore[no-untyped-def]
+    """The same where neighbours may be swapped; ``before`` are the rows with the symbol before."""
+    swap = ~d0 & eq
+    tr_out = swap >> TOP
+    x = eq | hn_in
+    d0 = (((x & vp) + vp) ^ vp) | x | vn | (((swap << ONE) | tr_in) & before)
+    hp, hn = vn | ~(d0 | vp), d0 & vp
+    hp_out, hn_out = hp >> TOP, hn >> TOP
+    hp, hn = (hp << ONE) | hp_in, (hn << ONE) | hn_in
+    return hn | ~(d0 | hp), hp & d0, d0, hp_out, hn_out, tr_out
+
+
+@inlined()
+def _four(table, s0, s1, s2, s3, first, last, vp, vn):  # type: ignore[no-untyped-def]
+    """Four columns of words from ``first`` to before ``last``, and what their last row grew by."""
+    p0 = p1 = p2 = p3 = ONE  # a row of insertions above the band
+    q0 = q1 = q2 = q3 = ZERO
+    for w in range(first, last):
+        x, y = vp[w], vn[w]
+        x, y, p0, q0 = _next(table[s0 + w], x, y, p0, q0)
+        x, y, p1, q1 = _next(table[s1 + w], x, y, p1, q1)
+        x, y, p2, q2 = _next(table[s2 + w], x, y, p2, q2)
+        vp[w], vn[w], p3, q3 = _next(table[s3 + w], x, y, p3, q3)
+    return np.int64(p0 + p1 + p2 + p3) - np.int64(q0 + q1 + q2 + q3)
+
+
+@inlined()
+def _four_with_swaps(table, s, s0, s1, s2, s3, first, new, last, vp, vn, ends):  # type: ignore[no-untyped-def]
+    """The same where neighbours may be swapped; the column before had symbol s, and ``ends`` is its D0.
+
+    Words from ``new`` on had no column before: its symbol was equal to none of theirs.
+    """
+    p0 = p1 = p2 = p3 = ONE
+    q0 = q1 = q2 = q3 = t0 = t1 = t2 = t3 = ZERO
+    for w in range(first, last):
+        x, y, d0 = vp[w], vn[w], ends[w]
+        a, b, c, d = table[s0 + w], table[s1 + w], table[s2 + w], table[s3 + w]
+        old = table[s + w] if w < new else ZERO
+        x, y, d0, p0, q0, t0 = _next_with_swaps(a, old, x, y, d0, p0, q0, t0)
+        x, y, d0, p1, q1, t1 = _next_with_swaps(b, a, x, y, d0, p1, q1, t1)
+        x, y, d0, p2, q2, t2 = _next_with_swaps(c, b, x, y, d0, p2, q2, t2)
+        vp[w], vn[w], ends[w], p3, q3, t3 = _next_with_swaps(d, c, x, y, d0, p3, q3, t3)
+    return np.int64(p0 + p1 + p2 + p3) - np.int64(q0 + q1 + q2 + q3)
+
+
+@inlined()
 def _least(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
     """(a bound below all cells of a column, the least of those in the last rows of words); ``bottom`` is the lowest."""
     bound, least = bottom, bottom
@@ -46,28 +94,29 @@ def _least(vp, vn, first, last, bottom):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def _band(bases, table, m, words, most, vp, vn):  # type: ignore[no-untyped-def]
+def _band(bases, table, m, words, most, vp, vn, ends, swaps):  # type: ignore[no-untyped-def]
     """(the distance or more than ``most``, what the whole distance may be): of n >= m > 0 symbols, n in fours."""
     n = len(bases)
     spare = (most - (n - m)) // 2
-    above, below = n - m + spare, spare  # rows i of column j are done from j - above to j + below
+    above, below = (
+        n - m + spare + swaps,
+        spare + swaps,
+    )  # rows i of column j are done from j - above to j + below
     last, bottom = -1, np.int64(0)
     for j in range(0, n, 4):
         first = max(0, j - above) // BITS
-        before, last = last, min(words - 1, (j + 3 + below) // BITS)
-        bottom += (last - before) * BITS
-        for w in range(before + 1, last + 1):
+        done, last = last, min(words - 1, (j + 3 + below) // BITS)
+        bottom += (last - done) * BITS
+        for w in range(done + 1, last + 1):
             vp[w], vn[w] = FULL, ZERO
         s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
-        p0 = p1 = p2 = p3 = ONE  # a row of insertions above the band
-        q0 = q1 = q2 = q3 = ZERO
-        for w in range(u64(first), u64(last + 1)):
-            x, y = vp[w], vn[w]
-            x, y, p0, q0 = _next(table[s0 + w], x, y, p0, q0)
-            x, y, p1, q1 = _next(table[s1 + w], x, y, p1, q1)
-            x, y, p2, q2 = _next(table[s2 + w], x, y, p2, q2)
-            vp[w], vn[w], p3, q3 = _next(table[s3 + w], x, y, p3, q3)
-        bottom += np.int64(p0 + p1 + p2 + p3) - np.int64(q0 + q1 + q2 + q3)
+        if swaps:
+            before = bases[j - 1] if j else ZERO  # no symbol has bits in the first rows
+            bottom += _four_with_swaps(
+                table, before, s0, s1, s2, s3, u64(first), u64(done + 1), u64(last + 1), vp, vn, ends
+            )
+        else:
+            bottom += _four(table, s0, s1, s2, s3, u64(first), u64(last + 1), vp, vn)
         if j % LOOK == 0 and j:
             bound, least = _least(vp, vn, first, last, bottom)
             if bound > most:
@@ -79,41 +128,59 @@ def _band(bases, table, m, words, most, vp, vn):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def edits(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
-    """The distance of two strings if it is at most ``most``, else ``most`` + 1; with ``only`` one band is tried.
-
-    ``numbers`` (2^16,) int32 are -1, and so again at the end.
-    """
+def stripped(a, b):  # type: ignore[no-untyped-def]
+    """Where two strings begin to differ, and where each ends to."""
     n, m, begin = len(a), len(b), 0
     while begin < min(n, m) and a[begin] == b[begin]:
         begin += 1
     while n > begin and m > begin and a[n - 1] == b[m - 1]:
         n, m = n - 1, m - 1
-    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
-    n, m = len(x), len(y)
-    if m == 0 or n - m > most:
-        return min(n, most + 1)
-    n_symbols = 1
+    return begin, n, m
+
+
+@inlined()
+def words_of(x, y, bits, numbers):  # type: ignore[no-untyped-def]
+    """(Eq of every symbol of y in words of so many rows, where those of x start there, the number of words).
+
+    Both end with as many symbols of their own as make the length of x a multiple of four.
+    """
+    n, m, n_symbols = len(x), len(y), 1
     for i in range(m):
         if numbers[y[i]] < 0:
             numbers[y[i]] = n_symbols
             n_symbols += 1
-    pad = -n % 4  # symbols that both end with
-    words = -(-(m + pad) // BITS)
+    pad = -n % 4
+    words = -(-(m + pad) // bits)
     table, bases = np.zeros((n_symbols + 1) * words, u64), np.empty(n + pad, u64)
     for i in range(m + pad):
         symbol = numbers[y[i]] if i < m else n_symbols
-        table[symbol * words + i // BITS] |= ONE << u64(i % BITS)
+        table[symbol * words + i // bits] |= ONE << u64(i % bits)
     for i in range(n + pad):
         symbol = max(numbers[x[i]], 0) if i < n else n_symbols  # 0 for what y has not
         bases[i] = u64(symbol * words)
     for i in range(m):
         numbers[y[i]] = -1
-    vp, vn = np.empty(words, u64), np.empty(words, u64)
+    return table, bases, words
+
+
+@inlined()
+def edits(a, b, most, only, numbers, swaps):  # type: ignore[no-untyped-def]
+    """The distance of two strings if it is at most ``most``, else ``most`` + 1; with ``only`` one band is tried.
+
+    ``numbers`` (2^16,) int32 are -1, and so again at the end. ``swaps`` of neighbours may count as one edit.
+    """
+    begin, n, m = stripped(a, b)
+    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+    n, m = len(x), len(y)
+    if m == 0 or n - m > most:
+        return min(n, most + 1)
+    table, bases, words = words_of(x, y, BITS, numbers)
+    vp, vn, pad = np.empty(words, u64), np.empty(words, u64), len(bases) - n
+    ends = np.empty(words if swaps else 0, u64)
     k, found, foretold = -1, 0, 0
     while found > k and k < most:
         k = most if only else min(most, max(n - m + FIRST, 2 * k, foretold + foretold // 16))
-        found, foretold = _band(bases, table, m + pad, words, k, vp, vn)
+        found, foretold = _band(bases, table, m + pad, words, k, vp, vn, ends, swaps)
     return min(found, most + 1)
 
 
@@ -131,7 +198,7 @@ def fill_few(codes, edges, same, most, normalize, out):  # type: ignore[no-untyp
             k = j if same else n + j
             b = codes[edges[k] : edges[k + 1]]
             longer = max(len(a), len(b))
-            found = edits(a, b, min(most, longer), False, numbers)
+            found = edits(a, b, min(most, longer), False, numbers, False)
             out[i, j] = np.float32(found) / np.float32(longer) if normalize else np.float32(found)
             if same:
                 out[j, i] = out[i, j]

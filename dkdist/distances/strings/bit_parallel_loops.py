@@ -11,7 +11,8 @@ and at the end D_mn = n + |VP| - |VN|. Strings stand side by side in a word, eac
 than 63 symbols takes a chain of words, where the guard bit stands for the last row of the word below: its VP is that
 row's HN, its Eq the complement of that row's HP.
 
-Words are lanes. Integers throughout, so all is exact.
+Words are lanes. Integers throughout, so all is exact. Distances of other kinds have columns of their own
+(`transposition_loops`, `subsequence_loops`) and go the same way from strings to results.
 """
 
 from __future__ import annotations
@@ -19,13 +20,26 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist.distances.strings.banded_loops import edits
-from dkdist.distances.strings.bits_loops import ONE, THREE, TOP, TWO, ZERO, ones, u64
+from dkdist.distances.strings.bits_loops import (
+    COMMON,
+    LONG,
+    ONE,
+    SHORT,
+    SWAPS,
+    THREE,
+    TOP,
+    TWO,
+    ZERO,
+    ones,
+    u64,
+)
+from dkdist.distances.strings.subsequence_loops import indels, long_common, short_common
+from dkdist.distances.strings.transposition_loops import WIDE, long_with_swaps, short_with_swaps
 from dkdist.loops.compile import inlined, loop
 from dkdist.loops.lanes import longest
 
-SHORT = 128  # words at a time, each with one or more strings
-LONG = 32  # chains of words at a time
-FEW = 12  # chains: fewer go one by one
+FEW = 12  # chains: fewer go one by one, where they are long
+BESIDE = 120_000  # cells of a table that take as long as what a pair costs beside its cells
 LARGE = 2**20  # cells of a table: strings that are nearly equal are told by their bands
 NEAR = 16  # of the longer length: edits of those that are nearly equal
 CODES = 2**16
@@ -104,16 +118,22 @@ def _add_heights(vp, vn, rows, heights):  # type: ignore[no-untyped-def]
         heights[r] += np.float32(np.int64(ones(vp[r] & rows[r])) - np.int64(ones(vn[r] & rows[r])))
 
 
+@inlined()
+def _apart(n, m, kind):  # type: ignore[no-untyped-def]
+    """The distance of strings of n and m symbols that have none in common."""
+    return n + m if kind == COMMON else max(n, m)
+
+
 @loop()
-def _write(heights, places, columns, lengths, n, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Heights to their columns, ``most`` + 1 at most, each over the longer of the two lengths if wanted."""
+def _write(heights, places, columns, lengths, n, kind, most, normalize, out):  # type: ignore[no-untyped-def]
+    """Heights to their columns, ``most`` + 1 at most, each over the largest of strings of such lengths if wanted."""
     for k in range(len(places)):
         height = min(heights[places[k]], np.float32(most + 1))
-        out[columns[k]] = height / np.float32(max(n, lengths[k], 1)) if normalize else height
+        out[columns[k]] = height / np.float32(max(_apart(n, lengths[k], kind), 1)) if normalize else height
 
 
 @loop()
-def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
+def bases_of(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def]
     """Where the rows of a string's symbols start in the table."""
     last = len(rows_of_symbols) - 1
     for i in range(len(bases)):
@@ -121,10 +141,10 @@ def _bases(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-def
 
 
 @loop()
-def fill_short(tiles, codes, offsets, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `levenshtein.Tiles`, in order."""
+def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
+    """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `string_tiles.Tiles`, in order."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
-    state, bases = np.empty(3 * SHORT, u64), np.empty(longest(offsets), u64)
+    state, bases = np.zeros(4 * SHORT, u64), np.empty(longest(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         heights = np.empty(tile_rows.shape, np.float32)
@@ -135,39 +155,69 @@ def fill_short(tiles, codes, offsets, most, normalize, out):  # type: ignore[no-
                 state[2 * SHORT + lane] = before | tile_rows[field, lane]
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
-            _bases(codes[start : start + n], symbols[tile], SHORT, bases[:n])
+            bases_of(codes[start : start + n], symbols[tile], SHORT, bases[:n])
             for lane in range(SHORT):
                 state[lane], state[SHORT + lane] = state[2 * SHORT + lane], ZERO
-            _short(table, bases[:n], state)
+            if kind == SWAPS:
+                short_with_swaps(table, bases[:n], state)
+            elif kind == COMMON:
+                short_common(table, bases[:n], state)
+            else:
+                _short(table, bases[:n], state)
             heights[:] = np.float32(n)
             for field in range(len(tile_rows)):
                 _add_heights(state[:SHORT], state[SHORT : 2 * SHORT], tile_rows[field], heights[field])
-            _write(heights.ravel(), places[mine], columns[mine], lengths[mine], n, most, normalize, out[s])
+            _write(
+                heights.ravel(), places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s]
+            )
+
+
+@inlined()
+def _alone(a, b, kind, most, only, numbers):  # type: ignore[no-untyped-def]
+    """The distance of one pair, in bands."""
+    if kind == COMMON:
+        return indels(a, b, most, only, numbers)
+    return edits(a, b, most, only, numbers, kind == SWAPS)
 
 
 @loop()
-def _by_bands(a, texts, edges, columns, most, normalize, numbers, out):  # type: ignore[no-untyped-def]
+def _by_bands(a, texts, edges, columns, kind, most, normalize, numbers, out):  # type: ignore[no-untyped-def]
     """Distances of a string to some others in bands: to few others all, else those that are nearly equal.
 
     Whether none is left.
     """
-    few, done = len(columns) < FEW, True
+    cells = len(a) * (edges[columns[0] + 1] - edges[columns[0]])  # of the longest
+    few, done = len(columns) * (cells + BESIDE) < FEW * cells, True
     for j in columns:
         b = texts[edges[j] : edges[j + 1]]
-        longer = max(len(a), len(b))
+        apart = _apart(len(a), len(b), kind)
         if not few and len(a) * len(b) < LARGE:
             return False
-        k = min(most, longer if few else longer // NEAR)
-        found = edits(a, b, k, not few, numbers)
+        k = min(most, apart if few else apart // NEAR)
+        found = _alone(a, b, kind, k, not few, numbers)
         if found > k and k < most:
             done = False
             continue
-        out[j] = np.float32(found) / np.float32(longer) if normalize else np.float32(found)
+        out[j] = np.float32(found) / np.float32(apart) if normalize else np.float32(found)
     return done
 
 
 @loop()
-def fill_long(tiles, texts, edges, codes, offsets, most, normalize, out):  # type: ignore[no-untyped-def]
+def _start(state, words, kind):  # type: ignore[no-untyped-def]
+    """The state of chains before the first symbol."""
+    if kind == COMMON:
+        state[: 2 * words * LONG] = ~(ONE << TOP)
+        return
+    wide = WIDE if kind == SWAPS else 4
+    state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
+    for w in range(words):
+        vp = (wide * (w + 1) - 2 - (kind == SWAPS)) * LONG
+        state[vp : vp + LONG] = ~ONE
+        state[vp + LONG : vp + 2 * LONG] = ZERO
+
+
+@loop()
+def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of longer strings, whose fields are the words of a chain from the first symbols on.
 
     ``texts`` and ``edges`` are the strings themselves, for what goes by bands.
@@ -175,24 +225,29 @@ def fill_long(tiles, texts, edges, codes, offsets, most, normalize, out):  # typ
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
     heights, bases = np.empty(LONG, np.float32), np.empty(longest(offsets), u64)
     numbers = np.full(CODES if len(symbols) else 0, -1, np.int32)
+    wide, at = (
+        (2, 0) if kind == COMMON else (WIDE, 3) if kind == SWAPS else (4, 2)
+    )  # of a word, and of its VP
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         words = len(tile_rows)
-        state = np.zeros((4 * words + 2) * LONG, u64)
+        state = np.zeros((wide * words + 3) * LONG, u64)
         mine = slice(ends[tile], ends[tile + 1])
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]
             string = codes[start : start + n]
-            if _by_bands(string, texts, edges, columns[mine], most, normalize, numbers, out[s]):
+            if _by_bands(string, texts, edges, columns[mine], kind, most, normalize, numbers, out[s]):
                 continue
-            _bases(string, symbols[tile], words * LONG, bases[:n])
-            state[:LONG] = ~ZERO  # row 0 of the table grows by one a symbol: HP = 1
-            for w in range(words):
-                state[(4 * w + 2) * LONG : (4 * w + 3) * LONG] = ~ONE
-                state[(4 * w + 3) * LONG : (4 * w + 4) * LONG] = ZERO
-            _long(table, bases[:n], words, state)
+            bases_of(string, symbols[tile], words * LONG, bases[:n])
+            _start(state, words, kind)
+            if kind == SWAPS:
+                long_with_swaps(table, bases[:n], words, state)
+            elif kind == COMMON:
+                long_common(table, bases[:n], words, state)
+            else:
+                _long(table, bases[:n], words, state)
             heights[:] = np.float32(n)
             for w in range(words):
-                at = (4 * w + 2) * LONG
-                _add_heights(state[at : at + LONG], state[at + LONG : at + 2 * LONG], tile_rows[w], heights)
-            _write(heights, places[mine], columns[mine], lengths[mine], n, most, normalize, out[s])
+                vp = (wide * w + at) * LONG
+                _add_heights(state[vp : vp + LONG], state[vp + LONG : vp + 2 * LONG], tile_rows[w], heights)
+            _write(heights, places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s])

@@ -8,6 +8,13 @@ from dkdist.loops.compile import inlined
 
 u64 = np.uint64
 ZERO, ONE, TWO, THREE, TOP = u64(0), u64(1), u64(2), u64(3), u64(63)
+SHORT = 128  # words at a time, each with one or more strings
+LONG = 32  # chains of words at a time
+EDITS, SWAPS, COMMON = (
+    0,
+    1,
+    2,
+)  # kinds: Levenshtein's, with swaps of neighbours, of insertions and deletions alone
 
 
 @inlined()

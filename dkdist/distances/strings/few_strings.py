@@ -21,7 +21,7 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
     The values are those of the ordinary way, and so is every refusal, which is left to it.
     """
     named = isinstance(distance, str) and distance == "levenshtein"
-    if not (named or type(distance) is Levenshtein):
+    if not (named or (type(distance) is Levenshtein and distance.plain)):
         return None
     same = other is None
     sides = (sets,) if same else (sets, other)

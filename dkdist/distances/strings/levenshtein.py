@@ -1,84 +1,82 @@
-"""The edit distance of Levenshtein, a block of strings against all random strings at once.
+"""Edit distances, a block of strings against all random strings at once.
 
-The least number of insertions, deletions and substitutions of single symbols that turn one string into the other
-(`bit_parallel_loops` has the formulas). Omegas of at most 63 symbols share 64-bit words, m + 1 bits each, filled from
-the longest down; longer ones take ceil(m / 63) words. Cost of a pair: about 11 vector instructions for every symbol of
-the object and 8 words, 17 in chains. Long strings that are nearly equal, or few, go one by one through bands that are
-as wide as they differ (`banded_loops`).
+The least that insertions, deletions and substitutions of single symbols, and swaps of neighbours, cost that turn one
+string into the other. Costs decide how (`edit_costs`): columns of bits (`bit_parallel_loops`, `transposition_loops`,
+`subsequence_loops`), about 11, 15 and 5 vector instructions for every symbol of the object and 8 words, where omegas of
+at most 63 symbols share words, m + 1 bits each, and longer ones take ceil(m / 63); or numbers in lanes (`cost_loops`).
+Long strings that are nearly equal, or few, go one by one through bands that are as wide as they differ.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.base.parameter_checks import whole
 from dkdist.distances import Distance
-from dkdist.distances.strings.bit_parallel_loops import LONG, SHORT, fill_long, fill_short
+from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
+from dkdist.distances.strings.bits_loops import COMMON, EDITS
+from dkdist.distances.strings.cost_loops import fill_costs, scale_heights
+from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
+from dkdist.distances.strings.edit_costs import COSTS, PairCosts, Plan, cost, pair_costs, plan
+from dkdist.distances.strings.string_tiles import Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
-U64 = NDArray[np.uint64]
-
 MOST = 2**24  # edits
-BITS = 63  # symbols of a word beside its guard bit
-
-
-class Tiles(NamedTuple):
-    """Words side by side. A field is a part of every word: what a string of a tile has, or a word of its chains.
-
-    ``tables`` holds, tile after tile from ``starts`` on, the rows of Eq: one of zeros for symbols that no string of
-    the tile has, then one for each that some has. ``symbols`` (n_tiles, S + 1) are the numbers of these rows, the last
-    for all symbols from S on. The fields of tile t are ``fields[t]`` to ``fields[t + 1]``, with their ``rows``
-    (n_fields, lanes) in the words. Its strings are ``ends[t]`` to ``ends[t + 1]``: their ``places`` (field * lanes +
-    lane of the first symbol, from the tile's first field on), ``columns`` in the result, and ``lengths``.
-    """
-
-    tables: U64
-    starts: I64
-    symbols: NDArray[np.int32]
-    fields: I64
-    rows: U64
-    ends: I64
-    places: I64
-    columns: I64
-    lengths: I64
-
-
-class PackedStrings(NamedTuple):
-    """What `Levenshtein.prepare` gives: strings of at most 63 symbols, longer ones, and all as they came."""
-
-    n_omegas: int
-    short: Tiles
-    long: Tiles
-    texts: NDArray[np.uint16]
-    edges: I64
 
 
 @kept
 @dataclass(frozen=True)
 class Levenshtein(Distance):
-    """Levenshtein's edit distance, exact for strings of fewer than 2^24 symbols.
+    """The edit distance: the least that edits cost which turn one string into the other; all cost 1 by default.
 
-    ``cutoff`` gives distances above it as ``cutoff`` + 1, which is a metric still: long strings are given up as soon as
-    they are known to be further apart.
+    Exact for strings of fewer than 2^24 symbols (together, where nothing is substituted) and costs that are multiples
+    of one unit, to 2^-28 of a cost a symbol otherwise.
 
-    ``normalize`` divides by the length of the longer string (0 for two empty ones).
+    ``insertion``, ``deletion`` and ``substitution`` are what these edits of a single symbol cost, >= 0;
+    ``transposition`` what it costs to swap two neighbours between which nothing else is edited, None if that is no
+    edit. At 1 that is optimal string alignment ("osa"; the restricted Damerau distance): not a metric, for the triangle
+    inequality fails ("ca", "ac", "abc": 1 + 1 < 3). With ``substitution=2`` symbols are inserted and deleted alone
+    ("indel"), which is what the longest common subsequence L leaves, n + m - 2 L.
+
+    ``substitution_costs`` are costs of pairs of symbols: a dict, ``{("a", "e"): 0.5}``, where a pair in one order
+    stands for both unless both are given, and others cost ``substitution``; or (symbols, matrix), such as ``("ACGT",
+    matrix)``, of which row a, column b is for an a that becomes a b. Symbols are characters (of bytes those of that
+    code), or whole numbers where sets are codes.
+
+    D[i, j] is what turns x_i into y_j (the random object, in `DistanceEmbedding`). Where ``insertion`` and ``deletion``
+    differ, or costs of pairs and of their reverse, it is not D[j, i]: `distance_matrix` computes both, and what needs a
+    symmetric matrix refuses it.
+
+    ``cutoff`` gives distances above it as ``cutoff`` + 1 at most, a metric if the distance is one: long strings are
+    given up as soon as they are known to be further apart, where all edits cost 1.
+
+    ``normalize`` divides by the largest distance of strings of these two lengths: that of the longer one by default,
+    the sum of both of "indel" (0 for two empty ones).
 
     Examples
     --------
     >>> import dkdist as dk
     >>> round(float(dk.distance_matrix(["kitten", "sitting"], distance=dk.Levenshtein())[0, 1]), 4)
     3.0
+    >>> typed = dk.Levenshtein(transposition=1, substitution_costs={("a", "s"): 0.5})  # neighbours on the keyboard
+    >>> dk.distance_matrix(["first", "cat"], ["frist", "cst"], distance=typed).diagonal()
+    array([1. , 0.5])
     """
 
     normalize: bool = False
     cutoff: int | None = None
+    insertion: float = 1.0
+    deletion: float = 1.0
+    substitution: float = 1.0
+    transposition: float | None = None
+    substitution_costs: PairCosts | Mapping[Any, float] | tuple[Any, Any] | None = None
 
     ordered = codes = True
 
@@ -86,112 +84,101 @@ class Levenshtein(Distance):
         if self.cutoff is not None:
             whole("cutoff", self.cutoff, 0, MOST)
         as_flag("normalize", self.normalize)
+        for name in ("insertion", "deletion", "substitution"):
+            object.__setattr__(self, name, cost(name, getattr(self, name)))
+        if self.insertion + self.deletion == 0:
+            raise ValueError(
+                "insertion and deletion both cost 0, so that all distances are 0: give at least one of them a cost"
+            )
+        if self.transposition is not None:
+            object.__setattr__(self, "transposition", cost("transposition", self.transposition))
+        symmetric = self.insertion == self.deletion
+        if self.substitution_costs is not None:
+            pairs = pair_costs(self.substitution_costs, self.substitution)
+            object.__setattr__(self, "substitution_costs", pairs)
+            object.__setattr__(self, "symbols", pairs[0] if isinstance(pairs[0], str) else "")
+            matrix = np.array(pairs[1])
+            symmetric = symmetric and bool((matrix == matrix.T).all())
+        object.__setattr__(self, "symmetric", symmetric)
 
-    def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
-        """The omegas as bits. Empty ones are allowed.
+    @property
+    def plain(self) -> bool:
+        """Whether it is Levenshtein's own: insertions, deletions and substitutions at 1."""
+        found = _plan(self)
+        return found.kind == EDITS and found.plain
+
+    @property
+    def _pairs(self) -> PairCosts | None:
+        return cast("PairCosts | None", self.substitution_costs)  # which these are once they were checked
+
+    def for_alphabet(self, alphabet: str | None) -> Levenshtein:
+        """The same for codes in an alphabet that has all ``symbols``."""
+        if self._pairs is None:
+            return self
+        symbols, rows = self._pairs
+        if isinstance(symbols, str):
+            place = (
+                dict(zip(symbols, map(ord, symbols), strict=True))
+                if alphabet is None
+                else {symbol: code for code, symbol in enumerate(alphabet)}
+            )
+            return replace(self, substitution_costs=(tuple(place[symbol] for symbol in symbols), rows))
+        if alphabet is not None:
+            raise ValueError(
+                f"substitution_costs are of codes ({symbols[0]!r}, ...), but the sets (set 0 and all others) are "
+                "strings of characters: give costs of characters"
+            )
+        return self
+
+    def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings | PackedCosts:
+        """The omegas as bits, or in lanes. Empty ones are allowed.
 
         A tile of 128 words takes 1 KiB for every symbol that its omegas have: little for alphabets up to a few
-        hundred symbols, at most 8 MiB when all differ.
+        hundred symbols, at most 8 MiB when all differ. Costs of pairs of K symbols take K + 1 numbers (of one byte, or
+        four) for every symbol of the omegas.
         """
         self.refuse_weights(weights)
-        codes = _codes(points)
-        sizes = np.diff(offsets)
-        order = np.argsort(-sizes, kind="stable")
-        n_long = int(np.count_nonzero(sizes > BITS))
-        return PackedStrings(
-            len(sizes),
-            _tiles(codes, offsets, _words(sizes, order[n_long:]), SHORT, False),
-            _tiles(codes, offsets, _chains(sizes, order[:n_long]), LONG, True),
-            codes[:, 0],
-            offsets.astype(np.int64),
-        )
+        codes, found = codes_of(points), _plan(self)
+        if found.kind == COSTS:
+            return packed_costs(codes, offsets.astype(np.int64), found, _classes(self))
+        return packed_strings(codes, offsets, 0 if found.kind == COMMON else 1)
 
-    def fill(self, packed: PackedStrings, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
+    def fill(
+        self, packed: PackedStrings | PackedCosts, points: Codes, offsets: I64, weights: F32 | None, out: F32
+    ) -> None:
         """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
         self.refuse_weights(weights)
-        codes = _codes(points)
-        most = MOST if self.cutoff is None else self.cutoff
-        fill_short(packed.short, codes[:, 0], offsets, most, self.normalize, out)
+        codes, found = codes_of(points)[:, 0], _plan(self)
+        most = np.inf if self.cutoff is None else self.cutoff + 1.0
+        dearest = self.substitution
+        if self._pairs is not None:
+            dearest = max(dearest, *(max(row) for row in self._pairs[1]))
+        numbers = found.unit, found.slant, most, float(self.normalize), self.insertion, self.deletion, dearest
+        if isinstance(packed, PackedCosts):
+            fill_costs(packed.tiles, codes, offsets, numbers, out)
+            return
+        kept_most = MOST if self.cutoff is None or not found.plain else self.cutoff
+        options = found.kind, kept_most, self.normalize and found.plain
+        fill_short(packed.short, codes, offsets, *options, out)
         if len(packed.long.columns):
-            texts = packed.texts, packed.edges
-            fill_long(packed.long, *texts, codes[:, 0], offsets, most, self.normalize, out)
+            fill_long(packed.long, packed.texts, packed.edges, codes, offsets, *options, out)
+        if not found.plain:
+            scale_heights(offsets, np.diff(packed.edges), numbers, out)
 
 
-def _codes(points: Codes) -> NDArray[np.uint16]:
-    if points.dtype not in (np.uint8, np.uint16) or points.shape[1:] != (1,):
-        raise ValueError(
-            f"expected codes of symbols, (T, 1) uint8 or uint16, found {points.shape} {points.dtype}"
-        )
-    return np.ascontiguousarray(points, np.uint16)
+@lru_cache(maxsize=64)
+def _plan(distance: Levenshtein) -> Plan:
+    pairs = None if distance._pairs is None else np.array(distance._pairs[1])
+    costs = distance.insertion, distance.deletion, distance.substitution, distance.transposition
+    return plan(*costs, pairs)
 
 
-def _words(sizes: I64, order: I64) -> I64:
-    """Strings to words by best fit, the longest first; words with many strings first, so that fields are full.
-
-    The rows of what is given, one for each part of a string that is in one word, sorted by words: the string, its first
-    symbol there, the word, the field, and the bit of that symbol.
-    """
-    words: list[list[tuple[int, int]]] = []
-    with_room: list[list[int]] = [[] for _ in range(BITS + 2)]
-    for j, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
-        bits = size + 1
-        room = next((r for r in range(bits, BITS + 2) if with_room[r]), 0)
-        if room:
-            word = with_room[room].pop()
-        else:
-            room, word = BITS + 1, len(words)
-            words.append([])
-        words[word].append((j, BITS + 1 - room + 1))
-        with_room[room - bits].append(word)
-    words.sort(key=len, reverse=True)
-    parts = [(j, 0, w, field, bit) for w, word in enumerate(words) for field, (j, bit) in enumerate(word)]
-    return np.array(parts, np.int64).reshape(-1, 5)
-
-
-def _chains(sizes: I64, order: I64) -> I64:
-    """Each string in words of its own, the longest first; parts as `_words` gives them."""
-    lengths = -(-sizes[order] // BITS)
-    word = np.repeat(np.arange(len(order)), lengths)
-    field = np.arange(len(word)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.stack([order[word], BITS * field, word, field, np.ones_like(word)], axis=1)
-
-
-def _tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int, chained: bool) -> Tiles:
-    """Tiles of so many words or chains."""
-    omega, first, word, field, bit = parts.T
-    tile, lane, sizes = word // lanes, word % lanes, np.diff(offsets)
-    n_tiles, n_symbols = int(tile.max(initial=-1)) + 1, int(codes.max(initial=0)) + 1
-    depths = np.zeros(n_tiles, np.int64)
-    np.maximum.at(depths, tile, field + 1)
-    fields = np.concatenate([[0], np.cumsum(depths)])
-    lengths = np.minimum(sizes[omega] - first, BITS)
-    rows = np.zeros((int(fields[-1]), lanes), np.uint64)
-    marks = (np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1)
-    rows[fields[tile] + field, lane] = marks << bit.astype(np.uint64)
-
-    own = np.repeat(np.arange(len(parts)), lengths)  # the part of each symbol, and its place there
-    place = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    symbol = codes[(offsets[omega] + first)[own] + place, 0]
-    found = np.zeros((n_tiles, n_symbols + 1), np.bool_)
-    found[tile[own], symbol] = True
-    symbols = np.cumsum(found, axis=1, dtype=np.int32) * found
-    deep = depths if chained else np.ones_like(depths)
-    starts = np.concatenate([[0], np.cumsum((found.sum(axis=1) + 1) * deep * lanes)])
-    within = (starts[tile] + (field * lanes if chained else 0) + lane)[own]
-    table = np.zeros(int(starts[-1]), np.uint64)
-    at = within + symbols[tile[own], symbol].astype(np.int64) * (deep[tile] * lanes)[own]
-    np.bitwise_or.at(table, at, np.uint64(1) << (bit[own] + place).astype(np.uint64))
-
-    heads = np.flatnonzero(first == 0)
-    columns = omega[heads]
-    return Tiles(
-        tables=table,
-        starts=starts,
-        symbols=symbols,
-        fields=fields,
-        rows=rows,
-        ends=np.searchsorted(tile[heads], np.arange(n_tiles + 1)),
-        places=field[heads] * lanes + lane[heads],
-        columns=columns.copy(),
-        lengths=sizes[columns],
-    )
+def _classes(distance: Levenshtein) -> I64:
+    """The class of every code, the last for all codes beyond: those of the costs of pairs, then one for all others."""
+    pairs = distance.for_alphabet(None)._pairs
+    if pairs is None:
+        return np.empty(0, np.int64)
+    symbols = [int(symbol) for symbol in pairs[0]]
+    classes = np.full(max(symbols) + 2, len(symbols), np.int64)
+    classes[symbols] = np.arange(len(symbols))
+    return classes
