@@ -1,11 +1,12 @@
 """The kernel distance of two point sets: exact beside scikit-learn, the Fourier grid beside exact, and growth.
 
-    python benchmarks/kernel.py [exact] [fourier] [growth] [kinds] [peers] [--quick] [--output kernel.json]
+    python benchmarks/kernel.py [exact] [fourier] [growth] [kinds] [gradient] [peers] [--quick] [--output kernel.json]
 
 Two uniform samples in the cube of diameter 1, the second one bent, n points each, on one thread; alternately in one
-run, medians. scikit-learn adds three matrices of `rbf_kernel`, in blocks of 1,000 rows, so that memory is no limit. The
-errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps. Other peers:
-`kernel_peers.py`.
+run, medians. scikit-learn adds three matrices of `rbf_kernel`, in blocks of 1,000 rows, so that memory is no limit.
+The errors are those of D^2: against scikit-learn's float64, and of the grid against our exact one, beside eps.
+"gradient" is D^2 with all derivatives, by "auto" and by all pairs, and the largest error of a derivative by a weight,
+or by a coordinate times n sigma. Other peers: `kernel_peers.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before KeOps and NumPy read them
@@ -129,6 +131,34 @@ def kind_rows(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def gradient_rows(quick: bool) -> list[dict[str, Any]]:
+    rows = []
+    print(f"  gradient   d        n  sigma   seconds    exact   ratio     error  (eps {EPS:.0e})")
+    for d in (1, 2, 3):
+        P, Q = two_clouds(1000 if quick else 20_000, d, d)
+        for sigma in (0.02, 0.1, 0.5):
+            how = {"sigma": sigma, "squared": True, "gradient": True, "eps": EPS}
+            fast, exact = (
+                partial(dk.kernel_distance, P, Q, method=method, **how) for method in ("auto", "exact")
+            )
+            alternately([fast], 1)
+            seconds, (found,) = alternately([fast], 1 if quick else 5)
+            slow, (right,) = alternately([exact], 1)
+            apart = [sigma * len(P) * np.abs(found[1].P - right[1].P).max()]
+            apart += [np.abs(a - b).max() for a, b in zip(found[1].weights, right[1].weights, strict=True)]
+            row = {
+                "d": d, "n": len(P), "sigma": sigma,
+                "seconds": float(np.median(seconds)), "exact_seconds": float(slow[0, 0]),
+                "ratio": float(slow[0, 0] / np.median(seconds)), "error": float(max(apart)), "eps": EPS,
+            }  # fmt: skip
+            rows.append(row)
+            print(
+                f"  {'':<8} {d:>3} {row['n']:>8,} {sigma:>6} {row['seconds']:>9.4f} {row['exact_seconds']:>8.2f}"
+                f" {row['ratio']:>7.0f} {row['error']:>9.1e}"
+            )
+    return rows
+
+
 def growth_rows(quick: bool) -> list[dict[str, Any]]:
     rows = []
     print("  growth (d = 3, sigma .1)      n   exact   fourier      tree")
@@ -145,13 +175,16 @@ def growth_rows(quick: bool) -> list[dict[str, Any]]:
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = options(__doc__)
-    parser.add_argument("parts", nargs="*", help="exact, fourier, growth, kinds, peers; default: all")
+    parser.add_argument(
+        "parts", nargs="*", help="exact, fourier, growth, kinds, gradient, peers; default: all"
+    )
     args = parser.parse_args(argv)
     parts = {
         "exact": lambda: exact_rows(args.quick),
         "fourier": lambda: fourier_rows(args.quick),
         "growth": lambda: growth_rows(args.quick),
         "kinds": lambda: kind_rows(args.quick),
+        "gradient": lambda: gradient_rows(args.quick),
         "peers": lambda: peer_rows(args.quick, EPS),
     }
     if unknown := set(args.parts) - set(parts):

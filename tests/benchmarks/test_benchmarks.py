@@ -116,6 +116,7 @@ def test_kernel_distances_keep_to_their_errors(tmp_path: Path) -> None:
     assert all(row["error"] <= row["eps"] and row["ratio"] > 0 for row in figures["fourier"])
     assert all(row["tree"] > 0 for row in figures["growth"])
     assert all(row["error"] <= row["eps"] for row in figures["kinds"])
+    assert all(row["error"] <= row["eps"] for row in figures["gradient"])
     peers = figures["peers"]  # those that are installed
     assert all(row["difference"] < 1e-4 for row in peers["keops"] + peers["finufft"])
     distance = {row["method"]: row["distance"] for row in peers["coreset"] if row["size"] == 32}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
 UNEQUAL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
-DERIVED = ("auto", "exact")  # methods that have derivatives
+DERIVED = ("auto", "exact", "fourier")  # methods that have derivatives
 
 
 Weights = tuple[ArrayLike | None, ArrayLike | None] | None
@@ -100,7 +100,10 @@ def kernel_distance(
         more in each set; weights are at least 0, with two or more above: kappa(P, P) is then that of pairs i != j over
         1 - sum p_i^2 / (sum p_i)^2, unbiased if weights do not depend on the points.
     gradient : bool, default=False
-        Return the derivatives too, for point sets by method "auto" or "exact": exact ones.
+        Return the derivatives too, for point sets. By "exact" they are those of all pairs. By "fourier" (Gaussian
+        kernel, d <= 3), and by "auto" where that takes less, they are near-linear in the points: of w_i f(x_i) and
+        sigma w_i grad f(x_i), the sums that D^2 = sum_i w_i f(x_i) is made of, each is off by at most
+        eps |w_i| / W.
     random_state : int, Generator or None, default=None
         Seed of the frequencies of "rff", and of the points that sigma="median" looks at (without one they are always
         the same); nothing else uses it.
@@ -152,8 +155,8 @@ def kernel_distance(
     error; each is found as above, and the errors add up to at most eps. All pairs are taken where that is foretold to
     be less: up to some ten thousands of points for "matern52", "matern32" and "rational-quadratic", some hundred
     thousands for "matern12" and "energy". "laplace" is exact in n log n in the plane too. In more dimensions than three
-    all but the Gaussian kernel take all pairs, and have no other method than "auto" and "exact"; derivatives take all
-    pairs, or n log n on a line.
+    all but the Gaussian kernel take all pairs, and have no other method than "auto" and "exact"; their derivatives take
+    all pairs, or n log n on a line.
 
     "energy" is the energy distance of Szekely and Rizzo, whose square is a length: with sigma (1 if none is given) as
     its unit. It is a distance for weights of equal sums, as plain sets have; others are refused. "epanechnikov" is not
@@ -217,7 +220,7 @@ def kernel_distance(
         _require_derivatives(pair, method)
         from dkdist.kernel.distance.kernel_gradient import squared_with_gradient
 
-        square, slopes = squared_with_gradient(tasks, scales)
+        square, slopes = squared_with_gradient(tasks, scales, method)
         return (square, slopes) if squared else slopes.of_the_root(square)
     square = sum(energy_by(task, method) for task in tasks)
     return square if squared else _root(square, pair.z, kernel)

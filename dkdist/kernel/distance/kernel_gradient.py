@@ -4,6 +4,9 @@
     dD^2/dsigma = -1/sigma sum_i x_i . dD^2/dx_i,   dD^2/dS = -S^(-T) sum_i dD^2/du_i u_i',   u = S^(-1) x
 
 for all points of P and Q, z = (w_P, -w_Q). The last line holds as k knows (x - y) / sigma alone.
+
+f and its gradients are sums over all pairs, or fields on a mesh (`dkdist.kernel.sums.mesh_loops`), of an error of k and
+sigma k' of at most eps / W^2.
 """
 
 from __future__ import annotations
@@ -19,8 +22,14 @@ from dkdist.kernel.kinds.gradient_loops import sums_and_gradients
 from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.kernel.kinds.line_loops import line_sums
 from dkdist.kernel.sums.exact_loops import scaled
+from dkdist.kernel.sums.fourier_energy import MOST_NUMBERS, WORST
+from dkdist.kernel.sums.fourier_grid import MOST_DIMS
+from dkdist.kernel.sums.mesh_loops import Mesh, kernel_mesh, mesh_field
 from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
 from dkdist.loops.array_types import F64
+
+TWICE = 3.0  # the time of an energy's mesh: two transforms, and splines with their slopes
+PAIR_NS = 1.4  # that one core takes for the kernel of a pair and its gradient, as measured
 
 
 class KernelGradient(NamedTuple):
@@ -53,15 +62,14 @@ class KernelGradient(NamedTuple):
         return D, KernelGradient(self.P * half, self.Q * half, (p * half, q * half), self.sigma * half)
 
 
-def squared_with_gradient(tasks: Sequence[Task], scales: Scales) -> tuple[float, KernelGradient]:
-    """D^2, a sum over the tasks of its bandwidths, and its derivatives."""
+def squared_with_gradient(tasks: Sequence[Task], scales: Scales, method: str) -> tuple[float, KernelGradient]:
+    """D^2, a sum over the tasks of its bandwidths, and its derivatives; by "exact", "fourier" or "auto"."""
     pair, total, widths = scales.pair, 0.0, []
     values, slopes = np.zeros(len(pair.x)), np.zeros(pair.x.shape)
     for task, width in zip(tasks, scales.widths, strict=True):
-        x, z = scaled(task.x, task.sigma, task.kernel), task.z[:, 0]
-        f, g = _own_sums(x, z, task.kernel)
-        by_point = 2 * UNITS[KERNELS[task.kernel]] / width * z[:, None] * g
-        total += resolved(float(z @ f), x, task)
+        square, f, g = _fields(task, method)
+        by_point = 2 * task.sigma / width * task.z * g
+        total += square
         values += 2 * f
         slopes += by_point
         widths.append(-float((by_point * pair.x).sum()) / width)
@@ -71,6 +79,39 @@ def squared_with_gradient(tasks: Sequence[Task], scales: Scales) -> tuple[float,
         slopes = slopes @ scales.inverse
     n = pair.n
     return total, KernelGradient(slopes[:n], slopes[n:], (values[:n], -values[n:]), by_sigma)
+
+
+def _fields(task: Task, method: str) -> tuple[float, F64, F64]:
+    """(E, f, its gradients) at the points of a task, in its unit of length."""
+    mesh, z = _mesh(task, method), task.z[:, 0]
+    if mesh is not None:
+        f, g = mesh_field(task.x, z, task.sigma, mesh)
+        return float(z @ f), f, g
+    x = scaled(task.x, task.sigma, task.kernel)
+    f, g = _own_sums(x, z, task.kernel)
+    return resolved(float(z @ f), x, task), f, UNITS[KERNELS[task.kernel]] / task.sigma * g
+
+
+def _mesh(task: Task, method: str) -> Mesh | None:
+    """The mesh that is asked for, or that "auto" expects to take less than all pairs; else None."""
+    n, d = task.x.shape
+    if method == "exact" or (method == "auto" and (n <= SMALL or d > MOST_DIMS or task.kernel != "gaussian")):
+        return None
+    if task.kernel != "gaussian" or d > MOST_DIMS:
+        raise ValueError(
+            f"method='fourier' is for kernel='gaussian' in up to {MOST_DIMS} dimensions; found kernel={task.kernel!r} "
+            f"and {d}: use 'exact'"
+        )
+    mesh = kernel_mesh(task.widths, task.sigma, min(task.share, WORST), n, slopes=True)
+    fits = mesh is not None and mesh.n_cells <= MOST_NUMBERS
+    if method == "auto":
+        return mesh if fits and mesh is not None and TWICE * mesh.nanoseconds < PAIR_NS * n**2 else None
+    if not fits:
+        raise ValueError(
+            f"method='fourier' has no mesh with an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
+            f"the total weight, and at most {MOST_NUMBERS:,} cells: use 'exact', or a larger eps or bandwidth"
+        )
+    return mesh
 
 
 def _own_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:

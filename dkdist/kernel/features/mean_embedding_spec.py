@@ -17,7 +17,6 @@ import numpy as np
 
 from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.base.influence import LinearInfluence
-from dkdist.base.point_runs import CutPieces
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
@@ -174,6 +173,8 @@ class RowOfTiles:
     """The row of a set that comes in pieces: ``take`` sees whole tiles of points, ``made()`` is the row then."""
 
     def __init__(self, take: Callable[[F32, F32 | None], None], made: Callable[[], F64]) -> None:
+        from dkdist.base.point_runs import CutPieces  # for sets that come in pieces alone
+
         self._pieces, self._made = CutPieces(TILE, take), made
 
     def add(self, points: F32, weights: F32 | None) -> None:
