@@ -18,6 +18,11 @@ Codes = NDArray[np.uint8] | NDArray[np.uint16]
 U64 = NDArray[np.uint64]
 
 BITS = 63  # symbols of a word beside its guard bit
+ALONE, CHAINED, PAIRED = (
+    0,
+    1,
+    2,
+)  # words: each by itself, or in chains, of which loops may take two words at once
 
 
 class Tiles(NamedTuple):
@@ -61,14 +66,14 @@ def codes_of(points: Codes) -> NDArray[np.uint16]:
 
 
 def packed_strings(codes: NDArray[np.uint16], offsets: I64, low: int) -> PackedStrings:
-    """Strings of codes (T, 1) as bits; the first symbol of a word of a chain is bit ``low``."""
+    """Strings of codes (T, 1) as bits; words of a chain begin with bit ``low``, at 0 for two words at once."""
     sizes = np.diff(offsets)
     order = np.argsort(-sizes, kind="stable")
     n_long = int(np.count_nonzero(sizes > BITS))
     return PackedStrings(
         len(sizes),
-        _tiles(codes, offsets, _words(sizes, order[n_long:]), SHORT, False),
-        _tiles(codes, offsets, _chains(sizes, order[:n_long], low), LONG, True),
+        _tiles(codes, offsets, _words(sizes, order[n_long:]), SHORT, ALONE),
+        _tiles(codes, offsets, _chains(sizes, order[:n_long], low), LONG, CHAINED if low else PAIRED),
         codes[:, 0],
         offsets.astype(np.int64),
     )
@@ -81,8 +86,8 @@ def words_alone(codes: NDArray[np.uint16], offsets: I64) -> PackedStrings:
     order = order[int(np.count_nonzero(sizes > BITS)) :]
     word, none = np.arange(len(order)), np.zeros(len(order), np.int64)
     parts = np.stack([order, none, word, none, none], axis=1)
-    short = _tiles(codes, offsets, parts, SHORT, False)
-    empty = _tiles(codes, offsets, parts[:0], LONG, True)
+    short = _tiles(codes, offsets, parts, SHORT, ALONE)
+    empty = _tiles(codes, offsets, parts[:0], LONG, CHAINED)
     return PackedStrings(len(sizes), short, empty, codes[:, 0], offsets.astype(np.int64))
 
 
@@ -117,15 +122,15 @@ def _chains(sizes: I64, order: I64, low: int) -> I64:
     return np.stack([order[word], BITS * field, word, field, np.full_like(word, low)], axis=1)
 
 
-def _tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int, chained: bool) -> Tiles:
+def _tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int, chained: int) -> Tiles:
     """Tiles of so many words or chains."""
     omega, first, word, field, bit = parts.T
     tile, lane, sizes = word // lanes, word % lanes, np.diff(offsets)
     n_tiles, n_symbols = int(tile.max(initial=-1)) + 1, int(codes.max(initial=0)) + 1
     depths = np.zeros(n_tiles, np.int64)
     np.maximum.at(depths, tile, field + 1)
-    if chained:
-        depths += depths % 2  # words go in pairs
+    if chained == PAIRED:
+        depths += depths % 2
     fields = np.concatenate([[0], np.cumsum(depths)])
     lengths = np.minimum(sizes[omega] - first, BITS)
     rows = np.zeros((int(fields[-1]), lanes), np.uint64)
