@@ -48,7 +48,7 @@ def random_case(seed, m, F):
 
 def features(X, signs, scales):
     outs = np.full((2, len(X), 2 * len(scales)), np.nan, np.float32)
-    structured_features(X, signs, np.stack([scales / 3, scales]), outs)
+    structured_features(X, None, signs, np.stack([scales / 3, scales]), outs)
     return outs[1]
 
 
@@ -88,7 +88,7 @@ def test_sigmas_share_the_transform_and_change_no_bit():
     signs, scales = random_case(0, 70, 200)
     lengths = np.stack([scales, 2 * scales])
     both, alone = np.empty((2, 5, 400), np.float32), np.empty((1, 5, 400), np.float32)
-    structured_features(X, signs, lengths, both)
+    structured_features(X, None, signs, lengths, both)
     for k in range(2):
-        structured_features(X, signs, lengths[k : k + 1], alone)
+        structured_features(X, None, signs, lengths[k : k + 1], alone)
         np.testing.assert_array_equal(both[k], alone[0])

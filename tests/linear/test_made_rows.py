@@ -103,6 +103,24 @@ def test_rows_on_request_are_those_of_the_block(method: str) -> None:
     np.testing.assert_array_equal(np.asarray(joined), parameters.transform(A))
 
 
+@pytest.mark.parametrize("method", ["structured", "iid"])
+def test_rows_with_nan_are_nan_and_change_no_other(method: str) -> None:
+    parameters, lost = FourierSpec(M, D, 0.7, method, 0).draw(), A[:50].copy()
+    lost[[0, 20, 49], [3, 0, M - 1]] = np.nan
+    rows = FourierRows(parameters, np.asfortranarray(lost))
+    clean, places = FourierRows(parameters, A[:50]), RNG.permutation(50)
+    made, expected = np.empty((2, 50, D), np.float32)
+    rows.fill(places, made)
+    clean.fill(places, expected)
+    expected[np.isin(places, [0, 20, 49])] = np.nan
+    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(made, parameters.transform(lost)[places])
+    for joined in (clean.joined([rows]), FourierRows(parameters, A[50:70]).joined([clean, rows])):
+        np.testing.assert_array_equal(joined.not_finite(), len(joined._A) - 50 + np.array([0, 20, 49]))
+        joined.fill(len(joined._A) - 50 + places, made)
+        np.testing.assert_array_equal(made, expected)
+
+
 @pytest.mark.parametrize("sigma", [1e-30, 1.0, 1e20])
 def test_rows_whose_phases_overflow_are_found(sigma: float) -> None:
     far = A[:6].copy()
