@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from dask._task_spec import Task, TaskRef
+from dask._task_spec import GraphNode, Task, TaskRef
+from dask.typing import Key
 
 from dkdist.execution.blocks import Blocks, Recipe
 from dkdist.execution.run import MEMORY, Keep
@@ -102,8 +103,25 @@ def _kept(blocks: Blocks, place: Place) -> Blocks:
 
 
 def _kept_recipe(recipe: Recipe, place: Place, i: int) -> Recipe:
-    # what comes before a map of rows, whose tables several blocks share
-    made = len(recipe.nodes) - (recipe.row_map is not None)
-    key = recipe.nodes[made - 1].key
-    first = _Kept(place, i, replace(recipe, key=key, nodes=recipe.nodes[:made]))
-    return replace(recipe, nodes=(Task(key, first, *map(TaskRef, recipe.needs)), *recipe.nodes[made:]))
+    if recipe.row_map is None:
+        first = _Kept(place, i, recipe)
+        return replace(recipe, nodes=(Task(recipe.key, first, *map(TaskRef, recipe.needs)),))
+    last: Any = recipe.nodes[-1]
+    tables, block = (
+        last.args
+    )  # what comes before the map is kept; its tables, which several blocks may share, are not
+    first = _Kept(place, i, replace(recipe, key=block.key, nodes=_what_makes(block.key, recipe)))
+    made = Task(block.key, first, *map(TaskRef, recipe.needs))
+    drawn = _what_makes(tables.key, recipe) if isinstance(tables, TaskRef) else ()
+    return replace(recipe, nodes=(*drawn, made, last))
+
+
+def _what_makes(key: Key, recipe: Recipe) -> tuple[GraphNode, ...]:
+    """Those of a recipe's nodes that a value needs, in their order."""
+    wanted: set[Key] = {key}
+    found = []
+    for node in reversed(recipe.nodes):
+        if node.key in wanted:
+            wanted |= node.dependencies
+            found.append(node)
+    return tuple(reversed(found))

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dkdist.loops.array_types import I64, Array
+from dkdist.loops.array_types import F32, I64, Array
 from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
-from dkdist.loops.elementary import f32
+from dkdist.loops.elementary import f32, i32
 
 A = TypeVar("A", bound=Array)
 
@@ -30,6 +30,23 @@ def all_finite(X: Array) -> bool:
     """Whether X, float32 or float64 in C order, holds neither NaN nor infinity: a sum, at the speed of memory."""
     flat = read_only(X.reshape(-1))
     return bool(np.isfinite(_total(flat)) or np.isfinite(flat).all())
+
+
+def largest(X: F32) -> float:
+    """The largest |x| of X, float32 in C order: NaN or infinity if X holds one (NaN before infinity), 0 if it is empty.
+
+    Numbers without their signs are ordered as their bits are, infinity above all others and NaN above that.
+    """
+    bits = _largest_bits(read_only(X.reshape(-1)).view(np.int32))
+    return float(np.int32(bits).view(np.float32))
+
+
+@loop()
+def _largest_bits(x):  # type: ignore[no-untyped-def]
+    top = i32(0)
+    for i in range(len(x)):
+        top = max(top, i32(x[i] & i32(0x7FFFFFFF)))
+    return top
 
 
 @loop(LANES)

@@ -8,7 +8,7 @@ from numba import njit
 from scipy.linalg import hadamard as matrix
 
 from dkdist.kernel.features.random_fourier_features_spec import padded_length, structured_features
-from dkdist.loops.registers.hadamard import hadamard
+from dkdist.loops.registers.hadamard import structured_product
 
 
 @pytest.mark.parametrize(
@@ -19,24 +19,50 @@ def test_padded_length(m, length):
 
 
 @njit
-def transform(V, D):
-    for v in V:
-        hadamard(v, D)
+def product(V, m, D, out):
+    for i in range(len(V)):
+        structured_product(V[i], m, D, out[i])
 
 
-@pytest.mark.parametrize("L", [16, 32, 64, 128, 256, 512, 1024, 2048, 32768])
-def test_transform_is_the_hadamard_matrix(L):
-    rng = np.random.default_rng(L)
-    V, D = rng.integers(-9, 10, (3, L)).astype(np.float32), rng.choice(np.array([-1, 1], np.float32), L)
-    expected = V * D.astype(np.float64)
+def transformed(V):
+    """H of each row, in float64: exact for integers."""
+    L = V.shape[1]
     for h in 2 ** np.arange(L.bit_length() - 1):
-        halves = expected.reshape(3, -1, 2, h)
+        halves = V.reshape(len(V), -1, 2, h)
         sums, differences = halves[:, :, 0] + halves[:, :, 1], halves[:, :, 0] - halves[:, :, 1]
-        expected = np.stack([sums, differences], axis=2).reshape(3, L)
+        V = np.stack([sums, differences], axis=2).reshape(len(V), L)
+    return V
+
+
+@pytest.mark.parametrize("L", [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 32768])
+@pytest.mark.parametrize("share", [0.51, 0.7, 1.0])
+def test_product_is_that_of_hadamard_matrices(L, share):
+    """H diag(row k of H) H moves number i to place i ^ k, times L: integers stay integers of few digits, so exact."""
+    rng, m = np.random.default_rng(L), int(share * L)
+    V, D = np.zeros((3, L), np.float32), rng.choice(np.array([-1, 1], np.float32), (3, L))
+    V[:, :m] = rng.integers(-9, 10, (3, m))
+    k = int(rng.integers(L))
+    D[1] = transformed(np.eye(1, L, k))[0]
+    moved = (V * D[0].astype(np.float64))[:, np.arange(L) ^ k]
+    expected = L * transformed(moved * D[2])
     if L <= 1024:
-        np.testing.assert_array_equal(expected, (V * D) @ matrix(L))
-    transform(V, D)
-    np.testing.assert_array_equal(V, expected)  # integers: exact
+        H = matrix(L).astype(np.float64)
+        np.testing.assert_array_equal(expected, (((V * D[0]) @ H * D[1]) @ H * D[2]) @ H)
+    out = np.full_like(V, np.nan)
+    product(V, m, D, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("L", [16, 32, 64, 128, 256, 512, 1024, 8192])
+@pytest.mark.parametrize("share", [0.51, 1.0])
+def test_bits_are_those_of_one_level_after_the_other(L, share):
+    """Additions in float32 in the order of the levels, whatever registers a processor has."""
+    rng, m = np.random.default_rng(L), int(share * L)
+    V, D = np.zeros((5, L), np.float32), rng.choice(np.array([-1, 1], np.float32), (3, L))
+    V[:, :m] = rng.standard_normal((5, m))
+    out = np.full_like(V, np.nan)
+    product(V, m, D, out)
+    np.testing.assert_array_equal(out, transformed(transformed(transformed(V * D[0]) * D[1]) * D[2]))
 
 
 def random_case(seed, m, F):
@@ -48,7 +74,7 @@ def random_case(seed, m, F):
 
 def features(X, signs, scales):
     outs = np.full((2, len(X), 2 * len(scales)), np.nan, np.float32)
-    structured_features(X, signs, np.stack([scales / 3, scales]), outs)
+    structured_features(X, None, signs, np.stack([scales / 3, scales]), outs)
     return outs[1]
 
 
@@ -88,7 +114,7 @@ def test_sigmas_share_the_transform_and_change_no_bit():
     signs, scales = random_case(0, 70, 200)
     lengths = np.stack([scales, 2 * scales])
     both, alone = np.empty((2, 5, 400), np.float32), np.empty((1, 5, 400), np.float32)
-    structured_features(X, signs, lengths, both)
+    structured_features(X, None, signs, lengths, both)
     for k in range(2):
-        structured_features(X, signs, lengths[k : k + 1], alone)
+        structured_features(X, None, signs, lengths[k : k + 1], alone)
         np.testing.assert_array_equal(both[k], alone[0])

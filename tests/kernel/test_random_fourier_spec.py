@@ -106,5 +106,5 @@ def test_rows_filled_into_a_buffer_have_the_bits_of_transform(method, m):
     chosen = np.random.default_rng(1).permutation(100)[:37]
     for n in (1, 3, 32, 37):
         out = np.full((n, 600), np.nan, np.float32)
-        parameters.fill(X[chosen[:n]], out)
+        parameters.fill(X, chosen[:n], out)
         np.testing.assert_array_equal(out, expected[chosen[:n]])

@@ -70,6 +70,79 @@ def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
     assert plain.on_request() is plain
 
 
+CUT, MIXED = 430, np.random.default_rng(1).permutation(N)[:450]
+SPLITS = {
+    "first": lambda Z: Z[:CUT],
+    "first, whole blocks": lambda Z: Z[:420],
+    "last": lambda Z: Z[CUT:],
+    "between": lambda Z: Z[35:575],
+    "every other": lambda Z: Z[::2],
+    "backwards": lambda Z: Z[::-1],
+    "index": lambda Z: Z[MIXED],
+    "sorted index": lambda Z: Z[np.sort(MIXED)],
+    "few": lambda Z: Z[[3, 1, 2, 3]],
+    "mask": lambda Z: Z[np.isin(np.arange(N), MIXED)],
+    "again": lambda Z: Z[MIXED][50:400][::3],
+    "together": lambda Z: da.concatenate([Z[:100], Z[200:]]),
+}
+
+
+@pytest.mark.parametrize("method", ["structured", "orthogonal"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_rows_that_are_taken_are_made_on_request_too(method: str, split: str) -> None:
+    Z, whole = SPLITS[split](features(method)), features(method).compute()
+    expected = np.concatenate([whole[:100], whole[200:]]) if split == "together" else SPLITS[split](whole)
+    blocks = row_blocks(Z)
+    assert blocks.source_bytes == 4 * M
+    for taken, kind in ((blocks, np.ndarray), (blocks.on_request(), FourierRows)):
+        shared = shared_values(taken)
+        made = [recipe.run(shared) for recipe in taken.recipes]
+        assert all(isinstance(block, kind) for block in made)
+        np.testing.assert_array_equal(np.concatenate([np.asarray(block) for block in made]), expected)
+
+
+def shared_values(blocks: Any) -> dict[Any, Any]:
+    """What recipes share, each made once."""
+    values: dict[Any, Any] = {}
+    left = dict(blocks.shared)
+    while left:
+        for key in [key for key, node in left.items() if node.dependencies <= values.keys()]:
+            node = left.pop(key)
+            values[key] = node({need: values[need] for need in node.dependencies})
+    return values
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [lambda Z: Z[:, :30], lambda Z: Z[:CUT, ::2], lambda Z: 2 * Z[:CUT], lambda Z: Z[:CUT, [1, 3]]],
+)
+def test_columns_are_taken_where_they_were(columns: Any) -> None:
+    Z, whole = features("structured"), features("structured").compute()
+    blocks = row_blocks(columns(Z))
+    assert blocks.on_request() is blocks
+    shared = shared_values(blocks)
+    made = np.concatenate([recipe.run(shared) for recipe in blocks.recipes])
+    np.testing.assert_array_equal(made, columns(whole))
+
+
+@pytest.mark.parametrize("split", ["first", "last", "index", "mask"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_fits_on_a_part_have_the_bits_of_stored_features(split: str, kept: bool, tmp_path: Any) -> None:
+    Z, y = SPLITS[split](features("structured")), SPLITS[split](CLASSES)
+    stored, cache = da.from_array(Z.compute(), chunks=Z.chunks), str(tmp_path) if kept else False
+    model = dk.IncrementalSGDClassifier(n_epochs=3, validation_fraction=0.2, random_state=0, cache=cache)
+    expected = fitted(model, stored, y, 2)
+    assert [fitted(model, Z, y, cores) == expected for cores in (1, 2, 5)] == [True] * 3
+
+
+def test_kept_rows_of_maps_that_share_nothing_and_of_blocks_that_are_there_twice(tmp_path: Any) -> None:
+    one, other = features("structured", A[:70]), features("orthogonal", A[70:140])
+    Z, y = da.concatenate([one, other, one]), CLASSES[:210]
+    stored = da.from_array(Z.compute(), chunks=Z.chunks)
+    model = dk.IncrementalSGDClassifier(n_epochs=3, random_state=0, cache=str(tmp_path))
+    assert fitted(model, Z, y, 2) == fitted(model, stored, y, 2)
+
+
 @pytest.mark.filterwarnings("ignore:.*rows of X:UserWarning")
 def test_bad_rows_are_named_and_left_out_alike() -> None:
     lost = A.copy()
@@ -101,6 +174,24 @@ def test_rows_on_request_are_those_of_the_block(method: str) -> None:
         assert seen == n
     joined = rows.joined([FourierRows(parameters, A[300:])])
     np.testing.assert_array_equal(np.asarray(joined), parameters.transform(A))
+
+
+@pytest.mark.parametrize("method", ["structured", "iid"])
+def test_rows_with_nan_are_nan_and_change_no_other(method: str) -> None:
+    parameters, lost = FourierSpec(M, D, 0.7, method, 0).draw(), A[:50].copy()
+    lost[[0, 20, 49], [3, 0, M - 1]] = np.nan
+    rows = FourierRows(parameters, np.asfortranarray(lost))
+    clean, places = FourierRows(parameters, A[:50]), RNG.permutation(50)
+    made, expected = np.empty((2, 50, D), np.float32)
+    rows.fill(places, made)
+    clean.fill(places, expected)
+    expected[np.isin(places, [0, 20, 49])] = np.nan
+    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(made, parameters.transform(lost)[places])
+    for joined in (clean.joined([rows]), FourierRows(parameters, A[50:70]).joined([clean, rows])):
+        np.testing.assert_array_equal(joined.not_finite(), len(joined._A) - 50 + np.array([0, 20, 49]))
+        joined.fill(len(joined._A) - 50 + places, made)
+        np.testing.assert_array_equal(made, expected)
 
 
 @pytest.mark.parametrize("sigma", [1e-30, 1.0, 1e20])

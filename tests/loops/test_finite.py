@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from dkdist.loops.points import not_finite
+from dkdist.loops.points import largest, not_finite
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -26,3 +29,9 @@ def test_rows_with_nan_or_infinity_and_no_others(dtype, D):
 def test_no_rows_and_no_columns():
     assert not_finite(np.empty((0, 3), np.float32)).tolist() == []
     assert not_finite(np.empty((3, 0), np.float32)).tolist() == []
+
+
+@given(arrays(np.float32, st.tuples(st.integers(0, 5), st.integers(0, 70)), elements=st.floats(width=32)))
+def test_largest_is_that_of_numpy(X):
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_equal(largest(X), float(np.abs(X).max(initial=0)))

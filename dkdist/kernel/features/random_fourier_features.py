@@ -24,11 +24,12 @@ from dkdist.kernel.features.random_fourier_features_spec import (
     FourierParameters,
     FourierSpec,
     padded_length,
+    without_nan,
 )
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.loops.array_types import F32, I64, Array
-from dkdist.loops.points import not_finite
+from dkdist.loops.points import largest, not_finite
 
 CERTAIN = 1e30  # phases below are finite, whatever is rounded
 VOID_ERROR = 0.1  # of the kernel, from rounding to float32
@@ -197,11 +198,11 @@ class FourierMap:
 
     def __call__(self, parameters: FourierParameters, block: Any) -> F32:
         """All of them: (n, D) float32."""
-        return parameters.transform(_without_infinity(block))
+        return parameters.transform(_without_infinity(block)[0])
 
     def on_request(self, parameters: FourierParameters, block: Any) -> FourierRows:
         """The same, made when they are asked for."""
-        return FourierRows(parameters, _without_infinity(block))
+        return FourierRows(parameters, *_without_infinity(block))
 
     @property
     def row_bytes(self) -> int:
@@ -214,8 +215,11 @@ class FourierRows:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, parameters: FourierParameters, A: F32) -> None:
-        self._parameters, self._A = parameters, A
+    def __init__(self, parameters: FourierParameters, A: F32, reach: float | None = None) -> None:
+        """``reach`` is the largest of |A|, and NaN if there is one; it is looked for if it is not given."""
+        self._parameters, self._A = parameters, np.ascontiguousarray(A, np.float32)
+        self._reach = largest(self._A) if reach is None else reach
+        self._clear, self._lost = without_nan(self._A) if np.isnan(self._reach) else (self._A, None)
         self.shape, self.tile = (len(A), parameters.spec.n_components), parameters.tile
 
     def __sizeof__(self) -> int:
@@ -226,38 +230,44 @@ class FourierRows:
 
     def fill(self, places: I64, out: F32) -> None:
         """Rows ``places`` into ``out`` (len(places), D)."""
-        self._parameters.fill(self._A[places], out)
+        self._parameters.fill(self._clear, places, out)
+        if self._lost is not None:
+            out[self._lost[places]] = np.nan
 
     def not_finite(self) -> I64:
         """The places of rows that are not finite: those of A, and those that are so large that their phases are not."""
-        bad = not_finite(self._A)
         spec = self._parameters.spec
         far = CERTAIN * min(1.0, spec.sigma) / padded_length(spec.n_inputs) ** 3
-        if max(self._A.max(initial=0), -self._A.min(initial=0)) <= far:  # not so if there is a NaN
-            return bad
+        if self._reach <= far:  # not so if there is a NaN
+            return np.zeros(0, np.int64)
+        bad = not_finite(self._A)
         doubtful = np.setdiff1d(np.flatnonzero((np.abs(self._A) > far).any(axis=1)), bad)
         return np.union1d(bad, doubtful[not_finite(self._parameters.transform(self._A[doubtful]))])
 
     def joined(self, others: Sequence[FourierRows]) -> FourierRows:
         """These rows, and those of others below."""
-        return FourierRows(self._parameters, np.concatenate([self._A, *(other._A for other in others)]))
+        reach = float(np.max([self._reach, *(other._reach for other in others)]))  # NaN if there is one
+        return FourierRows(
+            self._parameters, np.concatenate([self._A, *(other._A for other in others)]), reach
+        )
 
 
-def _without_infinity(block: Any) -> F32:
-    """Rows of a lazy array as float32, checked as those in memory are: NaN may be there, infinity not.
+def _without_infinity(block: Any) -> tuple[F32, float]:
+    """Rows of a lazy array as float32, checked as those in memory are; and their largest |x|.
 
-    The extremes of an array are finite exactly if all of it is, and need no temporary of its size.
+    NaN may be there, infinity not.
     """
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is refused
-        X = np.asarray(block, np.float32)
-    if not (np.isfinite(X.min(initial=0)) and np.isfinite(X.max(initial=0))) and np.isinf(X).any():
+        X = np.asarray(block, np.float32, order="C")
+    reach = largest(X)
+    if not np.isfinite(reach) and np.isinf(X).any():
         row = int(np.argmax(np.isinf(X).any(axis=1)))
         column = int(np.argmax(np.isinf(X[row])))
         raise ValueError(
             f"row {row} of a block of {len(X)} rows of X is {X[row, column]} in column {column}: features must be "
             "finite and fit float32, or NaN for a row that has none. Repair what makes it"
         )
-    return X
+    return X, reach
 
 
 def _warn_if_unresolved(X: F32, sigma: float) -> None:
@@ -280,7 +290,7 @@ def median_rows(n: int, seed: int) -> I64:
 def _median(X: Any, seed: int) -> float:
     """Median distance between the rows that a seed draws."""
     rows = median_rows(X.shape[0], seed)
-    sample = _without_infinity(take_rows(X, rows)) if is_lazy(X) else X[rows]
+    sample = _without_infinity(take_rows(X, rows))[0] if is_lazy(X) else X[rows]
     sample = sample[~np.isnan(sample).any(axis=1)]
     sigma = median_distance(sample) if len(sample) else 0.0
     if sigma == 0:

@@ -24,16 +24,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
-from dkdist.loops.array_types import F32, F64
+from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi
 from dkdist.loops.points import read_only
-from dkdist.loops.registers.hadamard import hadamard
+from dkdist.loops.registers.hadamard import structured_product
 from dkdist.loops.registers.vectors import add_outer, load, spread, store, zeros
 from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
@@ -92,30 +93,43 @@ class FourierParameters(Tables[FourierSpec]):
         self._fill_each(X, sigmas, outs)
         return list(outs)
 
-    def fill(self, X: F32, out: F32) -> None:
-        """The same features into ``out`` (n, D); best `tile` rows at once."""
-        self._fill_each(X, [self.spec.sigma], out[None])
+    def fill(self, X: F32, places: I64, out: F32) -> None:
+        """The same features of the rows ``places`` of X, in C order and without NaN, into ``out`` (len(places), D).
+
+        Best `tile` rows at once.
+        """
+        self._fill(X, places, [self.spec.sigma], out[None])
 
     def _fill_each(self, X: F32, sigmas: Sequence[float], outs: F32) -> None:
-        X = np.ascontiguousarray(X, np.float32)
-        if not np.isnan(X.min(initial=0)):
-            self._fill(X, sigmas, outs)
-            return
-        lost = np.asarray(np.isnan(X).any(axis=1))
-        self._fill(np.where(lost[:, None], np.float32(0), X), sigmas, outs)  # compiled loops know no NaN
-        outs[:, lost] = np.nan
+        X, lost = without_nan(np.ascontiguousarray(X, np.float32))
+        self._fill(X, None, sigmas, outs)
+        if lost is not None:
+            outs[:, lost] = np.nan
 
     def pull_back(self, x: F32, gradient: F64) -> F64:
         """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features."""
         return phase_gradient(_frequencies(self.spec), x.astype(np.float64), gradient)
 
 
-Fill = Callable[[F32, Sequence[float], F32], None]
+def without_nan(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
+    """X with zeros for rows that hold NaN, which compiled loops do not know; and which these are, if there are any."""
+    if not np.isnan(X.min(initial=0)):
+        return X, None
+    lost = np.asarray(np.isnan(X).any(axis=1))
+    return np.where(lost[:, None], np.float32(0), X), lost
+
+
+Fill = Callable[[F32, I64 | None, Sequence[float], F32], None]
+"""Of some rows of X, or of all."""
 
 
 def _dense(spec: FourierSpec) -> Fill:
-    frequencies = panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
-    return lambda X, sigmas, outs: dense_features(X, frequencies, sigmas, outs)
+    frequencies = read_only(panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32)))
+
+    def fill(X: F32, places: I64 | None, sigmas: Sequence[float], outs: F32) -> None:
+        dense_features(X if places is None else X[places], frequencies, sigmas, outs)
+
+    return fill
 
 
 def dense_features(X: F32, frequencies: F32, sigmas: Sequence[float], outs: F32) -> None:
@@ -205,13 +219,14 @@ def _frequencies(spec: FourierSpec) -> F64:
 
 def _structured(spec: FourierSpec) -> Fill:
     signs, scales = _drawn_structured(spec)
+    signs = read_only(signs)
 
     @lru_cache(maxsize=4)
     def lengths(sigmas: tuple[float, ...]) -> F32:
-        return (scales / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
+        return read_only((scales / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32))
 
-    def fill(X: F32, sigmas: Sequence[float], outs: F32) -> None:
-        structured_features(X, signs, lengths(tuple(sigmas)), outs)
+    def fill(X: F32, places: I64 | None, sigmas: Sequence[float], outs: F32) -> None:
+        structured_features(X, places, signs, lengths(tuple(sigmas)), outs)
 
     return fill
 
@@ -221,31 +236,33 @@ def padded_length(m: int) -> int:
     return max(16, 1 << (m - 1).bit_length())
 
 
-def structured_features(X: F32, signs: F32, lengths: F32, outs: F32) -> None:
-    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of rows ``X`` (n, m).
+def structured_features(X: F32, places: I64 | None, signs: F32, lengths: F32, outs: F32) -> None:
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all.
 
     ``signs`` (n_blocks, 3, L) are +1 or -1, ``lengths`` (n_sigmas, F) those of the rows of W over L^(3/2) and over
     pi, since phases are in half turns; F <= n_blocks L.
     """
     scale = f32(1 / np.sqrt(lengths.shape[1]))
-    _structured_rows(read_only(X), read_only(signs), read_only(lengths), scale, outs)
+    places = np.arange(len(X)) if places is None else places
+    _structured_rows(read_only(X), read_only(places), read_only(signs), read_only(lengths), scale, outs)
 
 
 @loop(ELEMENTWISE)
-def _structured_rows(X, signs, lengths, scale, outs):  # type: ignore[no-untyped-def]
-    """outs[s] <- scale (sin, cos)(pi lengths[s] H D_3 H D_2 H D_1 x), row by row."""
+def _structured_rows(X, places, signs, lengths, scale, outs):  # type: ignore[no-untyped-def]
+    """outs[s] <- scale (sin, cos)(pi lengths[s] H D_3 H D_2 H D_1 x) of the rows ``places`` of X, row by row.
+
+    All products of a row come before its sines: loops over blocks of frequencies outside those over rows are no faster
+    where features stay in a cache, and slower where they are written to memory, in many short runs.
+    """
     n_blocks, _, L = signs.shape
     m, F = X.shape[1], lengths.shape[1]
-    phases = np.empty(n_blocks * L, f32)
-    for i in range(len(X)):
+    padded, phases = np.zeros(L, f32), np.empty(n_blocks * L, f32)
+    for i in range(len(places)):
+        x = X[places[i]]
+        for r in range(m):
+            padded[r] = x[r]
         for block in range(n_blocks):
-            v = phases[block * L : (block + 1) * L]
-            for r in range(m):
-                v[r] = X[i, r]
-            for r in range(m, L):
-                v[r] = f32(0.0)
-            for k in range(3):
-                hadamard(v, signs[block, k])
+            structured_product(padded, m, signs[block], phases[block * L : (block + 1) * L])
         for s in range(len(lengths)):
             scales, sines, cosines = lengths[s], outs[s, i, :F], outs[s, i, F:]
             for r in range(F):

@@ -1,15 +1,18 @@
-"""Hadamard transforms of single rows, in vector registers.
+"""Products of Hadamard transforms and signs with single rows, in vector registers.
 
-    H_1 = 1,   H_2R = [[H_R, H_R], [H_R, -H_R]]
+    H D_3 H D_2 H D_1 x,    H_1 = 1,   H_2R = [[H_R, H_R], [H_R, -H_R]]
 
-A row of L numbers, a power of two from 16 on, stays in the first-level cache (4 KB for L = 1024). First go the levels
-within parts of 64 numbers, which fill eight registers, then up to four levels across the parts at a time:
+A row of L numbers, a power of two from 16 on, stays in the first-level cache (4 KB for L = 1024). One that fits into
+registers stays there through all three transforms. Of a longer one go first the levels within parts that fit, then up
+to four levels across the parts at a time:
 
-    across_R(v, step, j)      H_R over the R vectors v[j + k step : j + k step + 8], k = 0 .. R - 1
-    part_T(v, D, j)           H_T over the T numbers v[j : j + T] times the signs D[j : j + T]
+    across_R(v, step, j)         H_R over the R vectors v[j + k step : j + k step + lanes], k = 0 .. R - 1
+    part_R(x, D, v, j)           of R vectors of numbers from j on: v <- H D x
+    all_R(x, D, v)               the same, L = R lanes, three times, with D (3, L)
 
-Additions come in a fixed order and products are by 1 and -1, hence exact: the bits are the same on every processor, and
-those of a row depend on no other row.
+Registers hold 256 numbers as 16 vectors of 16 lanes where a processor has 32 of them, and 64 as 8 vectors of 8 lanes
+where it has 16. Additions come in one order whatever the vectors are, and products are by 1 and -1, hence exact: the
+bits are the same on every processor, and those of a row depend on no other row.
 """
 
 from __future__ import annotations
@@ -18,13 +21,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from dkdist.loops.compile import inlined
 from dkdist.loops.registers.vectors import FREE, addresses, loaded, shuffled, write
 
-LANES, PART = 8, 64
+
+def _many_registers() -> bool:
+    """Whether loops are compiled for 32 registers of 16 numbers (AVX-512)."""
+    told = config.CPU_FEATURES  # type: ignore[attr-defined]
+    features: str = get_host_cpu_features() if told is None else told  # type: ignore[no-untyped-call]
+    return "+avx512f" in features.split(",")
+
+
+LANES, MOST = (16, 16) if _many_registers() else (8, 8)  # of a vector, and vectors of a part
+PART = MOST * LANES
 
 
 def _over(builder: Any, vectors: Sequence[Any]) -> list[Any]:
@@ -40,7 +53,7 @@ def _over(builder: Any, vectors: Sequence[Any]) -> list[Any]:
 
 
 def _within(builder: Any, vectors: Sequence[Any]) -> list[Any]:
-    """H_8 of each vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
+    """H of each vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
     made, h = list(vectors), 1
     while h < LANES:
         sign = ir.Constant(made[0].type, [-1.0 if i & h else 1.0 for i in range(LANES)])
@@ -51,6 +64,12 @@ def _within(builder: Any, vectors: Sequence[Any]) -> list[Any]:
             )
         h *= 2
     return made
+
+
+def _transformed(builder: Any, vectors: Sequence[Any], signs: Sequence[Any]) -> list[Any]:
+    """H D over the numbers of all vectors."""
+    flipped = [builder.fmul(a, b, flags=FREE) for a, b in zip(vectors, signs, strict=True)]
+    return _over(builder, _within(builder, flipped))
 
 
 def _across(R: int) -> Any:
@@ -69,35 +88,47 @@ def _across(R: int) -> Any:
 
 def _part(R: int) -> Any:
     @intrinsic
-    def part(typing, v, D, j):  # type: ignore[no-untyped-def]
+    def part(typing, x, D, v, j):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array, signs, first = arguments
-            step = ir.Constant(first.type, LANES)
-            at = addresses(context, builder, v, (array, first, step), R)
-            numbers = loaded(builder, at, LANES)
-            flips = loaded(builder, addresses(context, builder, D, (signs, first, step), R), LANES)
-            flipped = [builder.fmul(a, b, flags=FREE) for a, b in zip(numbers, flips, strict=True)]
-            write(builder, _over(builder, _within(builder, flipped)), at)
+            step = ir.Constant(arguments[3].type, LANES)
+            row, signs, out = (
+                addresses(context, builder, kind, (array, arguments[3], step), R)
+                for kind, array in zip((x, D, v), arguments, strict=False)
+            )
+            numbers, flips = loaded(builder, row, LANES), loaded(builder, signs, LANES)
+            write(builder, _transformed(builder, numbers, flips), out)
             return context.get_dummy_value()
 
-        return types.void(v, D, types.intp), generate
+        return types.void(x, D, v, types.intp), generate
 
     return part
 
 
+def _all(R: int) -> Any:
+    @intrinsic
+    def three(typing, x, D, v):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            index = context.get_value_type(types.intp)
+            first, step = ir.Constant(index, 0), ir.Constant(index, LANES)
+            row, signs, out = (
+                addresses(context, builder, kind, (array, first, step), n)
+                for kind, array, n in zip((x, D, v), arguments, (R, 3 * R, R), strict=True)
+            )
+            numbers = loaded(builder, row, LANES)
+            for k in range(3):
+                flips = loaded(builder, signs[k * R : (k + 1) * R], LANES)
+                numbers = _transformed(builder, numbers, flips)
+            write(builder, numbers, out)
+            return context.get_dummy_value()
+
+        return types.void(x, D, v), generate
+
+    return three
+
+
 across_2, across_4, across_8, across_16 = (_across(R) for R in (2, 4, 8, 16))
-part_16, part_32, part_64 = (_part(R) for R in (2, 4, 8))
-
-
-@inlined()
-def _within_parts(v, D):  # type: ignore[no-untyped-def]
-    if len(v) >= PART:
-        for j in range(0, len(v), PART):
-            part_64(v, D, j)
-    elif len(v) == 32:
-        part_32(v, D, 0)
-    else:
-        part_16(v, D, 0)
+part_most = _part(MOST)
+all_16, all_32, all_64, all_128, all_256 = (_all(max(1, L // LANES)) for L in (16, 32, 64, 128, 256))
 
 
 @inlined()
@@ -120,7 +151,35 @@ def _across_parts(v):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def hadamard(v, D):  # type: ignore[no-untyped-def]
-    """v <- H D v for v (L,) float32, contiguous, and signs D (L,)."""
-    _within_parts(v, D)
-    _across_parts(v)
+def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
+    for k in range(3):
+        D_k = D[k]
+        if k == 0:
+            for j in range(0, len(v), PART):
+                if j < m:
+                    part_most(x, D_k, v, j)
+                else:  # H 0 = 0
+                    for r in range(j, j + PART):
+                        v[r] = x[r]
+        else:
+            for j in range(0, len(v), PART):
+                part_most(v, D_k, v, j)
+        _across_parts(v)
+
+
+@inlined()
+def structured_product(x, m, D, v):  # type: ignore[no-untyped-def]
+    """v <- H D_3 H D_2 H D_1 x for x (L,) float32 with zeros from x[m] on, v (L,), and signs D (3, L), contiguous."""
+    L = len(v)
+    if L == 16:
+        all_16(x, D, v)
+    elif L == 32:
+        all_32(x, D, v)
+    elif L == 64:
+        all_64(x, D, v)
+    elif PART == 256 and L == 128:
+        all_128(x, D, v)
+    elif PART == 256 and L == 256:
+        all_256(x, D, v)
+    else:
+        _in_parts(x, m, D, v)
