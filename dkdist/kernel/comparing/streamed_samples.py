@@ -12,7 +12,7 @@ from dkdist.execution.blocks import Blocks, Job, source_blocks
 from dkdist.execution.passes import collect, default_window
 from dkdist.execution.tree import tree_sum
 from dkdist.kernel.comparing.samples import Look, sums_over_bins, weighted
-from dkdist.kernel.coresets.lazy_points import lazy_points
+from dkdist.kernel.distance.lazy.lazy_points import lazy_points
 from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore

@@ -166,8 +166,8 @@ def coreset(
     optimal_weights = as_flag("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, choosing.METHODS)
     if hasattr(P, "blocks"):  # arrays of Dask and Zarr and stores: what reads them is loaded for them alone
-        from dkdist.kernel.coresets.lazy_points import lazy_points
         from dkdist.kernel.coresets.streamed_coreset import streamed_coreset
+        from dkdist.kernel.distance.lazy.lazy_points import lazy_points
 
         lazy = lazy_points(P, weights)
         if lazy is not None:

@@ -11,9 +11,9 @@ import numpy as np
 from dkdist.base.drawn_samples import least_keys, row_keys
 from dkdist.execution.passes import collect
 from dkdist.kernel.coresets.coreset_choice import SAMPLE
-from dkdist.kernel.coresets.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.coresets.pivotal_loops import certain, threshold
 from dkdist.kernel.coresets.streamed_distance import Box
+from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, split_weights
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSetError
 

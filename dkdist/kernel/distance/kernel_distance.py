@@ -76,7 +76,8 @@ def kernel_distance(
     ----------
     P, Q : (n, d) and (m, d) arrays, two `Curve`, or two `Surface`
         Points; they are computed with in float64, from their common middle. Meshes of trimesh and meshio are taken as
-        surfaces.
+        surfaces. In one to three dimensions also arrays of Dask and Zarr, and one set of a store (``sets[i:i + 1]``),
+        which are read block by block, twice, for the Gaussian kernel: by "auto" or "fourier".
     sigma, h, gamma : float
         The bandwidth, exactly one of: exp(-r^2 / (2 sigma^2)), exp(-r^2 / h), exp(-gamma r^2). sigma="median" is the
         median distance of up to 512 points of each set, drawn at random, whatever their weights.
@@ -91,7 +92,8 @@ def kernel_distance(
         rounding.
     weights : None or pair (w_P, w_Q), default=None
         Weights of the points, signed if you like, used as they are: nothing is normalised. None, for both or in place
-        of one, are equal weights that sum to one. Shapes have their own.
+        of one, are equal weights that sum to one. Shapes have their own, and so have sets of stores with weights, over
+        the sum of these. Those of points that are read block by block must be >= 0.
     kernel : str, default="gaussian"
         See the notes. All but the Gaussian one take sigma, and method "auto" or "exact".
     unbiased : bool, default=False
@@ -209,6 +211,13 @@ def kernel_distance(
     )
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KINDS))
+    if any(hasattr(X, "blocks") for X in (P, Q)):
+        _require_plain(kernel, unbiased=unbiased, gradient=gradient)
+        from dkdist.kernel.distance.lazy.lazy_distance import lazy_kernel_distance  # stores and Dask
+
+        seed = median_seed(random_state)
+        square = lazy_kernel_distance(P, Q, weights, (sigma, h, gamma), method, eps, seed)
+        return square if squared else float(np.sqrt(max(square, 0.0)))
     scales = read_scales(read_pair(P, Q, weights), sigma, h, gamma, kernel, median_seed(random_state))
     pair, each = scales.pair, positive("eps", eps) / len(scales.widths)
     _require_definite(pair, kernel)
@@ -242,6 +251,17 @@ def _require_definite(pair: Pair, kernel: str) -> None:
         raise ValueError(
             f"kernel={kernel!r} needs weights of P and Q with equal sums (of currents, closed shapes); found sums that "
             f"differ by {np.abs(sums).max():.3g}: normalise the weights, or use another kernel"
+        )
+
+
+def _require_plain(kernel: str, **asked: bool) -> None:
+    more = [f"{name}=True" for name, flag in asked.items() if flag]
+    more += [f"kernel={kernel!r}"] * (kernel != "gaussian")
+    if more:
+        raise ValueError(
+            "points that are read block by block (arrays of Dask and Zarr, stores) have the Gaussian kernel, and "
+            f"neither derivatives nor an unbiased estimate; found {' and '.join(more)}: load them, or thin each set by "
+            "coreset first"
         )
 
 

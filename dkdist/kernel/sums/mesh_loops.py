@@ -18,11 +18,10 @@ and their derivatives, from one transform back,
     e'_j = images of k' + sum_(|k| < M/2) w_k (2 pi k / L) ((1 + A_k)(1 + A'_k) - 1) + sum_(|k| >= M/2) w_k 2 pi k / L
 
 in units of 1 / sigma, A' being A of p - 1, for a wave of k + q M is steeper than that of k. Where all e_j and e'_j are
-at most (1 + eps)^(1/d) - 1, k and its derivative, which is below .61 / sigma, are off by eps and eps / sigma at most.
+at most (1 + eps)^(1/d) - 1, k and sigma k' are off by at most eps.
 
 Nothing is estimated, all of it is float64. Cost of a point: p^d multiply-adds (p = 6 for 1e-5, where Gaussians take
-twelve cells), whatever the bandwidth; and a transform of the mesh. (Particle-mesh Ewald sums: Essmann et al. 1995; the
-non-uniform FFT: Dutt, Rokhlin 1993.)
+twelve cells); and a transform of the mesh. (Particle-mesh Ewald sums: Essmann et al. 1995; Dutt, Rokhlin 1993.)
 """
 
 from __future__ import annotations
@@ -159,46 +158,56 @@ def _weights(k: I64, L: float) -> F64:
 
 def mesh_energy(x: F64, z: F64, sigma: float, mesh: Mesh) -> float:
     """E of points (n, d) in the box that ``mesh`` was made for; weights (n, C)."""
-    places, order, _ = _placed(x, mesh)
-    z = z if order is None else z.take(order, axis=0)
+    x, _ = _from_corner(x)
+    return sum(energy_on_mesh(spread_on_mesh(x, own, mesh), sigma, mesh) for own in z.T)
+
+
+def spread_on_mesh(x: F64, z: F64, mesh: Mesh) -> F64:
+    """f of points (n, d), without flat dimensions and from the low corner of the box; weights z (n,). It adds up."""
+    places, order = _placed(x, mesh)
+    f = np.zeros(mesh.shape)
+    _spread(places, np.ascontiguousarray(z) if order is None else z.take(order), mesh.order, f)
+    return f
+
+
+def energy_on_mesh(f: F64, sigma: float, mesh: Mesh) -> float:
+    """E of all points that f was made of."""
     factors = [_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape]
-    total, f = 0.0, np.empty(mesh.shape)
-    for c in range(z.shape[1]):
-        f[:] = 0.0
-        _spread(places, np.ascontiguousarray(z[:, c]), mesh.order, f)
-        total += float(_sum(rfftn(f), *factors))
-    return total
+    return float(_sum(rfftn(f), *factors))
 
 
 def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
     """(f (n,), its gradients (n, d)) at points (n, d) in the box that ``mesh`` was made for; weights z (n,)."""
-    places, order, axes = _placed(x, mesh)
+    slopes, (inside, axes) = np.zeros(x.shape), _from_corner(x)
+    places, order = _placed(inside, mesh)
     u, out = np.zeros(mesh.shape), np.empty((len(x), 4))
     _spread(places, z if order is None else z.take(order), mesh.order, u)
     first, second, third = (_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape)
     F = rfftn(u)
     F *= first[:, None, None] * (second[:, None] * third[: F.shape[2]])
     _gather(places, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
-    found = out
-    if order is not None:
-        found = np.empty_like(out)
-        found[order] = out
-    slopes = np.zeros(x.shape)
+    found = np.empty_like(out)
+    found[slice(None) if order is None else order] = out
     slopes[:, axes] = found[:, 1:][:, np.array(mesh.shape) > 1] / mesh.side
     return found[:, 0].copy(), slopes
 
 
-def _placed(x: F64, mesh: Mesh) -> tuple[F64, I64 | None, I64]:
-    """Places (n, 3) of points on the mesh, in cells; the order that they are in, if not their own; dimensions used."""
-    wide, (low, high) = np.array(mesh.shape) > 1, column_bounds(x)
+def _from_corner(x: F64) -> tuple[F64, I64]:
+    """Points from the low corner of their box, without flat dimensions; and which are left."""
+    low, high = column_bounds(x)
     axes = np.flatnonzero(high > low)
-    places = np.zeros((len(x), 3))
-    places[:, wide] = (x[:, axes] - low[axes]) / mesh.side
+    return x[:, axes] - low[axes], axes
+
+
+def _placed(x: F64, mesh: Mesh) -> tuple[F64, I64 | None]:
+    """Places (n, 3) on the mesh, in cells, of points from its corner; and the order they are in, if not their own."""
+    wide, places = np.array(mesh.shape) > 1, np.zeros((len(x), 3))
+    places[:, wide] = x / mesh.side
     if np.prod(mesh.shape) <= CACHED:
-        return places, None, axes
+        return places, None
     first = int(np.argmax(wide))
     order = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
-    return places.take(order, axis=0), order, axes
+    return places.take(order, axis=0), order
 
 
 def _factors(M: int, side: float, p: int) -> F64:
