@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from dkdist.execution.processes.process import keep_freed_memory
 from dkdist.execution.run import active_client
+
+BATCH_ROWS = 2**17  # at once: few enough to stay in a cache, and many beside what a batch costs
+BUFFER_BYTES = 2**20  # of a file that are read at once, into memory that serves again
 
 
 def is_dask_frame(frame: Any) -> bool:
@@ -26,7 +29,8 @@ class Partitions:
 
     def __init__(self, frame: Any, columns: Sequence[str], set_id: str) -> None:
         keep_freed_memory()
-        self._columns, self._set_id = list(columns), set_id
+        wanted = set(columns)  # in the order of the files: Dask says of no other that it only reads
+        self._columns, self._set_id = [name for name in frame.columns if name in wanted], set_id
         self._chosen = frame[self._columns]
         here = active_client() is None and set_id in self._columns
         self._files = parquet_parts(self._chosen) if here else None
@@ -38,23 +42,52 @@ class Partitions:
     def first_with_rows(self) -> tuple[int, Any]:
         """The first partition that has rows; the last one, if none has."""
         for number in range(self._chosen.npartitions):
-            piece = self[number] if self._files is not None else self._chosen.partitions[number].compute()
+            if self._files is not None:
+                piece = self._table(number, use_threads=True)  # nobody else is at work
+            else:
+                piece = self._chosen.partitions[number].compute()
             if len(piece):
                 break
         return number, piece
 
     def __getitem__(self, number: int) -> Any:
-        if self._files is None:
-            return self._delayed[number].compute()
+        return self._delayed[number].compute() if self._files is None else self._table(number)
+
+    def _table(self, number: int, *, use_threads: bool = False) -> Any:
+        """What pyarrow reads of a partition."""
         import pyarrow as pa
+
+        tables = [
+            file.read_row_groups(groups, columns=self._columns, use_threads=use_threads)
+            for file, groups in self._opened(number)
+        ]
+        return pa.concat_tables(tables)
+
+    def batches(self, number: int) -> tuple[int, Iterator[Any]] | None:
+        """The number of rows of a partition, and they themselves, some at a time; None if it is not read here."""
+        if self._files is None:
+            return None
+        n_rows = sum(
+            file.metadata.row_group(group).num_rows
+            for file, groups in self._opened(number)
+            for group in groups
+        )
+        return n_rows, self._batches(number)
+
+    def _batches(self, number: int) -> Iterator[Any]:
+        for file, groups in self._opened(number):
+            yield from file.iter_batches(BATCH_ROWS, groups, self._columns, use_threads=False)
+
+    def _opened(self, number: int) -> Iterator[tuple[Any, list[int]]]:
+        """The files of a partition, and which row groups of them."""
         import pyarrow.parquet
 
-        tables = []
+        assert self._files is not None
         for path, groups in self._files[number]:
-            with pyarrow.parquet.ParquetFile(path, read_dictionary=[self._set_id]) as file:
-                rows = range(file.num_row_groups) if groups is None else groups
-                tables.append(file.read_row_groups(list(rows), columns=self._columns, use_threads=False))
-        return pa.concat_tables(tables)
+            with pyarrow.parquet.ParquetFile(
+                path, read_dictionary=[self._set_id], buffer_size=BUFFER_BYTES
+            ) as file:
+                yield file, list(range(file.num_row_groups)) if groups is None else groups
 
 
 class FilePart(NamedTuple):

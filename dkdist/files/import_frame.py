@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
@@ -11,13 +10,15 @@ import numpy as np
 
 from dkdist.execution.frame_partitions import Partitions, is_dask_frame
 from dkdist.execution.run import at_once
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, Array
 from dkdist.plain.ahead import each_ahead
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.conversion import one_set, sets_of_columns
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame
-from dkdist.sets.frames import parts_of_frame, roles_of
+from dkdist.sets.frames import Parts, parts_of_frame, roles_of
+from dkdist.sets.origins import natural_origin
+from dkdist.sets.streams.coming_sets import Wanted, coming_sets
 from dkdist.store import SetStore, SetWriter, open_sets, write_sets
 from dkdist.store.format.batches import counted_from
 
@@ -81,23 +82,18 @@ def import_frame(
     first, piece = Partitions(frame, frame.columns, set_id).first_with_rows()
     columns = columns_of_frame(opened_frame(piece, "frame"), "frame")
     roles = roles_of(piece, columns, set_id, points, targets, weights)
-    asked = set_id, roles.points, targets, weights
-    begun = _made(first, piece, asked, None)
-    rest, given = range(first + 1, frame.npartitions), Partitions(frame, roles.needed, set_id)
-    seen = set[Any]()
-
-    def made(number: int) -> Made | None:
-        piece = given[number]
-        return _made(number, piece, asked, begun.sets.origin) if len(piece) else None
-
+    wanted = Wanted(set_id, roles.points, targets, weights, roles.targets)
+    made = _Making(Partitions(frame, roles.needed, set_id), wanted, first, piece)
+    del columns, piece
+    seen = _Seen(set_id)
     with (
         SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
-        closing(each_ahead(made, rest, at_once(), at_once())) as others,
+        closing(each_ahead(made, range(first, frame.npartitions), at_once(), at_once())) as collections,
     ):
-        for number, sets in _whole_sets(filter(None, itertools.chain([begun], others))):
+        for number, sets in _whole_sets(filter(None, collections)):
             with _naming(number):
-                _note(sets.ids, seen, set_id)
-            writer.append(sets)
+                seen.note(sets.ids)
+            writer.take(sets)
     return open_sets(writer.address)
 
 
@@ -109,13 +105,42 @@ class Made(NamedTuple):
     last: Any
 
 
-def _made(number: int, piece: Any, asked: tuple[Any, Any, Any, Any], origin: F64 | None) -> Made:
-    """The sets of a partition, counted from the origin of the store (the first one's)."""
-    with _naming(number):
-        parts = parts_of_frame(piece, *asked)
+class _Making:
+    """What makes the sets of a partition by its number; the first one is there, and all count from its origin."""
+
+    def __init__(self, partitions: Partitions, wanted: Wanted, first: int, piece: Any) -> None:
+        self._partitions, self._wanted = partitions, wanted
+        with _naming(first):
+            parts = parts_of_frame(piece, *wanted[:4])
+        self._first: dict[int, Parts] = {first: parts}
+        origin = natural_origin([parts.points])
+        self._origin = np.zeros(len(wanted.points)) if origin is None else origin
+        self._like_most = True
+
+    def __call__(self, number: int) -> Made | None:
+        with _naming(number):
+            if (parts := self._first.pop(number, None)) is not None:
+                return self._made(number, parts, None)
+            return self._shortly(number) or self._made_of(number, self._partitions[number])
+
+    def _shortly(self, number: int) -> Made | None:
+        """The sets of a partition that is read in batches and like most; where one was not, the next are not tried."""
+        given = self._partitions.batches(number) if self._like_most else None
+        if given is None or not given[0]:
+            return None
+        found = coming_sets(*given, self._wanted, self._origin)
+        self._like_most = self._like_most and found is not None
+        return None if found is None else Made(number, *found)
+
+    def _made_of(self, number: int, piece: Any) -> Made | None:
+        if not len(piece):
+            return None
+        return self._made(number, parts_of_frame(piece, *self._wanted[:4]), self._origin)
+
+    def _made(self, number: int, parts: Parts, origin: F64 | None) -> Made:
         sets = sets_of_columns([parts.points], parts.offsets, parts.weights, origin)
         sets = counted_from(sets.labelled(parts.ids, parts.names, parts.targets), origin, "the store")
-    return Made(number, sets, parts.ids[parts.last])
+        return Made(number, sets, parts.ids[parts.last])
 
 
 def _whole_sets(collections: Iterable[Made]) -> Iterator[tuple[int, SampleSets]]:
@@ -165,13 +190,28 @@ def _naming(number: int) -> Iterator[None]:
         raise SampleSetError(f"partition {number} of the frame cannot be imported: {error}") from error
 
 
-def _note(ids: Any, seen: set[Any], set_id: str) -> None:
-    """Refuse a set that was written before."""
-    given = ids.tolist()
-    if not seen.isdisjoint(given):
-        one = next(one for one in given if one in seen)
-        raise SampleSetError(
-            f"set {one!r} comes back after its rows in other partitions: bring the rows of each set together, by "
-            f"frame.shuffle({set_id!r}).to_parquet(path), and import dask.dataframe.read_parquet(path)"
-        )
-    seen.update(given)
+class _Seen:
+    """The ids of the sets that were written. Ids that only ascend cannot come back, and are compared with the last."""
+
+    def __init__(self, set_id: str) -> None:
+        self._set_id, self._ascending = set_id, list[Array]()
+        self._all: set[Any] | None = None
+
+    def note(self, ids: Any) -> None:
+        """Refuse a set that was written before."""
+        if self._all is None:
+            last = [self._ascending[-1][-1:]] if self._ascending else []
+            given = np.concatenate([*last, ids])
+            if (given[1:] > given[:-1]).all():
+                self._ascending.append(ids)
+                return
+            self._all = {one for some in self._ascending for one in some.tolist()}
+            self._ascending = []
+        found = ids.tolist()
+        if not self._all.isdisjoint(found):
+            one = next(one for one in found if one in self._all)
+            raise SampleSetError(
+                f"set {one!r} comes back after its rows in other partitions: bring the rows of each set together, by "
+                f"frame.shuffle({self._set_id!r}).to_parquet(path), and import dask.dataframe.read_parquet(path)"
+            )
+        self._all.update(found)

@@ -151,12 +151,16 @@ def flush_tree(files: Iterable[str], root: str) -> None:
 
 
 def _each(flush: Callable[[str], None], paths: list[str]) -> None:
-    if len(paths) <= 2:
-        for path in paths:
+    def some(first: int, step: int) -> None:
+        for path in paths[first::step]:
             flush(path)
+
+    if len(paths) <= 2:
+        some(0, 1)
         return
-    with ThreadPoolExecutor(min(AT_ONCE, len(paths))) as pool:
-        list(pool.map(flush, paths))
+    n = min(AT_ONCE, len(paths))
+    with ThreadPoolExecutor(n) as pool:
+        list(pool.map(some, range(n), [n] * n))
 
 
 def _flush(path: str, flags: int, *nothing_to_do: type[OSError]) -> None:

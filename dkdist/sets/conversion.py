@@ -10,9 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.loops.array_types import F64
-from dkdist.sets.origins import Part, crowded_column
-from dkdist.sets.point_checks import SampleSetError, as_offsets, as_weights, kept_points, require_finite
+from dkdist.plain.real_arrays import Columns
+from dkdist.sets.origins import Part, crowded_column, natural_origin, settled_origin
+from dkdist.sets.point_checks import (
+    Points,
+    SampleSetError,
+    as_offsets,
+    as_weights,
+    kept_points,
+    require_finite,
+)
 from dkdist.sets.sample_sets import SampleSets
+from dkdist.sets.streams.coming_rows import ComingRows
 from dkdist.sets.strings import are_strings
 
 
@@ -66,12 +75,24 @@ def sets_of_columns(
 
     They are counted from the origin if there is one and float32 holds them there, and else from their own.
     """
-    held = origin is not None and crowded_column(parts, origin) is None
-    rows, start = kept_points(parts, origin if held else None, held=held)
-    edges = as_offsets(offsets, len(rows))
-    require_finite(rows, edges)
+    start = natural_origin(parts) if origin is None else settled_origin(origin)
+    rows = _as_they_come(parts, start)
+    if rows is None:
+        held = origin is not None and crowded_column(parts, origin) is None
+        rows, start = kept_points(parts, origin if held else None, held=held)
+        edges = as_offsets(offsets, len(rows))
+        require_finite(rows, edges)
+    else:
+        edges = as_offsets(offsets, len(rows))
     masses = None if weights is None else as_weights(weights, edges)
     return SampleSets._trusted(rows, edges, masses, None, start)
+
+
+def _as_they_come(parts: Sequence[Part], origin: F64 | None) -> Points | None:
+    """The points as they are kept, if nothing about them is unusual."""
+    coming = ComingRows(sum(map(len, parts)), parts[0].shape[1], origin)
+    usual = all(isinstance(part, Columns) and coming.add(part.columns) for part in parts)
+    return coming.kept() if usual else None
 
 
 def one_set(parts: Sequence[SampleSets]) -> SampleSets:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.loops.array_types import I64, Array
+from dkdist.loops.column_rows import EXACT, run_starts
+from dkdist.loops.points import all_finite
 from dkdist.sets.alignment import has_index
 from dkdist.sets.point_checks import SampleSetError
 
@@ -37,10 +39,10 @@ class Column:
 
     def starts(self) -> I64:
         """The rows whose value is not that of the row before; the first is one, and each that has no value."""
-        differs = np.ones(len(self.series), bool)
         if (values := self._plain()) is not None:
-            np.not_equal(values[1:], values[:-1], out=differs[1:])
-        elif len(differs) > 1:
+            return run_starts(values)
+        differs = np.ones(len(self.series), bool)
+        if len(differs) > 1:
             differs[1:] = self._differing()
         return np.flatnonzero(differs)
 
@@ -135,10 +137,12 @@ class Column:
 
 
 def _is_finite(values: Array) -> bool:
-    """Whether no number is NaN or infinite; its extremes say so, without a temporary."""
-    return (
-        values.dtype.kind != "f" or not len(values) or bool(np.isfinite([values.min(), values.max()]).all())
-    )
+    """Whether no number is NaN or infinite."""
+    if values.dtype.kind != "f" or not len(values):
+        return True
+    if values.dtype in EXACT and values.flags.c_contiguous:
+        return all_finite(values)
+    return bool(np.isfinite([values.min(), values.max()]).all())  # without a temporary
 
 
 def columns_of_frame(frame: Any, what: str) -> dict[str, Column]:

@@ -126,14 +126,20 @@ def roles_of(
 
 def grouped(column: Column) -> Grouped:
     """The sets of the rows, by their ids; neighbours of one set are looked at once."""
-    import pandas as pd
-
     starts = column.starts()
     if not len(starts):
         raise SampleSetError("the frame has no rows: give at least one point")
-    values = column.taken(starts).values(lambda k: f"row {starts[k]}")
+    return grouped_runs(starts, column.taken(starts), len(column.series))
+
+
+def grouped_runs(starts: I64, column: Column, n_rows: int) -> Grouped:
+    """The sets of ``n_rows`` rows, by the ids of those where runs start; neighbouring runs of one set are one."""
+    import pandas as pd
+
+    values = column.values(lambda k: f"row {starts[k]}")
     runs, ids = pd.factorize(values)
-    return Grouped(starts, runs.astype(np.int64), as_ids(np.asarray(ids), len(ids)), len(column.series))
+    begins = np.append(True, runs[1:] != runs[:-1])
+    return Grouped(starts[begins], runs[begins].astype(np.int64), as_ids(np.asarray(ids), len(ids)), n_rows)
 
 
 def constant(column: Column, groups: Grouped) -> Array:
@@ -143,13 +149,18 @@ def constant(column: Column, groups: Grouped) -> Array:
     """
     rows = np.union1d(groups.starts, column.starts())
     values = column.taken(rows).values(lambda k: groups.name(int(rows[k])), missing=True)
+    return constant_values(column.name, rows, values, groups)
+
+
+def constant_values(name: str, rows: I64, values: Array, groups: Grouped) -> Array:
+    """The same, of the values of some rows, among which are the first of each run of a set."""
     firsts: Array = values[np.searchsorted(rows, groups.firsts)]
     expected = firsts[groups.of(rows)]
     differs = (values != expected) & ~((values != values) & (expected != expected))  # NaN is as NaN
     if differs.any():
         k = int(np.argmax(differs))
         raise SampleSetError(
-            f"target {column.name!r} is {expected[k]!s} and then {values[k]!s} in {groups.name(int(rows[k]))}: a "
+            f"target {name!r} is {expected[k]!s} and then {values[k]!s} in {groups.name(int(rows[k]))}: a "
             "target has one value a set. Repair the frame, or make it one of the points"
         )
     return firsts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, F64
+from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import Columns
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
@@ -42,9 +42,9 @@ def natural_origin(parts: Sequence[Part]) -> F64 | None:
 
     A thousand rows are looked at, drawn with a fixed seed.
     """
-    if _are_kept(parts):
+    if are_kept(parts, None):
         return None
-    X = _sample(parts)
+    X = _finite_rows(_sample(parts))
     with np.errstate(over="ignore"):
         lossy = (X.astype(np.float32) != X).any(axis=0)
     if not lossy.any():
@@ -59,9 +59,12 @@ def natural_origin(parts: Sequence[Part]) -> F64 | None:
 
 def crowded_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
     """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
-    if (origin is None or not origin.any()) and _are_kept(parts):
-        return None
-    X = np.sort(_sample(parts), axis=0)
+    return None if are_kept(parts, origin) else crowded_in(_sample(parts), origin)
+
+
+def crowded_in(X: F64, origin: F64 | None) -> int | None:
+    """The same, of a sample of the rows."""
+    X = np.sort(_finite_rows(X), axis=0)
     if len(X) == 0:
         return None
     rest = X if origin is None else X - origin
@@ -123,29 +126,40 @@ def origin_text(origin: F64 | None) -> str:
     )
 
 
-def _are_kept(parts: Sequence[Part]) -> bool:
-    """Whether float32 holds all values of such dtypes."""
+def are_kept(parts: Sequence[Part], origin: F64 | None) -> bool:
+    """Whether float32 holds all values of such dtypes where they are counted from."""
     dtypes = {part.dtype for part in parts}
-    return all(dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2) for dtype in dtypes)
+    return (origin is None or not origin.any()) and all(
+        dtype.kind == "b" or dtype.itemsize <= (4 if dtype.kind == "f" else 2) for dtype in dtypes
+    )
+
+
+def sampled_rows(total: int, d: int) -> I64:
+    """Which of some rows are looked at, drawn with a fixed seed; all of few."""
+    count = int(np.clip(SAMPLE_VALUES // max(1, d), LEAST_ROWS, SAMPLE_ROWS))
+    return np.arange(total) if total <= count else np.random.default_rng(0).integers(0, total, count)
 
 
 def _sample(parts: Sequence[Part]) -> F64:
-    """Rows of the parts, float64, in which all is finite."""
+    """Rows of the parts that are looked at, float64."""
     ends = np.cumsum([len(part) for part in parts])
     total, d = int(ends[-1]), parts[0].shape[1]
-    count = int(np.clip(SAMPLE_VALUES // max(1, d), LEAST_ROWS, SAMPLE_ROWS))
-    if total <= count:
-        X = np.concatenate(parts, dtype=np.float64, casting="unsafe")
-    elif len(parts) == 1:
-        X = parts[0][np.random.default_rng(0).integers(0, total, count)].astype(np.float64)
-    else:
-        rows = np.random.default_rng(0).integers(0, total, count)
-        owner = np.searchsorted(ends, rows, side="right")
-        within = rows - (ends - [len(part) for part in parts])[owner]
-        X, order = np.empty((count, d)), np.argsort(owner, kind="stable")
-        of_part, firsts = np.unique(owner[order], return_index=True)
-        for k, drawn in zip(of_part.tolist(), np.split(order, firsts[1:]), strict=True):
-            X[drawn] = parts[k][within[drawn]]
+    rows = sampled_rows(total, d)
+    if len(rows) == total:
+        return np.concatenate(parts, dtype=np.float64, casting="unsafe")
+    if len(parts) == 1:
+        return parts[0][rows].astype(np.float64)
+    owner = np.searchsorted(ends, rows, side="right")
+    within = rows - (ends - [len(part) for part in parts])[owner]
+    X, order = np.empty((len(rows), d)), np.argsort(owner, kind="stable")
+    of_part, firsts = np.unique(owner[order], return_index=True)
+    for k, drawn in zip(of_part.tolist(), np.split(order, firsts[1:]), strict=True):
+        X[drawn] = parts[k][within[drawn]]
+    return X
+
+
+def _finite_rows(X: F64) -> F64:
+    """The rows in which all is finite."""
     kept: F64 = X[np.isfinite(X).all(axis=1)]
     return kept
 

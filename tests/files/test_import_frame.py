@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import dkdist as dk
-from dkdist.execution.frame_partitions import parquet_parts
+from dkdist.execution import frame_partitions
+from dkdist.execution.frame_partitions import Partitions, parquet_parts
 from dkdist.sets import SampleSetError
 
 dd = pytest.importorskip("dask.dataframe")
@@ -158,3 +159,96 @@ def test_columns_far_from_zero_are_counted_from_the_origin_of_the_first_partitio
     lazy = dd.from_pandas(steps, npartitions=4, sort=False)
     with pytest.raises(SampleSetError, match=r"partition 2 .* counts from"):
         dk.import_frame(tmp_path / "t.zarr", lazy, "donor", ["cd3"])
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How each partition that is read here is looked at: ("whole", its number) or ("in batches", its number)."""
+    noted = []
+
+    def noting(name, way):
+        method = getattr(Partitions, name)
+
+        def noting_too(self, number, **options):
+            noted.append((way, number))
+            return method(self, number, **options)
+
+        monkeypatch.setattr(Partitions, name, noting_too)
+
+    noting("_table", "whole")
+    noting("_batches", "in batches")
+    monkeypatch.setattr(frame_partitions, "BATCH_ROWS", 3)  # batches end inside sets
+    return noted
+
+
+def _imported(frame, tmp_path, **arguments):
+    lazy = _in_files(frame, tmp_path / "t", 5)
+    given = {"points": ["cd4", "cd3"], "targets": ["age"], **arguments}
+    return dk.import_frame(tmp_path / "s.zarr", lazy, "donor", **given).load(), given
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("kind", ["text", "integers", "float32", "weights", "targets by id", "far"])
+def test_partitions_of_files_pass_in_batches(kind, tmp_path, looks):
+    frame, more = FRAME, {}
+    if kind == "integers":
+        frame = FRAME.assign(donor=FRAME["donor"].astype(int))
+    elif kind == "float32":
+        frame = FRAME.assign(cd3=FRAME["cd3"].astype("f4"), cd4=FRAME["cd4"].astype("f4"))
+    elif kind == "weights":
+        frame, more = FRAME.astype({"age": float}), {"weights": "age", "targets": None}
+    elif kind == "targets by id":
+        more = {"targets": BY_ID}
+    elif kind == "far":
+        frame = FRAME.assign(cd3=1.7e9 + FRAME["cd3"])
+    sets, given = _imported(frame, tmp_path, **more)
+    assert sorted(looks) == [*(("in batches", k) for k in range(1, 5)), ("whole", 0)]
+    expected = dk.SampleSets.from_frame(frame, "donor", **given)
+    assert sets.relative.dtype == np.float32
+    if kind == "far":  # counted from the origin of the first partition
+        np.testing.assert_allclose(sets.points, expected.points, rtol=0, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(sets.points, expected.points)
+    np.testing.assert_array_equal(sets.offsets, expected.offsets)
+    assert sets.ids.tolist() == expected.ids.tolist()
+    for name, values in expected.targets.items():
+        np.testing.assert_array_equal(sets.targets[name], values)
+    if kind == "weights":
+        np.testing.assert_array_equal(sets.weights, expected.weights)
+
+
+UNLIKE_MOST = {
+    "nan": (
+        lambda f: f.assign(cd3=f["cd3"].where(f.index != 30, np.inf)),
+        r"'cd3' is inf in row \d+ \(set '00\d'\)",
+    ),
+    "missing": (lambda f: f.assign(cd3=f["cd3"].where(f.index != 30)), "'cd3' has no value in row"),
+    "target": (lambda f: f.assign(age=f["age"].where(f.index != 30, 99)), "target 'age' is"),
+    "far": (lambda f: f.assign(cd3=f["cd3"] + np.where(f.index < 20, 0, 1.7e9)), "counts from 0"),
+    "comes back": (lambda f: f.assign(donor=f["donor"].where(f.index < 45, "003")), "'003' comes back"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("kind", UNLIKE_MOST)
+def test_what_is_wrong_in_a_batch_is_named_as_in_a_whole_partition(kind, tmp_path, looks):
+    change, words = UNLIKE_MOST[kind]
+    with pytest.raises(SampleSetError, match=words):
+        _imported(change(FRAME), tmp_path)
+    assert not list(tmp_path.glob("*s.zarr*"))
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_rows_of_a_partition_of_files_in_any_order(tmp_path, looks):
+    mixed = FRAME.sample(frac=1, random_state=0)
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for k in range(3):  # whole sets in each file, in any order of their rows
+        rows = mixed[mixed["age"] % 3 == k]
+        rows.to_parquet(folder / f"{k}.parquet", index=False)
+    sets = dk.import_frame(tmp_path / "s.zarr", dd.read_parquet(folder), "donor", ["cd3"], ["age"]).load()
+    for i, one in enumerate(sets.ids):
+        of = mixed[mixed["donor"] == one]
+        np.testing.assert_array_equal(sets[i][:, 0], of["cd3"].to_numpy(np.float32))
+        assert sets.targets["age"][i] == of["age"].iloc[0]
+    assert {("whole", 0), ("whole", 1), ("whole", 2)} <= set(looks)  # after a look at batches of one, or both

@@ -231,6 +231,30 @@ def test_no_sets_are_left(tmp_path):
         dk.TableReader("donor", missing_targets="skip")
 
 
+WRONG = {
+    "infinite": (np.inf, r"'cd3' is not a finite number .* in row 301 of .*part-0"),
+    "beyond float32": (1e39, r"'cd3' is not a finite number .* in row 301 of .*part-0"),
+    "missing": (None, r"'cd3' has no value in row 301 of .*part-0"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_far_behind_is_named_as_at_the_beginning(kind, tmp_path, pieces):
+    value, said = WRONG[kind]
+    frame = CELLS.copy()
+    frame.loc[300, "cd3"] = value
+    in_files(frame, tmp_path / "t", ".parquet", 1)
+    with pytest.raises(dk.SourceError, match=said):
+        dk.import_sets(MemoryStore(), tmp_path / "t", READER)
+
+
+def test_columns_that_go_far_away_behind_the_first_batch_are_refused(tmp_path, pieces):
+    far = CELLS.assign(cd3=CELLS["cd3"] + np.where(np.arange(len(CELLS)) < 300, 0, 1e9))
+    in_files(far, tmp_path / "t", ".parquet", 1)
+    with pytest.raises(dk.SourceError, match="float32, in which sets are kept, takes for a few"):
+        dk.import_sets(MemoryStore(), tmp_path / "t", READER)
+
+
 @pytest.mark.parametrize("value", [91, None])
 def test_a_target_that_varies_far_apart_is_named(value, tmp_path, pieces):
     frame = shuffled(CELLS).assign(age=CELLS["age"].astype("float"))

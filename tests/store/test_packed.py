@@ -7,6 +7,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 import dkdist as dk
+from dkdist.store import SetWriter
 from dkdist.store.chunks.packed import packing_of
 
 
@@ -54,3 +55,27 @@ def test_a_store_on_a_disk_has_the_chunks_of_one_in_memory(tmp_path):
         name = key.rpartition("/")[2]
         if key.startswith("points/c/"):
             assert (tmp_path / "s.zarr" / key).read_bytes() == value.to_bytes(), name
+
+
+@pytest.mark.parametrize("sizes", [[40], [3, 30, 2, 16, 1], [16, 16], [5, 11, 48]])
+def test_sets_that_are_taken_are_the_sets_that_are_appended(sizes, tmp_path):
+    """Chunks of 16 points begin before, within and at the end of what is given, with and without weights."""
+    rng = np.random.default_rng(0)
+    batches = []
+    for n in sizes:
+        weights = [rng.uniform(1, 2, n)] if sizes[0] == 5 else None
+        sets = dk.SampleSets.from_arrays([rng.normal(size=(n, 2))], weights=weights)
+        batches.append(sets.labelled(ids=[f"{n}"], targets={"y": [n]}))
+    for name in ("append", "take"):
+        with SetWriter(tmp_path / name, 2, chunk_rows=16) as writer:
+            for batch in batches:
+                getattr(writer, name)(batch)
+    for path in (tmp_path / "append").glob("**/c/**/*"):
+        assert (
+            path.is_dir()
+            or path.read_bytes() == (tmp_path / "take" / path.relative_to(tmp_path / "append")).read_bytes()
+        )
+    taken = dk.open_sets(tmp_path / "take")
+    np.testing.assert_array_equal(taken.load().points, dk.open_sets(tmp_path / "append").load().points)
+    assert taken.ids.tolist() == [f"{n}" for n in sizes]
+    assert taken.targets["y"].tolist() == sizes

@@ -142,6 +142,10 @@ def counted_from(sets: Any, origin: F64 | None, label: str) -> SampleSets:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is told of in memory is refused here
         batch = as_sample_sets(sets, origin)
+    if (
+        isinstance(sets, SampleSets) and batch is sets
+    ):  # it was counted from there before: float32 holds what it keeps
+        return batch
     if batch.points_dtype == np.float32 and batch.n_dims == len(origin) and len(batch):
         _require_held(list(sets) if not isinstance(sets, SampleSets) else [sets.points], batch, origin, label)
     return batch

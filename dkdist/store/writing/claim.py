@@ -60,6 +60,10 @@ class Claim:
         token, document = get_bytes(self.store, [TOKEN, DOCUMENT])
         self._require_generation(document, token_fits=token == self._token)
 
+    def require_place(self) -> None:
+        """The same before a chunk is written."""
+        self.require_mine()
+
     def _require_generation(self, document: bytes | None, *, token_fits: bool = True) -> None:
         found = None if document is None else parse_commit(document, self.address.label)[0].generation
         if not token_fits or found != self._generation:
@@ -121,6 +125,10 @@ class ReplacingClaim(Claim):
         except BaseException:
             self._hidden.remove()
             raise
+
+    def require_place(self) -> None:
+        """Nothing before a chunk: nobody else writes to a folder of this writer's own; the commit looks whether it is
+        there, and the target as it was."""
 
     def commit(self, document: bytes) -> None:
         """Complete the hidden store, and put it where the old one is."""

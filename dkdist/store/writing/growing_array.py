@@ -105,10 +105,15 @@ class GrowingArray:
             self._wait(read_tail(self._written, length))
         self._recorded = None if coding is None else RecordedArray(store, name, coding, self._tail, tail_key)
 
-    def append(self, rows: NDArray[Any]) -> None:
-        """Add rows, which are copied; writes as many whole units as there are."""
+    def append(self, rows: NDArray[Any], *, copy: bool = True) -> None:
+        """Add rows; writes as many whole units as there are. Without ``copy`` nobody changes them until `flush`."""
         self.length += len(rows)
+        as_they_are = not copy and self._packed is not None and rows.dtype == self.dtype
         while len(rows):
+            if as_they_are and not self._n_waiting and len(rows) >= self._grain:
+                self._write_chunk(rows[: self._grain])
+                rows = rows[self._grain :]
+                continue
             taken = self._unit - self._n_waiting
             self._wait(rows[:taken])
             rows = rows[taken:]
@@ -149,18 +154,26 @@ class GrowingArray:
 
     def _write(self, n: int) -> None:
         """Write the first n of the rows that wait, which are all there are, and padding perhaps: whole objects."""
-        self._before_write()
-        first, end = self._written // self._grain, self._written + n
         if self._packed is not None:
-            self._threads.give(self._put, first, self._waiting)
+            self._write_chunk(self._waiting)
             self._waiting = np.empty_like(self._waiting)
         else:
+            self._before_write()
+            end = self._written + n
             array = array_of(self._recorded or self.store, self.name, self.metadata, end)
             array[self._written : end] = self._waiting[:n]
-        self._written, self._n_waiting = end, 0
+            self._written = end
+        self._n_waiting = 0
+
+    def _write_chunk(self, rows: NDArray[Any]) -> None:
+        """Have the rows of one whole chunk written, which nobody changes meanwhile."""
+        self._threads.give(self._put, self._written // self._grain, rows)
+        self._written += self._grain
 
     def _put(self, position: int, chunk: NDArray[Any]) -> None:
-        """Write one chunk to the disk that this is on."""
+        """Write one chunk to the disk that this is on, if this writer still may when it is packed."""
         assert self._packed is not None
         assert self._recorded is not None
-        self._recorded.put(object_key(self._array, position), self._packed(chunk))
+        data = self._packed(chunk)
+        self._before_write()
+        self._recorded.put(object_key(self._array, position), data)

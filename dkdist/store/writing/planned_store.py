@@ -102,7 +102,7 @@ class PartWriter:
     def _require_going_on(self) -> None:
         if get_bytes(self.claim.store, [STOPPED]) == [self.stop_mark]:
             raise Stopped
-        self.claim.require_mine()
+        self.claim.require_place()
 
 
 class PlannedStore:
@@ -232,7 +232,7 @@ class PlannedStore:
             metadata,
             length,
             None,
-            self._claim.require_mine,
+            self._claim.require_place,
             bound,
             threads=self._threads,
         )

@@ -18,7 +18,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F64, Array
 from dkdist.plain.flags import as_flag
-from dkdist.sets import SampleSetError
+from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
 from dkdist.store.chunks.chunk_sums import Table, encoded, new_key, recorded, tail_key
 from dkdist.store.chunks.tails import remove_older, settle
@@ -146,6 +146,14 @@ class SetWriter:
         Targets and ids that are not given are those that the sets have. Everything is checked before anything is
         written; every batch needs the same columns.
         """
+        self._append(sets, targets, ids, copy=True)
+
+    def take(self, sets: SampleSets) -> None:
+        """Add sets with the targets and ids that they have, whose arrays nobody will change: whole chunks of them are
+        written as they lie there, behind this call, where `append` writes copies."""
+        self._append(sets, None, None, copy=False)
+
+    def _append(self, sets: Any, targets: Any, ids: Any, *, copy: bool) -> None:
         if self._closed:
             raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
         batch = counted_from(sets, self._origin, self.address.label)
@@ -167,9 +175,9 @@ class SetWriter:
         self._alphabet, self._origin = alphabet, batch.origin
         if self._old is None and self._names is None:
             self._names = batch.names
-        self._arrays["points"].append(points)
+        self._arrays["points"].append(points, copy=copy)
         if batch.weights is not None:
-            self._arrays["weights"].append(batch.weights)
+            self._arrays["weights"].append(batch.weights, copy=copy)
         for name, values in columns.items():
             self._arrays[name].append(values)
         start = self._arrays["points"].length - batch.n_points
@@ -276,7 +284,7 @@ class SetWriter:
                 metadata[name],
                 lengths[name],
                 None if self._old is None else partial(self._old.entries, name),
-                self._claim.require_mine,
+                self._claim.require_place,
                 table.get(name),
                 tail_key(self._table_key, position),
                 threads=self._threads,

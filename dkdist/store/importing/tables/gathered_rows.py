@@ -54,21 +54,25 @@ class Unsteady(ValueError):
     """The second reading gave other rows than the first."""
 
 
-def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[list[Part]]:
-    """Batches of some lengths, of parts one after another."""
+def in_order(parts: Iterable[Part], lengths: I64) -> Iterator[Iterator[Part]]:
+    """Batches of some lengths, of parts one after another; each batch is used up before the next is asked for."""
     rest: Part = []
     given = iter(parts)
-    for length in lengths.tolist():
-        batch, missing = list[Part](), length
+
+    def batch(missing: int) -> Iterator[Part]:
+        nonlocal rest
         while missing:
             if not rest or not len(rest[0]):
                 rest = next(given, [])
                 if not rest:
                     raise Unsteady
                 continue
-            batch.append([column[:missing] for column in rest])
-            rest, missing = [column[missing:] for column in rest], missing - len(batch[-1][0])
-        yield batch
+            taken = [column[:missing] for column in rest]
+            rest, missing = [column[missing:] for column in rest], missing - len(taken[0])
+            yield taken
+
+    for length in lengths.tolist():
+        yield batch(length)
     if (rest and len(rest[0])) or any(len(part[0]) for part in given):
         raise Unsteady
 

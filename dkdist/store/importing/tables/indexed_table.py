@@ -7,6 +7,7 @@ Batches depend on the sizes of the sets alone, never on files or pieces.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from dkdist.plain.real_arrays import Columns
 from dkdist.sets import SampleSets
 from dkdist.sets.conversion import sets_of_columns
 from dkdist.sets.point_checks import CODE_DTYPES
+from dkdist.sets.streams.coming_rows import ComingRows
 from dkdist.store.format.batches import Form, Outline, as_columns, form_of
 from dkdist.store.importing.files_of_table import files_of
 from dkdist.store.importing.tables.gathered_rows import Part, Rows, Unsteady, gathered, in_order
@@ -85,32 +87,65 @@ class IndexedTable:
         return ahead(self._batches(), AHEAD)
 
     def _batches(self) -> Iterator[Given]:
-        table = _opened(self.source, self.columns)
-        cuts = self._cuts(table.schema)
-        lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
-        like = self._like(table.schema)
-        if self.index.in_order:
-            batches = in_order(self._columns_in_order(table), lengths)
-        else:
-            batches = gathered(self._coded_columns(table), self.index.sizes, lengths, like)
-        origin: F64 | None = None  # of the first batch, and all others
         try:
-            for (a, b), parts in zip(itertools.pairwise(cuts.tolist()), batches, strict=True):
-                batch = self._batch(a, b, parts, origin)
-                origin = batch[0].origin if origin is None else origin
-                yield batch
+            done, origin = 0, None
+            try:
+                for batch in self._read(0, None, shortly=self.index.in_order):
+                    done, origin = done + 1, batch[0].origin if origin is None else origin
+                    yield batch
+            except _UnusualError:  # read again from there, by who knows what to say
+                yield from self._read(done, origin, shortly=False)
         except Unsteady:
             raise ValueError(
                 "its rows changed between the two readings: import it when nobody writes to it"
             ) from None
 
-    def _batch(self, a: int, b: int, parts: Sequence[Part], origin: F64 | None) -> Given:
+    def _read(self, first: int, origin: F64 | None, *, shortly: bool) -> Iterator[Given]:
+        """The batches from the first on; shortly: no column is kept longer than it takes to round it."""
+        table = _opened(self.source, self.columns)
+        cuts = self._cuts(table.schema)
+        lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
+        if self.index.in_order:
+            batches = in_order(self._columns_in_order(table, checked=not shortly), lengths)
+        else:
+            like = self._like(table.schema)
+            batches = map(iter, gathered(self._coded_columns(table), self.index.sizes, lengths, like))
+        for k, ((a, b), parts) in enumerate(zip(itertools.pairwise(cuts.tolist()), batches, strict=True)):
+            if k < first:
+                deque(parts, maxlen=0)
+                continue
+            batch = self._batch(a, b, parts, origin, shortly=shortly)
+            origin = batch[0].origin if origin is None else origin
+            yield batch
+
+    def _batch(
+        self, a: int, b: int, parts: Iterator[Part], origin: F64 | None, *, shortly: bool = False
+    ) -> Given:
         offsets = np.concatenate([[0], np.cumsum(self.index.sizes[a:b])])
         targets = {name: values[a:b] for name, values in self.index.targets.items()}
-        points = [Columns(part[: len(self.points)]) for part in parts]
-        weights = np.concatenate([part[-1] for part in parts]) if self._weight else None
-        sets = sets_of_columns(points, offsets, weights, origin).labelled(names=self.points)
-        return sets, targets, self.index.ids[a:b]
+        if shortly and origin is not None:
+            sets = self._as_they_come(parts, offsets, origin)
+        else:
+            listed = list(parts)
+            if shortly:
+                _require_usual(listed)
+            points = [Columns(part[: len(self.points)]) for part in listed]
+            weights = np.concatenate([part[-1] for part in listed]) if self._weight else None
+            sets = sets_of_columns(points, offsets, weights, origin)
+        return sets.labelled(names=self.points), targets, self.index.ids[a:b]
+
+    def _as_they_come(self, parts: Iterator[Part], offsets: I64, origin: F64) -> SampleSets:
+        """The sets of a batch; raises `_UnusualError` for any that `ComingRows` does not know."""
+        rows = ComingRows(int(offsets[-1]), len(self.points), origin)
+        masses = ComingRows(int(offsets[-1]), 1, None) if self._weight else None
+        for part in parts:
+            if not rows.add(part[: len(self.points)]) or (masses and not masses.add(part[-1:])):
+                raise _UnusualError
+        points, weights = rows.kept(), masses.kept() if masses else None
+        if points is None or (masses and weights is None):
+            raise _UnusualError
+        mass = None if weights is None else weights[:, 0]
+        return SampleSets._trusted(points, offsets, mass, None, rows.origin)
 
     def _cuts(self, schema: pa.Schema) -> I64:
         """Where batches begin and end: at most BATCH_BYTES each, or one set."""
@@ -122,11 +157,11 @@ class IndexedTable:
             cuts.append(max(cuts[-1] + 1, int(np.searchsorted(ends, before + most, side="right"))))
         return np.array(cuts)
 
-    def _columns_in_order(self, table: TableSource) -> Iterator[Part]:
+    def _columns_in_order(self, table: TableSource, *, checked: bool) -> Iterator[Part]:
         sizes, kept = self.index.runs
         ends = np.cumsum(sizes)
         for piece in table.pieces(self._names):
-            columns = self._numbers(piece)
+            columns = self._numbers(piece, checked=checked)
             if not kept.all():
                 rows = np.arange(piece.start, piece.start + len(piece.batch))
                 owners = np.minimum(np.searchsorted(ends, rows, side="right"), len(kept) - 1)
@@ -151,7 +186,7 @@ class IndexedTable:
         sizes = self.index.sizes[:first]
         lengths = np.array([sizes.sum()])
         (parts,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
-        return self._batch(0, first, parts, None)[0].origin
+        return self._batch(0, first, iter(parts), None)[0].origin
 
     @property
     def _names(self) -> list[str]:
@@ -161,15 +196,15 @@ class IndexedTable:
     def _weight(self) -> list[str]:
         return [] if self.columns.weight is None else [self.columns.weight]
 
-    def _numbers(self, piece: Piece) -> list[Array]:
-        """Coordinates, and weights if there are any; refuses what is missing or no finite number."""
+    def _numbers(self, piece: Piece, *, checked: bool = True) -> list[Array]:
+        """Coordinates, and weights if there are any; refuses what is missing or (if ``checked``) no finite number."""
         columns = []
         for name in self._names:
             column = piece.batch.column(name)
             if column.null_count:
                 raise _refused(piece, name, pc.is_null(column).to_numpy(zero_copy_only=False), "has no value")
             values = column.to_numpy(zero_copy_only=False)
-            if values.dtype.kind == "f" and not (values.min() >= -LARGEST and values.max() <= LARGEST):
+            if checked and not _is_held(values):
                 bad = ~(np.abs(values) <= LARGEST)
                 raise _refused(piece, name, bad, "is not a finite number (of 32 bits)")
             columns.append(values)
@@ -186,6 +221,21 @@ class IndexedTable:
         none = self._like(schema)
         targets = {name: values[:0] for name, values in self.index.targets.items()}
         return form_of(SampleSets(none.points, [0], none.weights), as_columns(targets, self.index.ids[:0], 0))
+
+
+class _UnusualError(Exception):
+    """Some rows are not as most are."""
+
+
+def _is_held(values: Array) -> bool:
+    """Whether all are finite numbers of 32 bits."""
+    return values.dtype.kind != "f" or bool(values.min() >= -LARGEST and values.max() <= LARGEST)
+
+
+def _require_usual(parts: Sequence[Part]) -> None:
+    """Raise `_UnusualError` for what is no finite number."""
+    if not all(_is_held(column) for part in parts for column in part):
+        raise _UnusualError
 
 
 def _places(column: Any, ids: Any) -> Any:
