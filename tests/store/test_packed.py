@@ -62,10 +62,10 @@ def test_sets_that_are_taken_are_the_sets_that_are_appended(sizes, tmp_path):
     """Chunks of 16 points begin before, within and at the end of what is given, with and without weights."""
     rng = np.random.default_rng(0)
     batches = []
-    for n in sizes:
+    for i, n in enumerate(sizes):
         weights = [rng.uniform(1, 2, n)] if sizes[0] == 5 else None
         sets = dk.SampleSets.from_arrays([rng.normal(size=(n, 2))], weights=weights)
-        batches.append(sets.labelled(ids=[f"{n}"], targets={"y": [n]}))
+        batches.append(sets.labelled(ids=[f"{i}"], targets={"y": [n]}))
     for name in ("append", "take"):
         with SetWriter(tmp_path / name, 2, chunk_rows=16) as writer:
             for batch in batches:
@@ -77,5 +77,5 @@ def test_sets_that_are_taken_are_the_sets_that_are_appended(sizes, tmp_path):
         )
     taken = dk.open_sets(tmp_path / "take")
     np.testing.assert_array_equal(taken.load().points, dk.open_sets(tmp_path / "append").load().points)
-    assert taken.ids.tolist() == [f"{n}" for n in sizes]
+    assert taken.ids.tolist() == [f"{i}" for i in range(len(sizes))]
     assert taken.targets["y"].tolist() == sizes
