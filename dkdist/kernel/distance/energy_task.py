@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.kernel.sums.exact_loops import energy, mass, rounding, scaled
+from dkdist.kernel.sums.exact_loops import by_products, energy, energy_by_products, mass, rounding, scaled
 from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
 from dkdist.loops.points import column_bounds
@@ -53,15 +53,36 @@ class Task(NamedTuple):
 
 
 def make_task(
-    x: F64, z: F64, sigma: float, eps: float, kernel: str = "gaussian", random_state: object = 0
+    x: F64,
+    z: F64,
+    sigma: float,
+    eps: float,
+    kernel: str = "gaussian",
+    random_state: object = 0,
+    *,
+    in_place: bool = False,
 ) -> Task:
-    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
+    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact.
+
+    ``in_place``: nobody needs the points as they are.
+    """
     fraction, exponent = np.frexp(sigma)
-    return Task(np.ldexp(x, -exponent), z, float(fraction), eps, kernel, draw_seed(random_state))
+    return Task(
+        np.ldexp(x, -exponent, out=x if in_place else None),
+        z,
+        float(fraction),
+        eps,
+        kernel,
+        draw_seed(random_state),
+    )
 
 
 def all_pairs(task: Task) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
+    if by_products(task.x, task.sigma, task.kernel):
+        found = energy_by_products(task.x, task.z, task.sigma)
+        few = len(task.x) <= TWOFOLD  # others are as they are, and need no scaled copy
+        return resolved(found, scaled(task.x, task.sigma), task) if few else found
     x, total = scaled(task.x, task.sigma, task.kernel), None
     if len(x) > SMALL and x.shape[1] <= 2:
         from dkdist.kernel.kinds.sorted_energy import sorted_energy  # for many points alone

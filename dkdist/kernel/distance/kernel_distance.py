@@ -171,6 +171,10 @@ def kernel_distance(
     below eps W^-2 / 10, each is summed alone by the least work, and cells are made only where points are: one point at
     any distance costs next to nothing.
 
+    Memory beside the points: one float64 copy of them, whatever their dtype. "exact" with the Gaussian kernel in four
+    dimensions and more needs nothing else of that size for more than 4,000 points; the others hold scaled copies too,
+    and their own meshes, trees or terms.
+
     D^2 is what is left when kappas cancel. Of sets of up to 4,000 points that differ by so little that rounding would
     decide, "exact" is computed once more in twice the digits (some fifty times as long), so that D itself is right to
     some 1e-15 W, times the width over sigma: two sets 1e-8 apart have their distance, and equal sets none.
@@ -221,15 +225,21 @@ def kernel_distance(
     scales = read_scales(read_pair(P, Q, weights), sigma, h, gamma, kernel, median_seed(random_state))
     pair, each = scales.pair, positive("eps", eps) / len(scales.widths)
     _require_definite(pair, kernel)
-    tasks = [make_task(pair.x, pair.z, width, each, kernel, random_state) for width in scales.widths]
     if unbiased:
         _require_samples(pair, squared, gradient)
+    in_place = len(scales.widths) == 1 and not gradient
+    given = (
+        make_task(pair.x, pair.z, width, each, kernel, random_state, in_place=in_place)
+        for width in scales.widths
+    )
+    tasks = list(given) if gradient or isinstance(random_state, np.random.Generator) else given
+    if unbiased:
         return sum(_unbiased(task, method, pair.n) for task in tasks)
     if gradient:
         _require_derivatives(pair, method)
         from dkdist.kernel.distance.kernel_gradient import squared_with_gradient
 
-        square, slopes = squared_with_gradient(tasks, scales, method)
+        square, slopes = squared_with_gradient(list(tasks), scales, method)
         return (square, slopes) if squared else slopes.of_the_root(square)
     square = sum(energy_by(task, method) for task in tasks)
     return square if squared else _root(square, pair.z, kernel)

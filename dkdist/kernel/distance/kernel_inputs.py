@@ -9,9 +9,9 @@ import numpy as np
 
 from dkdist.base.drawn_samples import median_distance, some
 from dkdist.base.parameter_checks import one_of, positive
-from dkdist.kernel.distance.point_inputs import box, points_of, require_near, weights_of
+from dkdist.kernel.distance.point_inputs import box, finite_points, require_near, weights_of
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, Array
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
@@ -38,12 +38,15 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     if isinstance(P, Shape) or isinstance(Q, Shape):
         points, channels = _two_shapes(P, Q, weights)
     else:
-        points = points_of("P", P, OR_SHAPE), points_of("Q", Q, OR_SHAPE)
+        points = finite_points("P", P, OR_SHAPE), finite_points("Q", Q, OR_SHAPE)
         channels = _two_weights(weights, points)
     d, other = (p.shape[1] for p in points)
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
-    x, z = np.concatenate(points), np.ascontiguousarray(np.concatenate([channels[0], -channels[1]]))
+    x, z = (
+        np.concatenate(points, dtype=np.float64),
+        np.ascontiguousarray(np.concatenate([channels[0], -channels[1]])),
+    )
     with np.errstate(over="ignore"):  # what overflows is refused
         total = float(np.abs(z).sum())
     if not LEAST <= total <= LARGEST:
@@ -52,7 +55,8 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
             f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
         )
     middle, widths = box(x)
-    return Pair(np.ascontiguousarray(x - middle), z, len(points[0]), isinstance(P, Shape), middle, widths)
+    x -= middle  # the only copy of the points
+    return Pair(x, z, len(points[0]), isinstance(P, Shape), middle, widths)
 
 
 def read_points(P: Any, Q: Any, weights: Any) -> Pair:
@@ -63,7 +67,7 @@ def read_points(P: Any, Q: Any, weights: Any) -> Pair:
     return pair
 
 
-def _two_weights(weights: Any, points: tuple[F64, F64]) -> tuple[F64, F64]:
+def _two_weights(weights: Any, points: tuple[Array, Array]) -> tuple[F64, F64]:
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, Array
 from dkdist.loops.points import column_bounds, not_finite
 from dkdist.plain.real_arrays import real_array
 
@@ -21,20 +21,25 @@ def box(x: F64) -> tuple[F64, F64]:
 
 def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
     """A set of points as (n, d) float64; ``others`` says what else could be given."""
+    return np.asarray(finite_points(name, points, others), np.float64)
+
+
+def finite_points(name: str, points: ArrayLike, others: str = "") -> Array:
+    """The same, in C order, of which float32 stays float32."""
     array = real_array(name, points)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be points (n, d) of real numbers with n, d >= 1{others}; found {array.dtype} of shape "
             f"{array.shape}. Use x[:, None] for one dimension"
         )
-    x = np.ascontiguousarray(array, np.float64)
+    x = np.ascontiguousarray(array, np.float32 if array.dtype == np.float32 else np.float64)
     lost = not_finite(x)
     if len(lost):
         raise ValueError(f"point {lost[0]} of {name} is {x[lost[0]].tolist()}: every value must be finite")
     return x
 
 
-def weights_of(name: str, weights: ArrayLike | None, points: F64) -> F64:
+def weights_of(name: str, weights: ArrayLike | None, points: Array) -> F64:
     """(n, 1) weights as they are given, or equal ones that sum to one."""
     if weights is None:
         return np.full((len(points), 1), 1 / len(points))

@@ -40,8 +40,19 @@ def mass(z: F64) -> float:
 def energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
     """sum_ij k(x_i, x_j) <z_i, z_j> of scaled points (n, d) and weights (n, C)."""
     if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS and _rounding(x) < MOST_ROUNDING:
-        return _energy_by_products(x, z)
+        return _by_products(x, z, 1.0)
     return float(pairs_energy(padded(x), z, KERNELS[kernel]))
+
+
+def by_products(x: F64, sigma: float, kernel: str) -> bool:
+    """Whether `energy` would take products of points (n, d) that are scaled."""
+    wide = kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS
+    return wide and _rounding(x, UNITS[KERNELS[kernel]] / sigma) < MOST_ROUNDING
+
+
+def energy_by_products(x: F64, z: F64, sigma: float) -> float:
+    """`energy` of `scaled` points for the Gaussian kernel, bit for bit, without a copy of them all."""
+    return _by_products(x, z, UNITS[KERNELS["gaussian"]] / sigma)
 
 
 def rounding(x: F64, kernel: str = "gaussian") -> float:
@@ -64,20 +75,31 @@ def padded(x: F64) -> F64:
     return np.ascontiguousarray(np.pad(x, ((0, 0), (0, x.shape[1] % 2))))
 
 
-def _rounding(x: F64) -> float:
-    """Largest error of an exponent that is computed from a product."""
-    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * (x**2).sum(axis=1).max())
+def _rounding(x: F64, unit: float = 1.0) -> float:
+    """Largest error of an exponent that is computed from a product of points times a unit."""
+    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * _norms(x, unit).max())
 
 
-def _energy_by_products(x: F64, z: F64) -> float:
-    """Blocks of columns against all rows before them, twice, and against their own, once."""
-    norms, doubled = (x**2).sum(axis=1), 2 * x
+def _norms(x: F64, unit: float) -> F64:
+    """|unit x_i|^2, some rows at a time."""
+    norms = np.empty(len(x))
+    for first in range(0, len(x), ROWS):
+        rows = slice(first, first + ROWS)
+        norms[rows] = ((x[rows] * unit) ** 2).sum(axis=1)
+    return norms
+
+
+def _by_products(x: F64, z: F64, unit: float) -> float:
+    """Blocks of columns against all rows before them, twice, and against their own, once; of points times a unit."""
+    norms = _norms(x, unit)
     total, T = 0.0, np.empty((ROWS, COLUMNS))
     for first in range(0, len(x), COLUMNS):
         last = min(first + COLUMNS, len(x))
+        columns = x[first:last] * unit
         for start in range(0, last, ROWS):
             stop = min(start + ROWS, last)
-            t = np.matmul(doubled[start:stop], x[first:last].T, out=T[: stop - start, : last - first])
+            rows = 2 * (x[start:stop] * unit)
+            t = np.matmul(rows, columns.T, out=T[: stop - start, : last - first])
             part = _block(t, norms[start:stop], norms[first:last], z[start:stop], z[first:last])
             total += part if start == first else 2 * part
     return total
