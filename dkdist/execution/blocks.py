@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
 from sys import getsizeof
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import dask.array as da
 import numpy as np
@@ -24,12 +24,36 @@ from dask.typing import Key
 
 from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.processors import Alike, alike
-from dkdist.execution.row_slices import RowMap, row_map, rows_first
 from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
+
+
+@runtime_checkable
+class RowMap(Protocol):
+    """A function of (tables, block) that makes each row by itself, and can leave that until rows are asked for.
+
+    The block is an array (n, m) with one row for each that is made.
+    """
+
+    @property
+    def row_bytes(self) -> int:
+        """What is kept of a row until then."""
+
+    def __call__(self, tables: Any, block: Any) -> Any:
+        """All rows of the block."""
+
+    def on_request(self, tables: Any, block: Any) -> Any:
+        """What makes the rows that it is asked for."""
+
+
+def row_map(node: GraphNode) -> RowMap | None:
+    """The map of rows that a node calls, if it does."""
+    function = getattr(node, "func", None)
+    function = function.function if isinstance(function, Alike) else function
+    return function if isinstance(function, RowMap) else None
 
 
 @dataclass(frozen=True)
@@ -169,7 +193,11 @@ def _dask_blocks(X: da.Array) -> Blocks:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     keys = [(X.name, i, 0) for i in range(X.numblocks[0])]
-    graph = rows_first(convert_legacy_graph(dict(X.__dask_graph__())), keys)
+    graph: Mapping[Key, GraphNode] = convert_legacy_graph(dict(X.__dask_graph__()))
+    if any(row_map(graph[key]) is None for key in keys):
+        from dkdist.execution.row_slices import rows_first  # for rows that were taken of others
+
+        graph = rows_first(graph, keys)
     recipes, shared = split_graph(graph, keys)
     bounds = np.concatenate([[0], np.cumsum(X.chunks[0])]).astype(np.int64)
     return Blocks(

@@ -10,37 +10,12 @@ smaller. Bits are the same, since a map makes each row by itself. Columns, and w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.processes.processors import Alike
-
-
-@runtime_checkable
-class RowMap(Protocol):
-    """A function of (tables, block) that makes each row by itself, and can leave that until rows are asked for.
-
-    The block is an array (n, m) with one row for each that is made.
-    """
-
-    @property
-    def row_bytes(self) -> int:
-        """What is kept of a row until then."""
-
-    def __call__(self, tables: Any, block: Any) -> Any:
-        """All rows of the block."""
-
-    def on_request(self, tables: Any, block: Any) -> Any:
-        """What makes the rows that it is asked for."""
-
-
-def row_map(node: GraphNode) -> RowMap | None:
-    """The map of rows that a node calls, if it does."""
-    function = getattr(node, "func", None)
-    function = function.function if isinstance(function, Alike) else function
-    return function if isinstance(function, RowMap) else None
+from dkdist.execution.blocks import row_map
 
 
 class _Mapped(NamedTuple):

@@ -21,7 +21,6 @@ from dkdist.sets.point_checks import (
     require_finite,
 )
 from dkdist.sets.sample_sets import SampleSets
-from dkdist.sets.streams.coming_rows import ComingRows
 from dkdist.sets.strings import are_strings
 
 
@@ -90,6 +89,8 @@ def sets_of_columns(
 
 def _as_they_come(parts: Sequence[Part], origin: F64 | None) -> Points | None:
     """The points as they are kept, if nothing about them is unusual."""
+    from dkdist.sets.streams.coming_rows import ComingRows  # for columns alone
+
     coming = ComingRows(sum(map(len, parts)), parts[0].shape[1], origin)
     usual = all(isinstance(part, Columns) and coming.add(part.columns) for part in parts)
     return coming.kept() if usual else None
