@@ -26,6 +26,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from dkdist.loops.compile import inlined
+from dkdist.loops.elementary import f32
 from dkdist.loops.registers.vectors import FREE, addresses, loaded, shuffled, write
 
 
@@ -152,19 +153,21 @@ def _across_parts(v):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
-    for k in range(3):
-        D_k = D[k]
-        if k == 0:
-            for j in range(0, len(v), PART):
-                if j < m:
-                    part_most(x, D_k, v, j)
-                else:  # H 0 = 0
-                    for r in range(j, j + PART):
-                        v[r] = x[r]
-        else:
-            for j in range(0, len(v), PART):
-                part_most(v, D_k, v, j)
-        _across_parts(v)
+    """One transform after the other, written out: as a loop over them it takes a fifth more."""
+    L = len(v)
+    used = min(L, (m + PART - 1) // PART * PART)
+    first, second, third = D[0], D[1], D[2]
+    for j in range(0, used, PART):
+        part_most(x, first, v, j)
+    for j in range(used, L):  # H 0 = 0
+        v[j] = f32(0.0)
+    _across_parts(v)
+    for j in range(0, L, PART):
+        part_most(v, second, v, j)
+    _across_parts(v)
+    for j in range(0, L, PART):
+        part_most(v, third, v, j)
+    _across_parts(v)
 
 
 @inlined()
