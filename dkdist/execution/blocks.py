@@ -194,7 +194,8 @@ def _dask_blocks(X: da.Array) -> Blocks:
         X = X.rechunk({1: -1})
     keys = [(X.name, i, 0) for i in range(X.numblocks[0])]
     graph: Mapping[Key, GraphNode] = convert_legacy_graph(dict(X.__dask_graph__()))
-    if any(row_map(graph[key]) is None for key in keys):
+    mapped = {key for key, node in graph.items() if row_map(node) is not None}
+    if mapped and not mapped.issuperset(keys):
         from dkdist.execution.row_slices import rows_first  # for rows that were taken of others
 
         graph = rows_first(graph, keys)
