@@ -1,12 +1,16 @@
 """Two writers that end at the same moment: where the storage can, at most one commits."""
 
+from threading import Event, Thread
+
 import pytest
 from store.samples import assert_same_sets, random_sets
 from zarr.storage import MemoryStore
 
 from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.store.places import exchange
 from dkdist.store.places.address import as_address, get_bytes, put_bytes
 from dkdist.store.places.conditional import Overtaken, replace_object
+from dkdist.store.writing.growing_array import RecordedArray
 
 from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
 
@@ -86,3 +90,50 @@ def test_a_commit_leaves_no_token():
     open_sets(store).append(SETS[1:])
     assert_same_sets(open_sets(store).load(), SETS)
     assert [key for key in store._store_dict if key.startswith(".")] == []
+
+
+@pytest.mark.skipif(exchange.fcntl is None, reason="folders cannot be locked here")
+def test_the_later_of_two_that_append_waits_for_what_the_earlier_is_writing(tmp_path, monkeypatch):
+    """Chunks are written behind the writer: one that looked at the token in time must not land on one of the later."""
+    place = tmp_path / "s"
+    write_sets(place, SETS[:1], chunk_rows=1)
+    at_work, go_on, began, put = Event(), Event(), Event(), RecordedArray.put
+
+    def slow(array, key, data):
+        if not at_work.is_set():
+            at_work.set()
+            assert go_on.wait(60)
+        put(array, key, data)
+
+    monkeypatch.setattr(RecordedArray, "put", slow)
+    earlier, later = SetWriter(place, 2, "a"), SetWriter(place, 2, "a")
+    earlier.append(SETS[1:2])
+    assert at_work.wait(60)
+
+    def append():
+        later.append(SETS[2:])
+        began.set()
+        later.close()
+
+    thread = Thread(target=append)
+    thread.start()
+    assert not began.wait(0.2)
+    go_on.set()
+    thread.join()
+    with pytest.raises(StoreFormatError, match="another writer"):
+        earlier.close()
+    assert_same_sets(open_sets(place).load(), SETS[[0, 2, 3]])
+
+
+def test_of_many_pairs_that_append_at_once_the_later_is_whole(tmp_path):
+    """Nobody waits for anybody here: threads of the earlier are at work while the later begins."""
+    for k in range(60):
+        place = tmp_path / f"{k}"
+        write_sets(place, SETS[:1], chunk_rows=1)
+        earlier, later = SetWriter(place, 2, "a"), SetWriter(place, 2, "a")
+        earlier.append(SETS[1:3])
+        later.append(SETS[2:])
+        with pytest.raises(StoreFormatError, match="another writer"):
+            earlier.close()
+        later.close()
+        assert_same_sets(open_sets(place).load(), SETS[[0, 2, 3]])

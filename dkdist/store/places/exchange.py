@@ -110,12 +110,14 @@ def host() -> bytes:
     return f"{os.uname().nodename if hasattr(os, 'uname') else ''}\n".encode()
 
 
-def lock(handle: int, *, wait: bool) -> bool:
-    """Lock a file for this descriptor; False if another has it, or files cannot be locked there (ask with `wait`)."""
+def lock(handle: int, *, wait: bool, shared: bool = False) -> bool:
+    """Lock a file for this descriptor, or share it with others that do; False if another has it, or files cannot be
+    locked there (ask with `wait`).
+    """
     deadline = time.monotonic() + PATIENCE
     while fcntl is not None:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
                 return False
@@ -160,6 +162,20 @@ def committing(path: str) -> Iterator[None]:
                 return
         finally:
             os.close(handle)
+
+
+@contextlib.contextmanager
+def writing_to(path: str) -> Iterator[None]:
+    """While one object of a folder is written: beside others, but not while somebody is `committing` there."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        lock(handle, wait=True, shared=True)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _is_occupied(path: str) -> bool:

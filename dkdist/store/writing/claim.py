@@ -12,8 +12,9 @@ commit or the one before it, whole.
 Where the store can replace an object only if it is still the one that was seen (object stores reached through
 obstore), two writers can never both commit, and neither can they where a folder can be locked (local disks). Elsewhere
 (memory, s3fs, some network disks) a writer looks at the token and the last commit right before its own, and a moment
-remains in which two that end together overtake each other. Chunks have no such guard anywhere: the token is looked at
-before they are written, and "one writer at a time" remains a rule that users keep.
+remains in which two that end together overtake each other. So it is with chunks: before each the token is looked at,
+and where a folder can be locked the writer that takes a place over waits until what others are writing at that moment
+is written. Elsewhere "one writer at a time" remains a rule that users keep.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
+from collections.abc import Iterator
 
 from zarr.abc.store import Store
 from zarr.core.sync import sync
@@ -29,7 +31,7 @@ from dkdist.store.format.layout import named_arrays, parse_commit
 from dkdist.store.places.address import Address, get_bytes, list_names, put_bytes
 from dkdist.store.places.conditional import Overtaken, replace_object
 from dkdist.store.places.disk import DiskStore, flush_store
-from dkdist.store.places.exchange import committing
+from dkdist.store.places.exchange import committing, writing_to
 from dkdist.store.places.hidden import HiddenFolder
 from dkdist.store.refusals import DOCUMENT, StoreFormatError
 
@@ -47,6 +49,8 @@ class Claim:
     def begin(self, *, clear: bool) -> None:
         """Take the place over, and empty it first if asked to: the commit goes first, what it named then."""
         put_bytes(self.store, TOKEN, self._token)
+        with self._alone():
+            pass  # whoever looked at the token before has written its object now
         if isinstance(self.store, DiskStore):
             self.store.sweep()
         if clear:
@@ -60,9 +64,13 @@ class Claim:
         token, document = get_bytes(self.store, [TOKEN, DOCUMENT])
         self._require_generation(document, token_fits=token == self._token)
 
-    def require_place(self) -> None:
-        """The same before a chunk is written."""
-        self.require_mine()
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While one object is written: refuses as `require_mine`, and on a disk lets nobody take over meanwhile."""
+        path = self.address.path
+        with contextlib.nullcontext() if path is None else writing_to(path):
+            self.require_mine()
+            yield
 
     def _require_generation(self, document: bytes | None, *, token_fits: bool = True) -> None:
         found = None if document is None else parse_commit(document, self.address.label)[0].generation
@@ -126,9 +134,11 @@ class ReplacingClaim(Claim):
             self._hidden.remove()
             raise
 
-    def require_place(self) -> None:
-        """Nothing before a chunk: nobody else writes to a folder of this writer's own; the commit looks whether it is
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Nothing is looked at: nobody else writes to a folder of this writer's own; the commit looks whether it is
         there, and the target as it was."""
+        yield
 
     def commit(self, document: bytes) -> None:
         """Complete the hidden store, and put it where the old one is."""

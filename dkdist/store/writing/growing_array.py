@@ -11,6 +11,7 @@ changes only in `close`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,10 @@ class RecordedArray(ArrayObjects):
 class GrowingArray:
     """An array of a store, of ``length`` committed rows, under the writer's hands.
 
-    ``read_tail`` reads committed rows (start, stop) of the last chunk, if there are any; ``before_write`` raises if
-    this writer may not write any more. ``bound`` are the checksums of what is committed, if the commit has them, and
-    ``tail_key`` is the name under which the last committed chunk (or shard) is written, if it grows. ``threads`` write
-    whole chunks, if the store is on a disk.
+    ``read_tail`` reads committed rows (start, stop) of the last chunk, if there are any; ``writing`` is entered for
+    each object, and raises if this writer may not write any more. ``bound`` are the checksums of what is committed, if
+    the commit has them, and ``tail_key`` is the name under which the last committed chunk (or shard) is written, if it
+    grows. ``threads`` write whole chunks, if the store is on a disk.
     """
 
     def __init__(
@@ -79,14 +80,14 @@ class GrowingArray:
         metadata: Metadata,
         length: int,
         read_tail: Callable[[int, int], NDArray[Any]] | None,
-        before_write: Callable[[], None],
+        writing: Callable[[], AbstractContextManager[None]],
         bound: Bound | None = None,
         tail_key: str = "",
         *,
         threads: ChunkThreads,
     ) -> None:
         self.store, self.name, self.metadata = store, name, metadata
-        self._before_write, self._threads = before_write, threads
+        self._writing, self._threads = writing, threads
         self._array = array = array_of(store, name, metadata)
         self.trailing, self.dtype, self._fill = array.shape[1:], array.dtype, array.fill_value
         self._grain = int((array.shards or array.chunks)[0])
@@ -131,9 +132,9 @@ class GrowingArray:
     def close(self) -> None:
         """Write the rows that wait, and then the new length."""
         self.flush()
-        self._before_write()
         self.metadata = {**self.metadata, "shape": [self.length, *self.trailing]}
-        put_bytes(self.store, f"{self.name}/{DOCUMENT}", dump_json(self.metadata))
+        with self._writing():
+            put_bytes(self.store, f"{self.name}/{DOCUMENT}", dump_json(self.metadata))
 
     @property
     def sums(self) -> U32:
@@ -158,10 +159,10 @@ class GrowingArray:
             self._write_chunk(self._waiting)
             self._waiting = np.empty_like(self._waiting)
         else:
-            self._before_write()
             end = self._written + n
             array = array_of(self._recorded or self.store, self.name, self.metadata, end)
-            array[self._written : end] = self._waiting[:n]
+            with self._writing():
+                array[self._written : end] = self._waiting[:n]
             self._written = end
         self._n_waiting = 0
 
@@ -175,5 +176,5 @@ class GrowingArray:
         assert self._packed is not None
         assert self._recorded is not None
         data = self._packed(chunk)
-        self._before_write()
-        self._recorded.put(object_key(self._array, position), data)
+        with self._writing():
+            self._recorded.put(object_key(self._array, position), data)

@@ -96,13 +96,19 @@ class PartWriter:
         return Written(columns, {name: array.sums for name, array in growing.items()})
 
     def _growing(self, name: str, start: int, threads: ChunkThreads) -> GrowingArray:
-        check = self._require_going_on
-        return GrowingArray(self.claim.store, name, self.arrays[name], start, None, check, threads=threads)
+        writing = self._going_on
+        return GrowingArray(self.claim.store, name, self.arrays[name], start, None, writing, threads=threads)
+
+    @contextlib.contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """While one object is written: not any more where the others were told to stop."""
+        self._require_going_on()
+        with self.claim.writing():
+            yield
 
     def _require_going_on(self) -> None:
         if get_bytes(self.claim.store, [STOPPED]) == [self.stop_mark]:
             raise Stopped
-        self.claim.require_place()
 
 
 class PlannedStore:
@@ -232,7 +238,7 @@ class PlannedStore:
             metadata,
             length,
             None,
-            self._claim.require_place,
+            self._claim.writing,
             bound,
             threads=self._threads,
         )

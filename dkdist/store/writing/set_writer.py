@@ -284,7 +284,7 @@ class SetWriter:
                 metadata[name],
                 lengths[name],
                 None if self._old is None else partial(self._old.entries, name),
-                self._claim.require_place,
+                self._claim.writing,
                 table.get(name),
                 tail_key(self._table_key, position),
                 threads=self._threads,
