@@ -101,6 +101,7 @@ assert (dk.load_model(f"{folder.name}/model.npz").predict(test) == model.predict
 # =====================================================  ==========
 #
 # No process had more than 850 MB of memory. The error fell to 1.411 (from 1.416 with 90,000 sets), that of ridge on
-# the rows alone is 1.591, and of the mean 2.878. :doc:`/benchmarks` has the machine and more such figures, and :doc:`/clusters` says how the same lines run on many machines.
+# the rows alone is 1.591, and of the mean 2.878. :doc:`/benchmarks` has the machine and more such figures, and
+# :doc:`/clusters` says how the same lines run on many machines.
 
 folder.cleanup()
