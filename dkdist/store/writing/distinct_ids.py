@@ -1,7 +1,8 @@
 """No two sets of a store have the same id: what a writer remembers of the ids that are there, sixteen bytes for each.
 
 An id is remembered by two hashes of 64 bits, so that ids of any length take the same room. Two ids with both in common
-are told to be one though they differ, which among a billion of them happens once in some 10^20 stores:
+are told to be one though they differ: for two texts whose characters differ by less than 64 that has a probability of
+some 2^-116.
 
     h(id) = sum_j c_j K_j mod 2^64,    c_j: its characters, or the number itself;  K_j: fixed odd random numbers
 
