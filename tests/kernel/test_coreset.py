@@ -79,9 +79,12 @@ def test_any_set_has_a_coreset(n, size, d, seed, method, copies):
 
 
 def test_large_sets_are_thinned_from_one_point_of_each_region():
-    P = RNG.normal(size=(60_000, 2))
-    few = dk.coreset(P, 100, sigma=1.0, random_state=0)
-    assert few.distance < 0.25 * dk.coreset(P, 100, sigma=1.0, method="stratified", random_state=0).distance
+    few = [dk.coreset(P, 100, sigma=1.0, random_state=0) for P in RNG.normal(size=(5, 60_000, 2))]
+    drawn = [
+        dk.coreset(P, 100, sigma=1.0, method="stratified", random_state=0)
+        for P in RNG.normal(size=(5, 60_000, 2))
+    ]
+    assert np.median([one.distance for one in few]) < 0.25 * np.median([one.distance for one in drawn])
     P = RNG.normal(size=(40_000, 5))
     few = dk.coreset(P, 100, sigma=3.0, random_state=0)
     exact = dk.kernel_distance(P[:20_000], P[few.indices], sigma=3.0, eps=1e-6)
