@@ -62,22 +62,24 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
     A share of 1 / (n + 2) of each row is counted for the other classes (Platt 1999): few rows that are all right say
     little of how sure one may be.
     """
-    if values.shape[2] == 1:
-        values = np.concatenate([-values, values], axis=2)
-    own = np.broadcast_to(classes[:, None], (len(values), len(classes), 1))
-    ahead = values - np.take_along_axis(values, own, axis=2)
-    doubt = ahead.sum(axis=2) / ((values.shape[2] - 1) * (len(classes) + 2))
+    v = np.moveaxis(values, 2, 0)  # classes first: sums over a few of them are sums of long rows
+    v = np.concatenate([-v, v]) if len(v) == 1 else v
+    own = np.broadcast_to(classes, (1, *v.shape[1:]))
+    ahead = np.subtract(v, np.take_along_axis(v, own, axis=0), order="C")
+    doubt = ahead.sum(axis=0) / ((len(v) - 1) * (len(classes) + 2))
     beta = 1.0
     for _ in range(STEPS):
         p = _exponentials(beta * ahead)
-        p /= p.sum(axis=2, keepdims=True)
-        mean = (p * ahead).sum(axis=2)
-        variance = (p * ahead**2).sum(axis=2) - mean**2
+        p /= p.sum(axis=0)
+        p *= ahead
+        mean = p.sum(axis=0)
+        p *= ahead
+        variance = p.sum(axis=0) - mean**2
         step = ((mean - doubt) @ weights).sum() / max(float((variance @ weights).sum()), LEAST)
         before, beta = beta, float(np.clip(beta - step, beta / 4, min(4 * beta, LARGEST)))
         if abs(beta - before) < NEAR * beta:
             break
-    return np.asarray((np.log(_exponentials(beta * ahead).sum(axis=2)) - beta * doubt).mean(axis=0))
+    return np.asarray((np.log(_exponentials(beta * ahead).sum(axis=0)) - beta * doubt).mean(axis=0))
 
 
 def _exponentials(z: F64) -> F64:

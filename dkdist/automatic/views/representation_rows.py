@@ -102,9 +102,7 @@ def _once(
 
 def rows_of(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
     """Rows (n_sets, m) float32 of each of the leaves; points are read once."""
-    data = views.data(sets)
-    blocks, features = data.blocks(leaves, together=True), data.features(leaves)
-    parts = collect(blocks, _Made(features), blocks.bounds[:-1].tolist(), label="representations")
+    parts = _parts(views, sets, leaves)
     return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in leaves}
 
 
@@ -113,11 +111,23 @@ def more_rows(
 ) -> dict[int, F32]:
     """`rows_of` the ``wanted`` sets, of which ``rows`` are those that are ``known``; both rise."""
     there = np.isin(wanted, known, assume_unique=True)
+    parts, places = _parts(views, sets[wanted[~there]], leaves), np.flatnonzero(~there)
     every = {}
-    for leaf, made in rows_of(views, sets[wanted[~there]], leaves).items():
-        every[leaf] = np.empty((len(wanted), made.shape[1]), np.float32)
-        every[leaf][there], every[leaf][~there] = rows[leaf], made
+    for leaf in leaves:
+        every[leaf] = own = np.empty((len(wanted), rows[leaf].shape[1]), np.float32)
+        own[there], first = rows[leaf], 0
+        for part in parts:
+            made = part.pop(leaf)
+            own[places[first : first + len(made)]] = made
+            first += len(made)
     return every
+
+
+def _parts(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F32]]:
+    """The rows of each block of sets."""
+    data = views.data(sets)
+    blocks, features = data.blocks(leaves, together=True), data.features(leaves)
+    return collect(blocks, _Made(features), blocks.bounds[:-1].tolist(), label="representations")
 
 
 @dataclass(frozen=True)
