@@ -29,12 +29,13 @@ JS = ["--divergence", "jensen-shannon", "--n-basis", "10", "--bandwidth", "0.06"
 SGD = ["--learner", "sgd", "--epochs"]
 FITS: dict[str, tuple[int, int, int, list[str]]] = {
     # sets, points a set, dimensions, options
-    "sgd, Jensen-Shannon, D = 5000, 3 epochs": (16_384, 200, 2, [*JS, "--features", "5000", *SGD, "3"]),
-    "sgd, the defaults, 5 epochs": (16_384, 200, 2, ["--bandwidth", "0.05", *SGD, "5"]),
-    "sgd, sets of 2,000 points, 3 epochs": (2_048, 2_000, 2, [*JS, *SGD, "3"]),
-    "sgd, one dimension, D = 5000, 3 epochs": (16_384, 200, 1, [*JS, "--features", "5000", *SGD, "3"]),
-    "ridge on the embedding": (16_384, 200, 2, [*JS, "--features", "0"]),
-    "ridge, D = 2000, one alpha": (16_384, 200, 2, [*JS, "--alpha", "0.1"]),
+    "sgd, Jensen-Shannon, D = 5000, 3 epochs": (65_536, 200, 2, [*JS, "--features", "5000", *SGD, "3"]),
+    "sgd, the defaults, 5 epochs": (65_536, 200, 2, ["--bandwidth", "0.05", *SGD, "5"]),
+    "sgd, sets of 2,000 points, 3 epochs": (8_192, 2_000, 2, [*JS, *SGD, "3"]),
+    "sgd, one dimension, D = 5000, 3 epochs": (65_536, 200, 1, [*JS, "--features", "5000", *SGD, "3"]),
+    "ridge on the embedding": (65_536, 200, 2, [*JS, "--features", "0"]),
+    "ridge, D = 2000": (65_536, 200, 2, [*JS, "--features", "2000"]),
+    "ridge, D = 2000, one alpha": (65_536, 200, 2, [*JS, "--alpha", "0.1"]),
 }
 
 

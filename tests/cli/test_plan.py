@@ -26,7 +26,9 @@ def blind(bags, tmp_path):
     return str(tmp_path / "blind.zarr")
 
 
-RATES = StageRates(start=0.5, read=1e-8, look=2e-8, embed=4e-6, features=6e-6, learn=3e-6, solve=1e-10)
+RATES = StageRates(
+    start=0.5, read=1e-8, look=2e-8, embed=4e-6, features=6e-6, learn=3e-6, squares=1e-8, solve=1e-10
+)
 
 
 @pytest.fixture(autouse=True)
@@ -140,9 +142,12 @@ def test_seconds_are_linear_in_sets_and_passes():
     assert twice["choose"] == once["choose"] == RATES.start
     assert stage_seconds(RATES, SIZES._replace(passes=10))["fit"] == pytest.approx(2 * once["fit"])
     ridge = SIZES._replace(in_order=False, passes=1)
-    half = stage_seconds(RATES, ridge._replace(n_features=2500))
-    assert stage_seconds(RATES, ridge)["solve"] == pytest.approx(8 * half["solve"])
-    assert stage_seconds(RATES, ridge._replace(n_sets=500))["solve"] == pytest.approx(RATES.solve * 500**3)
+    squares, cubes = RATES._replace(solve=0.0), RATES._replace(squares=0.0)
+    for rates, times in ((squares, 4), (cubes, 8)):
+        half = stage_seconds(rates, ridge._replace(n_features=2500))
+        assert stage_seconds(rates, ridge)["solve"] == pytest.approx(times * half["solve"])
+    few = stage_seconds(RATES, ridge._replace(n_sets=500))["solve"]  # on one core
+    assert few == pytest.approx(RATES.squares * 500**2 + RATES.solve * 500**3)
 
 
 def test_seconds_are_those_of_the_slower_of_steps_and_cores():

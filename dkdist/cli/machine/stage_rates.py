@@ -34,16 +34,20 @@ from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.processes.processors import kind
 from dkdist.kernel.features.random_fourier_features import FourierMap
+from dkdist.learners.ridge_solutions import inverses
+from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
 from dkdist.learners.sgd_steps import Objective, State, prepare, step
-from dkdist.linear.ridge.ridge_solving import HELD_OUT
+from dkdist.linear.ridge.ridge_fitting import SAMPLE_ROWS
+from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
 
 MOST_SETS, MOST_POINTS = 1024, 400_000  # that are made up
 FEW_SETS = 512  # that are fitted for what is beside the stages
 REPEATS = 5  # of which the median counts
-SMALL = 256, 640  # equations that are solved
+SMALL = 256, 640  # equations that are solved from rows
+LARGE = 1024  # from sums
 MOST_KEPT = 200  # answers in the file
 
 F32 = np.dtype(np.float32)
@@ -122,7 +126,9 @@ def measure(asked: Asked) -> StageRates:
         lazy = embedding.transform(sets)
         rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
         made = tables[0].transform(rows) if features else rows
-        learn, solve = _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
+        learn, squares, solve = (
+            _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
+        )
         read = _usual(lambda: sets.load())
         found = StageRates(
             start=0.0,
@@ -133,6 +139,7 @@ def measure(asked: Asked) -> StageRates:
             if asked.on_request or not features
             else _usual(lambda: tables[0].transform(rows)) / n,
             learn=_usual(learn) / n,
+            squares=squares,
             solve=solve,
         )
         return found._replace(start=_beside_stages(asked, sets[:FEW_SETS], found))
@@ -176,7 +183,7 @@ def _processor_time(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callable[[], Any], float]:
+def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callable[[], Any], float, float]:
     """Steps over all rows, whose features are made by the way if that is how they are made; nothing to solve."""
     n, D = made.shape
     n_classes = max(2, asked.n_outputs) if is_classifier(asked.learner) else 0
@@ -188,20 +195,49 @@ def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callabl
     def blocks() -> Iterator[Any]:
         yield FourierMap(rows.shape[1]).on_request(tables[0], rows) if asked.on_request and tables else made
 
-    return lambda: step(
-        objective, State.start(objective.n_outputs, D, F32), prepare(F32, blocks(), batch)
-    ), 0.0
+    return (
+        lambda: step(objective, State.start(objective.n_outputs, D, F32), prepare(F32, blocks(), batch)),
+        0.0,
+        0.0,
+    )
 
 
-def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float]:
-    """Sums over all rows, and seconds to solve for all penalties over the third power of their number."""
+def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float, float]:
+    """Sums over all rows, and seconds to solve for all penalties over the second and third power of their number."""
     n, D = made.shape
-    known, solving = Known(np.ones((n, asked.n_outputs)), np.arange(n) % 10 == 0), []
+    known = Known(np.ones((n, asked.n_outputs)), np.arange(n) % 10 == 0)
     split = asked.learner.selection == HELD_OUT and len(asked.learner.penalties()) > 1
+    squares, solve = _solving(asked, split) if asked.learner.selection == HELD_OUT else _solving_rows(asked)
     rows = Rows((0,), (n,), D, known)
-    learner = type(asked.learner)(**asked.learner.get_params())
+    return lambda: accumulate(F32, True, split, None, iter([made]), rows), squares, solve
+
+
+def _solving(asked: Asked, split: bool) -> tuple[float, float]:
+    """Of equations from sums: factors of all penalties, which take the third power of their number, and the rest."""
+    n, D, learner = SAMPLE_ROWS, LARGE, asked.learner
+    known = Known(
+        np.ones((n, asked.n_outputs)),
+        np.arange(n) % 10 == 0,
+        keys=np.zeros(n) if learner.calibrates else None,
+    )
+    X = np.random.default_rng(0).standard_normal((n, D)).astype(np.float32)
+    sums = accumulate(F32, True, split, None, iter([X]), Rows((0,), (n,), D, known))
+    alphas, equations = learner.penalties(), centred(sums.parts[0], True)
+    ask = Ask(alphas, HELD_OUT if split else GIVEN, True, learner.calibrates)
+
+    def factors() -> None:
+        for tried in (alphas, alphas[:1]) if split else (alphas[:1],):
+            for _ in inverses(equations, tried):
+                pass
+
+    cubes, every = _usual(factors, 3), _usual(lambda: found_from_sums(sums, ask), 3)
+    return max(0.0, every - cubes) / D**2, cubes / D**3
+
+
+def _solving_rows(asked: Asked) -> tuple[float, float]:
+    """Of equations from rows, whose errors are found by leaving out one: all takes the third power of their number."""
+    learner, taken = type(asked.learner)(**asked.learner.get_params()), []
     for size in SMALL:
         X = np.random.default_rng(0).standard_normal((size + 1, size)).astype(np.float32)
-        solving.append(_usual(lambda X=X: learner.fit(X, np.arange(len(X)) % max(2, asked.n_outputs)), 2))  # type: ignore[misc]
-    rate = (solving[1] - solving[0]) / (SMALL[1] ** 3 - SMALL[0] ** 3)
-    return lambda: accumulate(F32, True, split, None, iter([made]), rows), max(0.0, rate)
+        taken.append(_usual(lambda X=X: learner.fit(X, np.arange(len(X)) % max(2, asked.n_outputs)), 2))  # type: ignore[misc]
+    return 0.0, max(0.0, (taken[1] - taken[0]) / (SMALL[1] ** 3 - SMALL[0] ** 3))

@@ -5,20 +5,23 @@ cores make what comes next:
 
     a pass = max(what is taken one after another, all of it over the number of cores)
 
-Rows that are kept are read and embedded in the first pass alone. Sums of a ridge regression are made on all cores, its
-equations are solved on one: as many as there are features, or sets where these are fewer.
+Rows that are kept are read and embedded in the first pass alone. Sums of a ridge regression are made on all cores. Its
+equations are as many as there are features, or sets where these are fewer; they are solved on one core, and where they
+are many by BLAS on all of them.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from dkdist.linear.ridge.ridge_pass import FEW_COLUMNS
+
 
 class StageRates(NamedTuple):
     """Seconds of one processor: to start, to read and look at a point, and of the next three for a set.
 
     ``features`` and ``learn`` are apart where features are blocks of their own, else ``learn`` makes them, too. Solving
-    n equations takes n^3 times ``solve``.
+    n equations takes n^2 times ``squares``, for what is done with factors, and n^3 times ``solve``, to find them.
     """
 
     start: float
@@ -27,6 +30,7 @@ class StageRates(NamedTuple):
     embed: float
     features: float
     learn: float
+    squares: float
     solve: float
 
 
@@ -55,12 +59,13 @@ def stage_seconds(rates: StageRates, sizes: FitSizes) -> dict[str, float]:
         least = (before + features + learn) / sizes.cores
         return max(learn, least) if sizes.in_order else least
 
+    solving = 1 if unknowns <= FEW_COLUMNS else sizes.cores
     later = a_pass(0.0 if sizes.kept else made)
     share = sizes.sampled / max(1, sizes.n_sets)
     found = {
         "look": (read + rates.look * sizes.n_points) / sizes.cores,
         "choose": rates.start + share * made / sizes.cores,
         "fit": a_pass(made) + (sizes.passes - 1) * later,
-        "solve": rates.solve * unknowns**3,
+        "solve": (rates.squares * unknowns**2 + rates.solve * unknowns**3) / solving,
     }
     return found | {"all": sum(found.values())}

@@ -6,6 +6,7 @@ two Gram matrices each, which are added in a tree of fixed shape.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import fold
+from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import Plan, plan_blocks, resources
 from dkdist.execution.tree import tree_sum
@@ -30,6 +32,7 @@ from dkdist.linear.ridge.ridge_solving import LEAVE_ONE_OUT, Ask, Found, found_f
 from dkdist.loops.array_types import F64, I64
 
 JOBS, MOST_JOBS = 32, 256  # tasks that sum statistics
+FEW_COLUMNS = 1024  # whose equations gain nothing from several threads, which wait for each other
 LEVELS = 8  # of the tree in which they are added
 UNMERGED_BYTES = 2 * 2**30  # of statistics that wait to be added, in a process
 
@@ -109,7 +112,8 @@ class RidgePass:
         """What the sums say, and which rows were skipped."""
         sums = self.sums(progress)
         again = partial(self.leave_one_out_errors, progress) if self.ask.way == LEAVE_ONE_OUT else None
-        return found_from_sums(sums, self.ask, again), sums.skipped
+        with one_blas_thread() if self.blocks.n_columns <= FEW_COLUMNS else nullcontext():
+            return found_from_sums(sums, self.ask, again), sums.skipped
 
     def sums(self, progress: Progress) -> Sums:
         """The sums over all rows."""
