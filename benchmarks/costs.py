@@ -21,6 +21,7 @@ import dask
 import numpy as np
 from common import alternately, options, report_here, write
 from speed import mixture_sets
+from threadpoolctl import threadpool_limits
 
 import dkdist as dk
 from dkdist.cli import main as command
@@ -55,7 +56,7 @@ def compare(name: str, folder: Path, quick: bool) -> list[dict[str, Any]]:
     fit = ["fit", path, "--target", "y", "--model", str(folder / "model.npz"), "--overwrite", *asked]
     told(*fit)  # compiles
     for threads, clock in ((1, time.process_time), (2, time.perf_counter)):
-        with dask.config.set(num_workers=threads):
+        with dask.config.set(num_workers=threads), threadpool_limits(threads):
             planned = json.loads(told("plan", path, "--target", "y", *asked, "--json"))["seconds"]["all"]
             seconds, _ = alternately([lambda: told(*fit)], 1 if quick else 3, clock)
         found = float(seconds.min())
