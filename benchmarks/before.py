@@ -1,0 +1,134 @@
+"""The main road as it is, beside what it was at an earlier commit: the same sets, the same choices, in one run.
+
+    python benchmarks/before.py [--commit 8388125] [--sets 100000] [--repeats 3] [--quick] [--output results.json]
+
+Sets of 200 points in the plane from Gaussian mixtures of 1 to 10 components; the number is to be found. Each version,
+taken from the repository's history into a folder of its own, writes them to a store with its own writer. Then, from the
+store to predictions of further sets: Jensen-Shannon embedding of 100 nodes, D = 5000 random features, five epochs of
+SGD with one lane, on all cores, without a client. Processes take turns, each new; loops are compiled, and a fit of few
+sets is done, before the clock runs. Printed are the least and the median seconds, what all its threads took of
+processors, root mean squared errors on the same 4,000 sets, and the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+POINTS, D, EPOCHS, MOST = 200, 5000, 5, 10
+TESTED, WARM = 4000, 512
+HERE = Path(__file__).resolve().parents[1]
+
+
+def drawn(n_sets: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (n_sets, 200, 2) float32 in the unit square, and numbers of components."""
+    rng = np.random.default_rng(seed)
+    k = rng.integers(1, MOST + 1, n_sets)
+    means, spread = rng.random((n_sets, MOST, 2)), rng.uniform(0.03, 0.1, (n_sets, MOST, 2))
+    z = (rng.random((n_sets, POINTS)) * k[:, None]).astype(np.int64)[:, :, None]
+    x = np.take_along_axis(means, z, 1) + np.take_along_axis(spread, z, 1) * rng.standard_normal(
+        (n_sets, POINTS, 2)
+    )
+    return np.clip(1 - np.abs(1 - np.abs(x)), 0, 1).astype(np.float32), k.astype(np.float64)
+
+
+def road(folder: Path, n_sets: int) -> dict[str, float]:
+    """Write stores with the dkdist that is imported here, learn, predict: seconds and error."""
+    import dask
+    from sklearn.pipeline import make_pipeline
+
+    import dkdist as dk
+
+    def learned(name: str, n: int, seed: int) -> tuple[float, float, float]:
+        (x, y), (x_test, y_test) = drawn(n, seed), drawn(TESTED, seed + 1)
+        sets = [
+            dk.write_sets(str(folder / f"{name}{i}.zarr"), dk.SampleSets.from_arrays(list(each)))
+            for i, each in enumerate((x, x_test))
+        ]
+        model = make_pipeline(
+            dk.DivergenceEmbedding("jensen-shannon", n_basis=10, bandwidth=0.05),
+            dk.RandomFourierFeatures(D, random_state=0),
+            dk.IncrementalSGDRegressor(n_epochs=EPOCHS, random_state=0),
+        )
+        start, cpu = time.perf_counter(), time.process_time()
+        model.fit(sets[0], y)
+        predicted = np.asarray(dask.compute(model.predict(sets[1]))[0])
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        return seconds, cpu, float(np.sqrt(((predicted - y_test) ** 2).mean()))
+
+    learned("few", WARM, 2)
+    seconds, cpu, error = learned("all", n_sets, 0)
+    return {"seconds": seconds, "processors": cpu, "rmse": error}
+
+
+def turn(code: Path, cache: Path, n_sets: int) -> dict[str, float]:
+    """A process of its own with the code of a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        call = [sys.executable, "-W", "ignore", __file__, "--road", folder, "--sets", str(n_sets)]
+        variables = os.environ | {"PYTHONPATH": str(code), "NUMBA_CACHE_DIR": str(cache)}
+        out = subprocess.run(call, env=variables, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return dict(json.loads(out.splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--commit", default="8388125")
+    parser.add_argument("--sets", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="few sets, once")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--road", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.road:
+        print(json.dumps(road(args.road, args.sets)))
+        return
+    n_sets, repeats = (2000, 1) if args.quick else (args.sets, args.repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        before = Path(folder) / "before"
+        subprocess.run(["git", "clone", "-q", "--no-checkout", str(HERE), str(before)], check=True)
+        subprocess.run(["git", "-C", str(before), "checkout", "-q", args.commit], check=True)
+        versions = {args.commit: before, "now": HERE}
+        caches = {name: Path(folder) / f"loops-{name}" for name in versions}
+        for name, code in versions.items():
+            turn(code, caches[name], WARM)  # compiles
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
+        for _ in range(repeats):
+            for name, code in versions.items():
+                found[name].append(turn(code, caches[name], n_sets))
+    figures: dict[str, Any] = {"sets": n_sets, "repeats": repeats}
+    print(f"{n_sets:,} sets, {EPOCHS} epochs, {TESTED:,} predicted")
+    print(f"{'':<10} {'seconds':>9} {'median':>8} {'processors':>11} {'RMSE':>8}")
+    for name, rows in found.items():
+        s, cpu = ([row[key] for row in rows] for key in ("seconds", "processors"))
+        figures[name] = {
+            "least": min(s),
+            "median": float(np.median(s)),
+            "processors": min(cpu),
+            "rmse": rows[0]["rmse"],
+        }
+        print(
+            f"{name:<10} {min(s):>9.2f} {np.median(s):>8.2f} {min(cpu):>11.2f} {rows[0]['rmse']:>8.4f}",
+            flush=True,
+        )
+    old, new = figures[args.commit], figures["now"]
+    print(
+        f"{'times':<10} {old['least'] / new['least']:>9.2f} {old['median'] / new['median']:>8.2f} "
+        f"{old['processors'] / new['processors']:>11.2f}"
+    )
+    if args.output is not None:
+        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
