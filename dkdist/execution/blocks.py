@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
 from sys import getsizeof
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
@@ -31,7 +31,6 @@ BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
 
 
-@runtime_checkable
 class RowMap(Protocol):
     """A function of (tables, block) that makes each row by itself, and can leave that until rows are asked for.
 
@@ -51,9 +50,9 @@ class RowMap(Protocol):
 
 def row_map(node: GraphNode) -> RowMap | None:
     """The map of rows that a node calls, if it does."""
-    function = getattr(node, "func", None)
+    function: Any = getattr(node, "func", None)
     function = function.function if isinstance(function, Alike) else function
-    return function if isinstance(function, RowMap) else None
+    return function if hasattr(function, "on_request") else None
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Blocks:
 
     ``local`` blocks are cut from an array of this process and never leave it. ``row_bytes`` is what a row
     of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known. ``unit``
-    is what messages call a row.
+    is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block.
     """
 
     name: str
@@ -107,6 +106,7 @@ class Blocks:
     n_columns: int = 0
     local: bool = False
     unit: str = "row"
+    at_once: bool = False
 
     def __len__(self) -> int:
         return len(self.recipes)
@@ -127,12 +127,16 @@ class Blocks:
         found = [each.row_bytes for each in maps if each is not None]
         return max(found) if len(found) == len(maps) > 0 else self.row_bytes
 
-    def on_request(self) -> Blocks:
-        """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes."""
+    def on_request(self, *, at_once: bool) -> Blocks:
+        """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes.
+
+        With ``at_once`` whoever takes a block asks for all of them: he is told what they are made from.
+        """
         if any(recipe.row_map is None for recipe in self.recipes):
             return self
         recipes = [recipe.on_request() for recipe in self.recipes]
-        return replace(self, recipes=recipes, row_bytes=self.source_bytes)
+        row_bytes = self.row_bytes if at_once else self.source_bytes
+        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once)
 
     @cached_property
     def draws_all(self) -> bool:

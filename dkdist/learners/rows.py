@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ F = NDArray[Any]
 """float32 or float64 features, C order."""
 
 
-@runtime_checkable
 class MadeRows(Protocol):
     """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
 
@@ -51,7 +50,7 @@ def tiles(X: F | MadeRows, places: I64) -> Iterator[Tile]:
 
     The first tile is the short one, so that the last one is whole.
     """
-    if not isinstance(X, MadeRows):
+    if isinstance(X, np.ndarray):
         yield X, places, slice(0, len(places))
         return
     made = np.empty((min(X.tile, len(places)), X.shape[1]), X.dtype)
@@ -94,7 +93,7 @@ class Rows:
 
     ``starts[i]`` is the index of the i-th block's first row in the whole collection, ``sizes[i]`` its length;
     ``known`` follows the same order. ``seed`` decides the shuffling. Rows that are not finite are refused, or left out
-    with ``skip``.
+    with ``skip``. Rows that come on request are made ``at_once``, or by those who use them.
     """
 
     starts: tuple[int, ...]
@@ -103,6 +102,7 @@ class Rows:
     known: Known
     seed: tuple[int, ...] = ()
     skip: bool = False
+    at_once: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -135,12 +135,16 @@ def checked(
 
 
 def checked_rows(
-    block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool
+    block: Any, dtype: np.dtype[Any], start: int, expected: tuple[int, int], *, skip: bool, at_once: bool
 ) -> tuple[F | MadeRows, I64]:
-    """The same, but rows that are made when they are asked for stay so, if they have that dtype."""
-    if not (isinstance(block, MadeRows) and block.dtype == dtype):
+    """The same, but rows that are made when they are asked for say themselves which are not finite.
+
+    They stay as they are, if they have that dtype, or are made ``at_once``.
+    """
+    if not (hasattr(block, "not_finite") and block.dtype == dtype):
         return checked(block, dtype, start, expected, skip=skip)
-    return block, _checked(block, block.not_finite(), start, expected, skip)
+    bad = _checked(block, block.not_finite(), start, expected, skip)
+    return np.asarray(block) if at_once else block, bad
 
 
 def _checked(X: F | MadeRows, bad: I64, start: int, expected: tuple[int, int], skip: bool) -> I64:

@@ -155,8 +155,8 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
     lost, skipped = [], []
     for block, (start, here) in zip(blocks, parts, strict=True):
         expected = here.stop - here.start, rows.n_features
-        X, bad = checked_rows(block, dtype, start, expected, skip=rows.skip)
-        if len(parts) == 1 or isinstance(X, MadeRows):
+        X, bad = checked_rows(block, dtype, start, expected, skip=rows.skip, at_once=rows.at_once)
+        if len(parts) == 1 or not isinstance(X, np.ndarray):
             made.append(X)
         else:
             made = made or [np.empty((rows.n_rows, rows.n_features), dtype)]

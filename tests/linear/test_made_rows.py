@@ -14,7 +14,7 @@ import dkdist as dk
 from dkdist.execution.blocks import row_blocks
 from dkdist.kernel.features.random_fourier_features import FourierRows
 from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
-from dkdist.learners.rows import MadeRows, tiles
+from dkdist.learners.rows import tiles
 from dkdist.linear.sgd.epochs import taken_from
 
 N, M, D = 600, 20, 60
@@ -64,10 +64,11 @@ def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
         with dask.config.set(num_workers=cores):
             taken = taken_from(blocks, n_lanes)
         shared = {key: node({}) for key, node in taken.shared.items()}
-        assert isinstance(taken.recipes[0].run(shared), MadeRows) is left
+        assert isinstance(taken.recipes[0].run(shared), FourierRows)
+        assert taken.at_once is not left
         assert taken.row_bytes == (4 * M if left else 4 * D)
     plain = row_blocks(da.from_array(A, chunks=(70, -1)))
-    assert plain.on_request() is plain
+    assert plain.on_request(at_once=False) is plain
 
 
 CUT, MIXED = 430, np.random.default_rng(1).permutation(N)[:450]
@@ -94,7 +95,7 @@ def test_rows_that_are_taken_are_made_on_request_too(method: str, split: str) ->
     expected = np.concatenate([whole[:100], whole[200:]]) if split == "together" else SPLITS[split](whole)
     blocks = row_blocks(Z)
     assert blocks.source_bytes == 4 * M
-    for taken, kind in ((blocks, np.ndarray), (blocks.on_request(), FourierRows)):
+    for taken, kind in ((blocks, np.ndarray), (blocks.on_request(at_once=False), FourierRows)):
         shared = shared_values(taken)
         made = [recipe.run(shared) for recipe in taken.recipes]
         assert all(isinstance(block, kind) for block in made)
@@ -119,7 +120,7 @@ def shared_values(blocks: Any) -> dict[Any, Any]:
 def test_columns_are_taken_where_they_were(columns: Any) -> None:
     Z, whole = features("structured"), features("structured").compute()
     blocks = row_blocks(columns(Z))
-    assert blocks.on_request() is blocks
+    assert blocks.on_request(at_once=False) is blocks
     shared = shared_values(blocks)
     made = np.concatenate([recipe.run(shared) for recipe in blocks.recipes])
     np.testing.assert_array_equal(made, columns(whole))

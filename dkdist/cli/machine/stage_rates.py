@@ -190,16 +190,13 @@ def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callabl
     loss = asked.learner.loss
     objective = Objective(loss, float(asked.learner.alpha), 1e-3, n_classes, bool(asked.learner.average))
     y = np.arange(n) % n_classes if n_classes else np.arange(n) / n
-    batch = Rows((0,), (n,), D, Known(y, np.zeros(n, np.bool_)), seed=(0,))
+    rows_of_batch = Rows((0,), (n,), D, Known(y, np.zeros(n, np.bool_)), seed=(0,))
 
     def blocks() -> Iterator[Any]:
         yield FourierMap(rows.shape[1]).on_request(tables[0], rows) if asked.on_request and tables else made
 
-    return (
-        lambda: step(objective, State.start(objective.n_outputs, D, F32), prepare(F32, blocks(), batch)),
-        0.0,
-        0.0,
-    )
+    batch = prepare(F32, blocks(), rows_of_batch)
+    return lambda: step(objective, State.start(objective.n_outputs, D, F32), batch), 0.0, 0.0
 
 
 def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float, float]:

@@ -60,10 +60,11 @@ def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
     lane come one after another: where there are more cores, or two of this process with nothing else to do since rows
-    are ``kept``, these make blocks of features beside the steps.
+    are ``kept``, these make blocks of features beside the steps, at once. Either way what features are made from is
+    looked at for numbers that are none, and not the features, of which there are eight times as many.
     """
     few = 1 if kept and without_scheduler(blocks.local) else FEW_CORES
-    return blocks.on_request() if n_lanes > 1 or n_cores(blocks.local) <= few else blocks
+    return blocks.on_request(at_once=n_lanes == 1 and n_cores(blocks.local) > few)
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Order:
             known=self.known.part(np.concatenate([np.arange(part.start, part.stop) for part in parts])),
             seed=(self.seed, Role.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
+            at_once=self.blocks.at_once,
         )
         return Job(indices, rows)
 
