@@ -1,7 +1,7 @@
 """A million sample sets on one machine: from nothing to predictions, stage by stage, on workers and on threads.
 
-    python benchmarks/million.py [--sets 1000000] [--compare 100000] [--workers 2] [--skip kept threads ridge] [--huge]
-                                 [--folder DIR] [--output million.json]
+    python benchmarks/million.py [--sets 1000000] [--compare 100000] [--workers 2] [--huge] [--folder DIR]
+                                 [--skip kept lanes threads workers ridge] [--output million.json]
 
 Two-dimensional Gaussian mixtures of 1 to 10 components, 200 points each (the sets of the first experiment of
 Sutherland et al. 2016); the number of components is to be found. Worker processes of one thread take the first stages:
@@ -93,7 +93,7 @@ def prepared(
 
 def ways(n_lanes: int, folder: Path, skip: list[str]) -> dict[str, dict[str, Any]]:
     """In how many lanes, and where rows are kept."""
-    lanes = [1] if n_lanes == 1 else [1, n_lanes]
+    lanes = [1] if n_lanes == 1 or "lanes" in skip else [1, n_lanes]
     found = {f"{n} lane{'s' if n > 1 else ''}": {"n_lanes": n, "cache": False} for n in lanes}
     if "kept" not in skip:
         found[f"{n_lanes} lanes, kept"] = {"n_lanes": n_lanes, "cache": folder}
@@ -131,7 +131,7 @@ def experiment(n_workers: int, n_sets: int, folder: Path, skip: list[str]) -> di
     with cluster(n_workers) as client:
         road, errors = prepared(client, n_sets, path, stages, skip)
         memory = {"stages before": peaks(client)}
-        found = [down_the_road(road, client, n_workers, folder, stages, skip)]
+        found = [] if "workers" in skip else [down_the_road(road, client, n_workers, folder, stages, skip)]
     if "threads" not in skip:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
             errors_and_memory, stages = fresh.submit(
@@ -177,7 +177,11 @@ def main() -> None:
     parser.add_argument("--compare", type=int, default=100_000, help="0 for none")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument(
-        "--skip", nargs="*", default=[], choices=("kept", "threads", "ridge"), help="what is left out"
+        "--skip",
+        nargs="*",
+        default=[],
+        choices=("kept", "lanes", "threads", "workers", "ridge"),
+        help="what is left out",
     )
     parser.add_argument("--huge", action="store_true")
     parser.add_argument("--huge-points", type=int, default=5_000_000)
