@@ -57,6 +57,15 @@ class Distance:
         """The distances of objects to the prepared ones: ``out`` (n, R n_parts) float32."""
         raise NotImplementedError
 
+    def __call__(self, x: Any, y: Any) -> float:
+        """The distance of two objects, checked and bit for bit as `distance_matrix` has it.
+
+        Of many pairs the matrix is far faster: a call takes half a millisecond, of two str half a microsecond.
+        """
+        from dkdist.distances.single_pair import distance_of  # which knows what collections are made of
+
+        return distance_of(self, x, y)
+
     def refuse_weights(self, weights: F32 | None) -> None:
         """Raise ValueError if objects come with weights that change nothing."""
         if weights is not None:

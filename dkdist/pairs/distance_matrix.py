@@ -15,7 +15,7 @@ from dkdist.base.parameter_checks import draw_seed
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_choices import as_distance, require_kind, require_units
 from dkdist.distances.distance_embedding import CHECKED, loaded
-from dkdist.distances.distance_embedding_spec import Comparing, points_for
+from dkdist.distances.single_pair import compare, require_alike, require_one_part
 from dkdist.distances.strings.few_strings import few_strings
 from dkdist.execution.arrays import cut
 from dkdist.execution.pairs import Pairs, Tile
@@ -24,7 +24,7 @@ from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
 from dkdist.plain.flags import as_verbose
-from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets import SampleSets
 
 TILE_SETS = 512  # a side: objects are made ready again in every tile
 
@@ -80,18 +80,15 @@ def distance_matrix(
     array([[4.],
            [2.]])
     """
-    as_verbose(verbose)
-    require_frames(as_frame)
-    if random_state is None and not (verbose or as_frame or only_planned()):
+    if random_state is None and verbose is False and as_frame is False and not only_planned():
         few = few_strings(distance, sets, other)
         if few is not None:
             return few
+    as_verbose(verbose)
+    require_frames(as_frame)
     rows, columns = check_both(sets, other, "distance_matrix(sets, distance='hausdorff')", text=True)
     measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
-    if measure.n_parts != 1:
-        raise ValueError(
-            f"{type(measure).__name__} gives {measure.n_parts} numbers for a pair: take one that gives one"
-        )
+    require_one_part(measure)
     for side in (rows, columns):
         if side is not None:
             require_kind(measure, side)
@@ -99,10 +96,7 @@ def distance_matrix(
             require_units(measure, found)
             if side.points_dtype == np.float32:
                 warn_if_coarse(found, side.origin)
-    if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
-        raise SampleSetError(
-            "sets and other (set 0 and all others) are strings of different kinds: give the same"
-        )
+    require_alike(rows, columns)
     if traits(measure).by_function:
         first = np.arange(min(CHECKED, len(rows)))
         measure.try_on(loaded(rows[:CHECKED], first), first)
@@ -147,11 +141,7 @@ class DistanceTile:
 
     def compare(self, a: SampleSets, b: SampleSets) -> F64:
         """(len(a), len(b)) distances."""
-        comparing = Comparing(self.distance, b.alphabet)
-        weights = None if b.weights is None else b.weights.reshape(-1)
-        out = np.empty((len(a), len(b)), comparing.dtype)
-        comparing.fill(comparing.prepare(points_for(self.distance, b), b.offsets, weights), a, out)
-        return out.astype(np.float64, copy=False)
+        return compare(self.distance, a, b).astype(np.float64, copy=False)
 
 
 def _read(block: Block) -> SampleSets:
