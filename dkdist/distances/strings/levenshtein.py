@@ -17,18 +17,19 @@ from typing import Any, cast
 import numpy as np
 
 from dkdist.base.parameter_checks import whole
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
-from dkdist.distances.strings.bits_loops import COMMON, EDITS
-from dkdist.distances.strings.cost_loops import fill_costs, scale_heights
+from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
+from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
 from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
 from dkdist.distances.strings.edit_costs import COSTS, MOST, PairCosts, Plan, cost, pair_costs, plan
 from dkdist.distances.strings.few_strings import PEERS, SHORT_PAIR, pair_of_texts
-from dkdist.distances.strings.string_tiles import Codes, PackedStrings, codes_of, packed_strings
+from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
+FILLED = 0.92  # of the words of strings of many lengths
 LIKE: dict[tuple[float | None, ...], str] = {
     (1, 1, 1, None): "Levenshtein",
     (1, 1, 1, 1): "OSA",
@@ -158,6 +159,17 @@ class Levenshtein(Distance):
                 "strings of characters: give costs of characters"
             )
         return self
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Short strings share the words of a tile, which take long to fill with bits; long ones have chains."""
+        mean = float(sizes.mean())
+        if _plan(self).kind == COSTS:
+            return Grain(LANES, 1200 / mean)
+        of_a_word = (BITS + 1) / (mean + 1)
+        if of_a_word < 1:
+            return Grain(LONG, 5000 / mean)
+        equal = sizes.min() == sizes.max()  # else some room is left
+        return Grain(SHORT * int(of_a_word) if equal else int(FILLED * SHORT * of_a_word), 10_000 / mean)
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings | PackedCosts:
         """The omegas as bits, or in lanes. Empty ones are allowed.
