@@ -226,7 +226,7 @@ def test_few_strings_are_compared_at_once_with_the_values_of_many(distance, with
     )
 
 
-@pytest.mark.parametrize("name", ["levenshtein", "osa", "indel"])
+@pytest.mark.parametrize("name", ["levenshtein", "osa", "indel", "damerau-levenshtein"])
 def test_two_strings_are_compared_at_once_as_in_a_matrix(name, with_peer):
     """Of every kind of symbols and on both sides of the lengths that rapidfuzz is given; a plain float."""
     distance = NAMED[name](1, 0)

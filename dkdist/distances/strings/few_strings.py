@@ -22,11 +22,19 @@ from dkdist.loops.array_types import F64
 PAIRS = 16  # of more, those that share words are faster
 SYMBOLS = 2**15  # in all: of more, a call costs little beside its loops, which threads share
 SHORT_PAIR = 500  # symbols: of more, columns four at a time outweigh what a call costs
-SHORT_INDEL = 4000  # the same of insertions and deletions alone, whose columns take it half the time
-NAMED = {"levenshtein": "Levenshtein", "osa": "OSA", "indel": "Indel"}  # ours, and rapidfuzz's modules
+LONGER = {
+    "Indel": 4000,
+    "DamerauLevenshtein": SYMBOLS,
+}  # the same where it takes less, or our loops want many
+NAMED = {  # ours, and rapidfuzz's modules
+    "levenshtein": "Levenshtein",
+    "osa": "OSA",
+    "indel": "Indel",
+    "damerau-levenshtein": "DamerauLevenshtein",
+}
 KINDS = {"Levenshtein": EDITS, "OSA": SWAPS, "Indel": COMMON}
 
-PEERS: dict[str, Callable[[str, str], int] | None] = {"": None, **dict.fromkeys(KINDS)}
+PEERS: dict[str, Callable[[str, str], int] | None] = {"": None, **dict.fromkeys(NAMED.values())}
 """rapidfuzz's functions, once they were looked for and found."""
 
 
@@ -39,13 +47,21 @@ def _peer(name: str) -> Callable[[str, str], int] | None:
     return PEERS[name]
 
 
+def called(name: str, x: Any, y: Any) -> float | None:
+    """The distance of two str, or None where the ordinary way is taken."""
+    found = pair_of_texts(name, x, y) if type(x) is str and type(y) is str else None
+    return None if found is None else float(found)
+
+
 def pair_of_texts(name: str, x: str, y: str) -> int | None:
     """The distance of two strings, or None where the ordinary way is taken: for empty and very long ones."""
     symbols = len(x) + len(y)
     if not (x and y) or symbols > SYMBOLS:
         return None
-    if symbols <= (SHORT_INDEL if name == "Indel" else SHORT_PAIR) and (function := _peer(name)):
+    if symbols <= LONGER.get(name, SHORT_PAIR) and (function := _peer(name)):
         return function(x, y)
+    if name not in KINDS:
+        return None
     codes = np.frombuffer((x + y).encode("utf-8", "surrogatepass"), np.uint8)
     if len(codes) == symbols:
         return int(edits_of_two(codes, len(x), KINDS[name]))
@@ -73,13 +89,15 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
         symbols += len(text)
     if symbols > SYMBOLS:
         return None
-    function = None if normalize or most < MOST or symbols > SHORT_PAIR else _peer(name)
+    function = None if normalize or most < MOST or symbols > LONGER.get(name, SHORT_PAIR) else _peer(name)
+    if function is None and name not in KINDS:
+        return None
     if function is None:
         return _by_loops(texts, (n, m), other is None, KINDS[name], most, normalize)
     out = np.empty((n, m))
     for i, x in enumerate(sets):
         for j, y in enumerate(columns):
-            out[i, j] = function(x, y)
+            out[i, j] = function(x, y) if other is not None or i <= j else out[j, i]
     return out
 
 

@@ -23,7 +23,7 @@ from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
 from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
 from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
 from dkdist.distances.strings.edit_costs import COSTS, MOST, PairCosts, Plan, cost, pair_costs, plan
-from dkdist.distances.strings.few_strings import PEERS, SHORT_PAIR, pair_of_texts
+from dkdist.distances.strings.few_strings import PEERS, SHORT_PAIR, called
 from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.flags import as_flag
@@ -125,11 +125,8 @@ class Levenshtein(Distance):
         function = PEERS[self.bare]  # as `pair_of_texts`, without a call
         if function and type(x) is str and type(y) is str and x and y and len(x) + len(y) <= SHORT_PAIR:
             return float(function(x, y))
-        if self.bare and type(x) is str and type(y) is str:
-            found = pair_of_texts(self.bare, x, y)
-            if found is not None:
-                return float(found)
-        return super().__call__(x, y)
+        found = called(self.bare, x, y) if self.bare else None
+        return super().__call__(x, y) if found is None else found
 
     @property
     def plain(self) -> bool:
