@@ -31,6 +31,7 @@ from .distances.sliced.sliced_wasserstein import SlicedWasserstein as SlicedWass
 from .distances.sliced.sliced_wasserstein_embedding import (
     SlicedWassersteinEmbedding as SlicedWassersteinEmbedding,
 )
+from .distances.strings.damerau.damerau_levenshtein import DamerauLevenshtein as DamerauLevenshtein
 from .distances.strings.jaro_winkler import JaroWinkler as JaroWinkler
 from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein

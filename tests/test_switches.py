@@ -59,6 +59,7 @@ def calls(tmp_path):
     return {
         "Chamfer": dk.Chamfer,
         "Curve": lambda **s: dk.Curve(SQUARE, **s),
+        "DamerauLevenshtein": dk.DamerauLevenshtein,
         "DynamicTimeWarping": dk.DynamicTimeWarping,
         "Energy": dk.Energy,
         "IncrementalRidge": lambda **s: dk.IncrementalRidge(**s).fit(X, Y),

@@ -89,10 +89,11 @@ class DistanceEmbedding(SetEmbedding):
     ----------
     distance : str or object
         "dtw", "erp", "twed", "msm", "soft-dtw" (series: rows of a set in order), "levenshtein", "osa", "indel"
-        (strings: with swaps of neighbours; of insertions and deletions alone), "jaro-winkler" (names),
+        (strings: with swaps of neighbours; of insertions and deletions alone), "damerau-levenshtein" (with swaps that
+        are edited again), "jaro-winkler" (names),
         "modified-hausdorff", "directed-modified-hausdorff" (both terms, 2R features), "hausdorff", "chamfer", "energy",
         "sliced-wasserstein" (p = 2, 50 directions), "wasserstein" (p = 1, exact, by POT, slow); an object with options
-        (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `JaroWinkler`, `Energy`, `SlicedWasserstein`, `Wasserstein`, ...);
+        (`DynamicTimeWarping`, `ERP`, `Levenshtein`, `DamerauLevenshtein`, `JaroWinkler`, `Energy`, `Wasserstein`, ...);
         `pairwise` around a function of yours; or an object of yours with ``prepare`` and ``fill``, which is given true
         coordinates (float32, or float64 where the sets have an origin).
     sampler : str, collection or callable, default="auto"

@@ -24,6 +24,7 @@ from dkdist.distances.pair_function import as_float32
 from dkdist.distances.series.dtw import DynamicTimeWarping
 from dkdist.distances.series.elastic import ERP, MSM, TWED, SoftDTW
 from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.strings.damerau.damerau_levenshtein import DamerauLevenshtein
 from dkdist.distances.strings.jaro_winkler import JaroWinkler
 from dkdist.distances.strings.levenshtein import Levenshtein
 from dkdist.distances.wasserstein import Wasserstein
@@ -51,6 +52,7 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
     "levenshtein": lambda n_dims, seed: Levenshtein(),
     "osa": lambda n_dims, seed: Levenshtein(transposition=1),
     "indel": lambda n_dims, seed: Levenshtein(substitution=2),
+    "damerau-levenshtein": lambda n_dims, seed: DamerauLevenshtein(),
     "jaro-winkler": lambda n_dims, seed: JaroWinkler(),
     "modified-hausdorff": lambda n_dims, seed: ModifiedHausdorff(),
     "directed-modified-hausdorff": lambda n_dims, seed: DirectedModifiedHausdorff(),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.distances.sorted_line import Line, on_line
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
@@ -50,6 +50,10 @@ class Energy(Distance):
 
     def __post_init__(self) -> None:
         as_flag("squared", self.squared)
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """How pairs are best cut into tasks."""
+        return Grain(1, 2) if n_dims == 1 else Grain(LANES, 1 + 120 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Spread | Line:
         """Pack the omegas, with the mean distance within each; of one dimension, sort them."""

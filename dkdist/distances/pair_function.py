@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.bad_sets import PairError
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
 
@@ -41,6 +41,10 @@ class Pairwise(Distance):
     knows_differences = False
     dtype = np.float64
     sampler = "object"  # a function may not know what to do with pieces
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Each pair is a call."""
+        return Grain(1, 0)
 
     def prepare(self, points: Array, offsets: I64, weights: F32 | None = None) -> Kept:
         """The objects one by one."""

@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.distances.sorted_line import Line, on_line
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import loop
@@ -59,6 +59,10 @@ class Wasserstein(Distance):
     def __post_init__(self) -> None:
         if not isinstance(self.p, (int, float, np.number)) or self.p not in (1, 2):
             raise ValueError(f"The order p is {self.p!r}; set it to 1 or 2.")
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Each pair is compared alone."""
+        return Grain(1, 4)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Measures | Line:
         """The omegas in float64, with shares for weights; of one dimension in order."""

@@ -19,9 +19,9 @@ from dkdist.execution.blocks import BLOCK_BYTES
 from dkdist.execution.passes import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import Cost, active_client, resources
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F32, F64, I64
 
-Tile = tuple[F64, F64 | None]
+Tile = tuple[F32 | F64, F32 | F64 | None]
 """(rows, columns) of the matrix, and (columns, rows) of what lies opposite to it, if that is wanted."""
 
 SEGMENT = 128  # tiles that this process puts in place together
@@ -54,11 +54,15 @@ class Pairs:
         return n * (n - 1) // 2 if self.columns is None else n * m
 
     @property
-    def n_prepared(self) -> int:
-        """How often a set is read and made ready: once for each tile that it is in."""
+    def n_read(self) -> tuple[int, int]:
+        """How often sets of both sides are read and made ready: once for each tile that they are in."""
         (n, m), columns = self.shape, self.rows if self.columns is None else self.columns
-        once = n * (len(columns) - 1)
-        return once if self.columns is None else once + m * (len(self.rows) - 1)
+        return n * (len(columns) - 1), 0 if self.columns is None else m * (len(self.rows) - 1)
+
+    @property
+    def n_prepared(self) -> int:
+        """How often a set is read and made ready."""
+        return sum(self.n_read)
 
     @property
     def n_tiles(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +16,15 @@ from dkdist.base.parameter_checks import draw_seed
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_choices import as_distance, require_kind, require_units
 from dkdist.distances.distance_embedding import CHECKED, loaded
-from dkdist.distances.distance_embedding_spec import Comparing, points_for
+from dkdist.distances.single_pair import compare, require_alike, require_one_part
 from dkdist.distances.strings.few_strings import few_strings
-from dkdist.execution.arrays import cut
-from dkdist.execution.pairs import Pairs, Tile
+from dkdist.execution.pairs import Tile
 from dkdist.execution.run import only_planned
-from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.matrix_frames import as_asked, require_frames
-from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
+from dkdist.pairs.staircase import TASKS, Staircase, Step, needed, staircase
+from dkdist.pairs.tiles import FEW_PRODUCTS, Block, all_pairs, are_few, in_one_tile
 from dkdist.plain.flags import as_verbose
-from dkdist.sets import SampleSetError, SampleSets
-
-TILE_SETS = 512  # a side: objects are made ready again in every tile
+from dkdist.sets import SampleSets
 
 
 def distance_matrix(
@@ -80,18 +78,15 @@ def distance_matrix(
     array([[4.],
            [2.]])
     """
-    as_verbose(verbose)
-    require_frames(as_frame)
-    if random_state is None and not (verbose or as_frame or only_planned()):
+    if random_state is None and verbose is False and as_frame is False and not only_planned():
         few = few_strings(distance, sets, other)
         if few is not None:
             return few
+    as_verbose(verbose)
+    require_frames(as_frame)
     rows, columns = check_both(sets, other, "distance_matrix(sets, distance='hausdorff')", text=True)
     measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
-    if measure.n_parts != 1:
-        raise ValueError(
-            f"{type(measure).__name__} gives {measure.n_parts} numbers for a pair: take one that gives one"
-        )
+    require_one_part(measure)
     for side in (rows, columns):
         if side is not None:
             require_kind(measure, side)
@@ -99,17 +94,20 @@ def distance_matrix(
             require_units(measure, found)
             if side.points_dtype == np.float32:
                 warn_if_coarse(found, side.origin)
-    if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
-        raise SampleSetError(
-            "sets and other (set 0 and all others) are strings of different kinds: give the same"
-        )
+    require_alike(rows, columns)
     if traits(measure).by_function:
         first = np.arange(min(CHECKED, len(rows)))
         measure.try_on(loaded(rows[:CHECKED], first), first)
-    work = DistanceTile(measure)
-    if not (verbose or only_planned() or traits(measure).by_function) and are_few(rows, columns):
+    work, in_memory = (
+        DistanceTile(measure),
+        isinstance(rows, SampleSets) and isinstance(columns, SampleSets | None),
+    )
+    at_once = in_memory and not (verbose or only_planned() or traits(measure).by_function)
+    if at_once and are_few(rows, columns):
         return as_asked(in_one_tile(work, rows, columns), rows, columns, as_frame)
-    pairs = Pairs(_bounds(rows), None if columns is None else _bounds(columns))
+    pairs = _cut(measure, rows, columns)
+    if at_once and pairs.n_tiles == 1:
+        return as_asked(in_one_tile(work, rows, columns), rows, columns, as_frame)
     sample = (0.0, _seconds(work, rows, columns)) if verbose else None
     matrix = all_pairs(
         work, pairs, rows, columns, what="distance matrix", label="distances", sample=sample, verbose=verbose
@@ -117,8 +115,14 @@ def distance_matrix(
     return as_asked(matrix, rows, columns, as_frame)
 
 
-def _bounds(sets: Sets) -> I64:
-    return cut(sets.sizes, 4 * sets.n_dims, 0, min(TILE_SETS, max(1, -(-len(sets) // 4))))
+def _cut(measure: Distance, rows: Sets, columns: Sets | None) -> Staircase:
+    """The tiles: as many as there is work for, if few; a function of a user's may take any time."""
+    across = rows if columns is None else columns
+    products = rows.n_points * across.n_points * rows.n_dims
+    tasks = TASKS if traits(measure).by_function else min(TASKS, 1 + products // FEW_PRODUCTS)
+    grain = traits(measure).grain(across.sizes, across.n_dims)
+    m = None if columns is None else len(columns)
+    return staircase(len(rows), m, grain, traits(measure).symmetric, tasks)
 
 
 @dataclass(frozen=True)
@@ -128,30 +132,34 @@ class DistanceTile:
     distance: Distance
 
     def __call__(self, tile: tuple[Block, ...]) -> Tile:
-        """The distances of a tile, and of the one opposite to it."""
-        symmetric = traits(self.distance).symmetric
-        a, first = _read(tile[0]), tile[0].first
-        if len(tile) == 1:
-            with naming(lambda i, j: f"set {first + i} to set {first + j}"):
-                made = self.compare(a, a)
-            return (np.triu(made) + np.triu(made, 1).T if symmetric else made), None
-        b, second, of = _read(tile[1]), tile[1].first, " of other" * tile[1].other
-        with naming(lambda i, j: f"set {first + i} to set {second + j}{of}"):
-            here = self.compare(a, b)
-        if tile[1].other:
-            return here, None
-        if symmetric:
-            return here, here.T
-        with naming(lambda i, j: f"set {second + i} to set {first + j}"):
-            return here, self.compare(b, a)
+        """The distances of a tile, and of the one opposite to it.
 
-    def compare(self, a: SampleSets, b: SampleSets) -> F64:
-        """(len(a), len(b)) distances."""
-        comparing = Comparing(self.distance, b.alphabet)
-        weights = None if b.weights is None else b.weights.reshape(-1)
-        out = np.empty((len(a), len(b)), comparing.dtype)
-        comparing.fill(comparing.prepare(points_for(self.distance, b), b.offsets, weights), a, out)
-        return out.astype(np.float64, copy=False)
+        Of a symmetric distance only D[i, j] for i <= j are needed, and others made where lanes have room for them.
+        """
+        a, first, left = _read(tile[0]), tile[0].first, tile[-1].first
+        b = a if len(tile) == 1 else _read(tile[1])
+        other, step = tile[-1].other, Step(first, first + len(a), left, left + len(b))
+        halved = traits(self.distance).symmetric and not other
+        parts = [step]
+        if halved:
+            parts = needed(step, traits(self.distance).grain(b.sizes, b.n_dims))
+        out = np.empty((len(a), len(b)), traits(self.distance).dtype)
+        for part in parts:
+            rows = slice(part.first - first, part.last - first)
+            columns = slice(part.left - left, part.right - left)
+            with naming(_names(part, other)):
+                out[rows, columns] = compare(self.distance, a[rows], b[columns])
+        if not halved:
+            return out, None
+        if (meet := max(first, left)) < step.last:
+            square = out[meet - first :, meet - left : step.last - left]
+            square[:] = np.triu(square) + np.triu(square, 1).T
+        return out, out.T
+
+
+def _names(part: Step, other: bool) -> Callable[[int, int], str]:
+    of = " of other" * other
+    return lambda i, j: f"set {part.first + i} to set {part.left + j}{of}"
 
 
 def _read(block: Block) -> SampleSets:
@@ -162,7 +170,7 @@ def _seconds(work: DistanceTile, rows: Sets, columns: Sets | None) -> float:
     """Seconds a pair takes, from up to 16 objects of each side."""
     across = rows if columns is None else columns
     a, b = (loaded(side[:16], np.arange(min(16, len(side)))) for side in (rows, across))
-    work.compare(a, b)  # compiled code is made once, not for each pair
+    compare(work.distance, a, b)  # compiled code is made once, not for each pair
     started = time.perf_counter()
-    work.compare(a, b)
+    compare(work.distance, a, b)
     return (time.perf_counter() - started) / (len(a) * len(b))

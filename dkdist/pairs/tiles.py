@@ -36,12 +36,12 @@ def tile_bounds_of(sets: Sets) -> I64:
 
 def tile_read_bytes(pairs: Pairs, rows: Sets, columns: Sets | None) -> int:
     """What all tiles read from stores: every block once for each tile it is in."""
-    across = rows if columns is None else columns
-    n_rows = len(pairs.rows) - 1
-    n_columns = n_rows if pairs.columns is None else len(pairs.columns) - 1
-    times = (n_columns, n_rows) if columns is not None else (n_columns, 0)
-    sides = zip((rows, across), times, strict=True)
-    return sum(n * sets.n_points * _point_bytes(sets) for sets, n in sides if isinstance(sets, SetStore))
+    sides = zip((rows, rows if columns is None else columns), pairs.n_read, strict=True)
+    return sum(
+        n * sets.n_points // max(1, len(sets)) * _point_bytes(sets)
+        for sets, n in sides
+        if isinstance(sets, SetStore)
+    )
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def in_one_tile(work: Callable[[Any], Tile], rows: Sets, columns: Sets | None) -
     """The matrix as one tile, made by the thread that asks."""
     everything = slice(0, len(rows)), slice(0, len(rows if columns is None else columns))
     with own_threads():
-        return work(Cutter(rows, columns)(*everything))[0]
+        return work(Cutter(rows, columns)(*everything))[0].astype(np.float64, copy=False)
 
 
 def _across(measure: PairMeasure, a: list[Any], b: list[Any]) -> F64:

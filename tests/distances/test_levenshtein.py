@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -10,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
+from dkdist.distances.distance_embedding_spec import NAMED
+from dkdist.distances.strings import few_strings as few
+from dkdist.distances.strings import levenshtein
 from dkdist.distances.strings.bit_parallel_loops import FEW, LONG
 from dkdist.distances.strings.few_strings import few_strings
 from dkdist.distances.strings.levenshtein import Levenshtein
@@ -67,8 +71,10 @@ def test_large_alphabets_and_symbols_that_no_omega_has():
     assert expected[0, 0] == 10
     np.testing.assert_array_equal(distances(objects, omegas, dtypes=wide), expected)
     np.testing.assert_array_equal(distances(["xyz"], ["ab", "y" * 70], dtypes=wide), [[3, 69]])
-    few = ["abc", "b" * 80]
-    np.testing.assert_array_equal(distances(objects, few, dtypes=(np.uint16, np.uint8)), tables(objects, few))
+    some = ["abc", "b" * 80]
+    np.testing.assert_array_equal(
+        distances(objects, some, dtypes=(np.uint16, np.uint8)), tables(objects, some)
+    )
 
 
 def test_normalised_by_the_longer_string():
@@ -182,8 +188,24 @@ def test_what_is_no_string_is_refused():
         Levenshtein().prepare(np.zeros((3, 1), np.uint8), np.array([0, 3]), np.ones(3, np.float32))
 
 
-@pytest.mark.parametrize("distance", ["levenshtein", Levenshtein(normalize=True), Levenshtein(cutoff=9)])
-def test_few_strings_are_compared_at_once_with_the_values_of_many(distance):
+FEW_OF = (
+    "levenshtein", "osa", "indel", Levenshtein(normalize=True), Levenshtein(cutoff=9), Levenshtein(transposition=1),
+)  # fmt: skip
+
+
+@pytest.fixture(params=[False, True], ids=["by loops", "by rapidfuzz"])
+def with_peer(request, monkeypatch):
+    """The functions of rapidfuzz, or none as where it is not installed."""
+    if request.param:
+        pytest.importorskip("rapidfuzz", reason="pip install 'dkdist[strings]'")
+    else:
+        monkeypatch.setattr(few, "PEERS", dict.fromkeys(few.PEERS))
+        monkeypatch.setattr(levenshtein, "PEERS", few.PEERS)
+        monkeypatch.setattr(few, "_peer", lambda name: None)
+
+
+@pytest.mark.parametrize("distance", FEW_OF)
+def test_few_strings_are_compared_at_once_with_the_values_of_many(distance, with_peer):
     """Symbols of two codes, and more strings than are few, go the ordinary way, which a seed asks for here."""
     rng = np.random.default_rng(3)
     texts = [*random_strings([1, 40, 63, 300], 60_000), "\ud800b", "\udc00" * 3]
@@ -193,6 +215,8 @@ def test_few_strings_are_compared_at_once_with_the_values_of_many(distance):
         (texts[:2], texts[2:]),
         (["a\U0001f600"], ["\U0001f600"]),
         (texts, texts),
+        (["kitten", "é"], ["sitting"]),
+        (["ab"], None),
     ):
         ordinary = dk.distance_matrix(sets, other, distance, random_state=0)
         np.testing.assert_array_equal(dk.distance_matrix(sets, other, distance), ordinary)
@@ -200,6 +224,51 @@ def test_few_strings_are_compared_at_once_with_the_values_of_many(distance):
         False,
         None,
     )
+
+
+@pytest.mark.parametrize("name", ["levenshtein", "osa", "indel", "damerau-levenshtein"])
+def test_two_strings_are_compared_at_once_as_in_a_matrix(name, with_peer):
+    """Of every kind of symbols and on both sides of the lengths that rapidfuzz is given; a plain float."""
+    distance = NAMED[name](1, 0)
+    rng = np.random.default_rng(4)
+    texts = [*random_strings([1, 63, 64, 65, 200], 3), *random_strings([300, 2100], 100), "\ud800b", "naïve"]
+    texts += ["a\U0001f600", edited(texts[6], 40, rng, 99), "x" * 20_000]
+    for x, y in itertools.chain(itertools.product(texts[:5], texts), itertools.pairwise(texts)):
+        found = distance(x, y)
+        assert type(found) is float
+        assert found == dk.distance_matrix([x], [y], name, random_state=0)[0, 0]
+
+
+def test_a_distance_of_two_objects_is_that_of_their_matrix():
+    rng = np.random.default_rng(5)
+    x, y = rng.standard_normal((7, 2)), rng.standard_normal((9, 2)) + 100
+    for distance in (
+        dk.DynamicTimeWarping(),
+        dk.Energy(),
+        dk.ModifiedHausdorff(),
+        dk.pairwise(lambda a, b: abs(a - b[:7]).sum()),
+    ):
+        assert distance(x, y) == dk.distance_matrix([x], [y], distance)[0, 0]
+    for distance in (
+        Levenshtein(normalize=True),
+        Levenshtein(cutoff=1),
+        Levenshtein(insertion=2),
+        dk.JaroWinkler(),
+    ):
+        assert distance("kitten", "sitting") == dk.distance_matrix(["kitten"], ["sitting"], distance)[0, 0]
+    codes = np.array([1, 2, 3]), np.array([1, 3])
+    assert Levenshtein()(*codes) == 1
+    assert pickle.loads(pickle.dumps(Levenshtein()))("ab", "b") == 1
+    for distance, a, b in (
+        (Levenshtein(), "", "a"),
+        (Levenshtein(), "a", b"a"),
+        (Levenshtein(), x, y),
+        (dk.Energy(), "a", "b"),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            distance(a, b)
+    with pytest.raises(ValueError, match="2 numbers for a pair"):
+        dk.DirectedModifiedHausdorff()(x, y)
 
 
 def test_what_few_strings_are_not_is_refused_as_ever():

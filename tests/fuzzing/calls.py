@@ -524,6 +524,10 @@ CALLS: dict[str, Call] = {
         for make, params in DISTANCES.items()
     },
     **{f"plot_{name}": Call(_drawn(getattr(dk.plot, name)), valid) for name, valid in PICTURED.items()},
+    "DamerauLevenshtein": Call(
+        _measured(dk.DamerauLevenshtein),
+        {"sets": ["ab", "ba"], "other": ["b"], "normalize": True, "cutoff": 3},
+    ),
     "JaroWinkler": Call(
         _measured(dk.JaroWinkler), {"sets": ["ab", "ba"], "other": ["b"], "prefix_weight": 0.1}
     ),

@@ -31,7 +31,7 @@ def test_no_thread_is_started_for_few(sets, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread)))
     dk.distance_matrix(sets[:4], distance="energy")
     assert not started
-    dk.distance_matrix(sets, distance="energy")
+    dk.distance_matrix([[*points] * 20 for points in sets], distance="energy")
     assert started
 
 

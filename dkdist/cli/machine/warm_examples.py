@@ -55,10 +55,14 @@ def methods() -> Iterator[Any]:
     yield dk.distance_matrix([one[:, :1] for one in sets], distance="energy")
     yield dk.distance_matrix(weighted, distance="sliced-wasserstein", random_state=0)
     yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough for lanes
-    yield dk.distance_matrix(["AC" * 40, "A"], distance="levenshtein")
+    yield dk.distance_matrix(["AC" * 300, "A"], distance="levenshtein")
+    yield dk.Levenshtein()("AC" * 300, "A")  # longer than what is left to others
     yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
     yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
+    for text in ("A", "A" * 70):  # in both types, in few lanes and in many
+        yield dk.distance_matrix([text] * 40, ["AC"], distance="damerau-levenshtein")
+        yield dk.distance_matrix(["AC"], [text] * 40, distance="damerau-levenshtein")
     for substitution in (0.5, 0.377):  # of whole units, and not
         edits = dk.Levenshtein(substitution=substitution, insertion=2, substitution_costs={("A", "C"): 0.1})
         yield dk.distance_matrix(["AC" * 40, "A"], distance=edits)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.distances.series.backward_series import BackwardSeries, backwards, require_band
 from dkdist.distances.series.diagonal_loops import WARP, fill_diagonals
 from dkdist.loops.array_types import F32, I64
@@ -94,6 +94,10 @@ class DynamicTimeWarping(Distance):
         if not isinstance(self.ground, str) or self.ground not in GROUNDS:
             raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
         require_band(self.band)
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """How pairs are best cut into tasks."""
+        return Grain(LANES, 100 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""

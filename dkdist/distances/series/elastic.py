@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.parameter_checks import within_float32
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.distances.series.backward_series import BackwardSeries, backwards, require_band
 from dkdist.distances.series.diagonal_loops import GAPS, MOVES, SOFT, STAMPS, fill_diagonals
 from dkdist.loops.array_types import F32, I64
@@ -32,6 +32,10 @@ class _Elastic(Distance):
     def _numbers(self) -> tuple[int, float, float]:
         """(kind, a, what it costs anyway to leave a point out) for the loops."""
         raise NotImplementedError
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Each pair goes alone."""
+        return Grain(1, 10 / sizes.mean())
 
     def _shifted(self, points: F32) -> F32:
         return np.ascontiguousarray(points, np.float32)
@@ -197,6 +201,10 @@ class SoftDTW(_Elastic):
     @property
     def _numbers(self) -> tuple[int, float, float]:
         return SOFT, self.gamma, 0.0
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Each pair goes alone, and each series with itself where it is made ready."""
+        return Grain(1, 1 + 10 / sizes.mean())
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> BackwardSeries:
         """The omegas from their last points to their first, and their own values."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.elementary import f32
@@ -83,6 +83,10 @@ class SlicedWasserstein(Distance):
 
     def __hash__(self) -> int:
         return hash((self.p, self.directions.shape, self.directions.tobytes()))
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Each pair is compared alone, from quantiles that take long to find."""
+        return Grain(1, 60)
 
     def prepare(self, points: F32, offsets: I64, weights: F32 | None) -> Sorted:
         """Project and sort the omegas."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist.distances.strings.bits_loops import ONE, TOP, ZERO, ones, u64
-from dkdist.loops.compile import inlined, loop
+from dkdist.loops.compile import inlined
 
 BITS = 64  # rows of a word
 LOOK = 64  # columns from one look at the whole band to the next
 FIRST = 31  # edits that the first band is for
+NARROW = 2  # words of a column that is not worth a band
 FULL = ~ZERO
 
 
@@ -177,28 +178,9 @@ def edits(a, b, most, only, numbers, swaps):  # type: ignore[no-untyped-def]
     table, bases, words = words_of(x, y, BITS, numbers)
     vp, vn, pad = np.empty(words, u64), np.empty(words, u64), len(bases) - n
     ends = np.empty(words if swaps else 0, u64)
+    only = only or words <= NARROW
     k, found, foretold = -1, 0, 0
     while found > k and k < most:
         k = most if only else min(most, max(n - m + FIRST, 2 * k, foretold + foretold // 16))
         found, foretold = _band(bases, table, m + pad, words, k, vp, vn, ends, swaps)
     return min(found, most + 1)
-
-
-@loop()
-def fill_few(codes, edges, same, most, normalize, out):  # type: ignore[no-untyped-def]
-    """Distances of the first strings to those after them; with ``same`` of all to all, each pair once, out being 0."""
-    top = codes[0]
-    for code in codes:
-        top = max(top, code)
-    numbers = np.full(np.int64(top) + 1, -1, np.int32)
-    n, m = out.shape
-    for i in range(n):
-        a = codes[edges[i] : edges[i + 1]]
-        for j in range(i + 1 if same else 0, m):
-            k = j if same else n + j
-            b = codes[edges[k] : edges[k + 1]]
-            longer = max(len(a), len(b))
-            found = edits(a, b, min(most, longer), False, numbers, False)
-            out[i, j] = np.float32(found) / np.float32(longer) if normalize else np.float32(found)
-            if same:
-                out[j, i] = out[i, j]

@@ -251,3 +251,36 @@ def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out): 
                 vp = (wide * w + at) * LONG
                 _add_heights(state[vp : vp + LONG], state[vp + LONG : vp + 2 * LONG], tile_rows[w], heights)
             _write(heights, places[mine], columns[mine], lengths[mine], n, kind, most, normalize, out[s])
+
+
+@inlined()
+def _numbers_for(codes):  # type: ignore[no-untyped-def]
+    """A table for the numbers of these symbols, none of which has one."""
+    top = codes[0]
+    for code in codes:
+        top = max(top, code)
+    return np.full(np.int64(top) + 1, -1, np.int32)
+
+
+@loop()
+def edits_of_two(codes, n, kind):  # type: ignore[no-untyped-def]
+    """The distance of the first n symbols and all others, codes below 128."""
+    a, b = codes[:n], codes[n:]
+    return _alone(a, b, kind, _apart(len(a), len(b), kind), False, np.full(128, -1, np.int32))
+
+
+@loop()
+def fill_few(codes, edges, same, kind, most, normalize, out):  # type: ignore[no-untyped-def]
+    """Distances of the first strings to those after them; with ``same`` of all to all, each pair once, out being 0."""
+    numbers = _numbers_for(codes)
+    n, m = out.shape
+    for i in range(n):
+        a = codes[edges[i] : edges[i + 1]]
+        for j in range(i + 1 if same else 0, m):
+            k = j if same else n + j
+            b = codes[edges[k] : edges[k + 1]]
+            apart = _apart(len(a), len(b), kind)
+            found = _alone(a, b, kind, min(most, apart), False, numbers)
+            out[i, j] = np.float32(found) / np.float32(apart) if normalize else np.float32(found)
+            if same:
+                out[j, i] = out[i, j]

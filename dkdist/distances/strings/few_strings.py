@@ -1,18 +1,72 @@
-"""Few short strings, compared at once where they are: what a collection and threads cost would be most of the call."""
+"""Few short strings, compared at once where they are: what a collection and threads cost would be most of the call.
+
+A call of a compiled loop costs a microsecond with its arrays, five times what rapidfuzz, written in C++, takes for two
+words in all. Where it is installed, short strings are its; the distances are whole numbers, so the bits are the same.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from dkdist.distances.strings.banded_loops import fill_few
-from dkdist.distances.strings.levenshtein import MOST, Levenshtein
+from dkdist.distances.strings.bit_parallel_loops import edits_of_two, fill_few
+from dkdist.distances.strings.bits_loops import COMMON, EDITS, SWAPS
+from dkdist.distances.strings.edit_costs import MOST
 from dkdist.loops.array_types import F64
 
 PAIRS = 16  # of more, those that share words are faster
 SYMBOLS = 2**15  # in all: of more, a call costs little beside its loops, which threads share
+SHORT_PAIR = 500  # symbols: of more, columns four at a time outweigh what a call costs
+LONGER = {
+    "Indel": 4000,
+    "DamerauLevenshtein": SYMBOLS,
+}  # the same where it takes less, or our loops want many
+NAMED = {  # ours, and rapidfuzz's modules
+    "levenshtein": "Levenshtein",
+    "osa": "OSA",
+    "indel": "Indel",
+    "damerau-levenshtein": "DamerauLevenshtein",
+}
+KINDS = {"Levenshtein": EDITS, "OSA": SWAPS, "Indel": COMMON}
+
+PEERS: dict[str, Callable[[str, str], int] | None] = {"": None, **dict.fromkeys(NAMED.values())}
+"""rapidfuzz's functions, once they were looked for and found."""
+
+
+@cache
+def _peer(name: str) -> Callable[[str, str], int] | None:
+    try:
+        PEERS[name] = getattr(importlib.import_module("rapidfuzz.distance"), name).distance
+    except ImportError:
+        return None
+    return PEERS[name]
+
+
+def called(name: str, x: Any, y: Any) -> float | None:
+    """The distance of two str, or None where the ordinary way is taken."""
+    found = pair_of_texts(name, x, y) if type(x) is str and type(y) is str else None
+    return None if found is None else float(found)
+
+
+def pair_of_texts(name: str, x: str, y: str) -> int | None:
+    """The distance of two strings, or None where the ordinary way is taken: for empty and very long ones."""
+    symbols = len(x) + len(y)
+    if not (x and y) or symbols > SYMBOLS:
+        return None
+    if symbols <= LONGER.get(name, SHORT_PAIR) and (function := _peer(name)):
+        return function(x, y)
+    if name not in KINDS:
+        return None
+    codes = np.frombuffer((x + y).encode("utf-8", "surrogatepass"), np.uint8)
+    if len(codes) == symbols:
+        return int(edits_of_two(codes, len(x), KINDS[name]))
+    found = _by_loops([x, y], (1, 1), False, KINDS[name], MOST, False)
+    return None if found is None else int(found[0, 0])
 
 
 def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
@@ -20,26 +74,52 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
 
     The values are those of the ordinary way, and so is every refusal, which is left to it.
     """
-    named = isinstance(distance, str) and distance == "levenshtein"
-    if not (named or (type(distance) is Levenshtein and distance.plain)):
+    name, most, normalize = _asked(distance)
+    columns = sets if other is None else other
+    if not name or type(sets) not in (list, tuple) or type(columns) not in (list, tuple):
         return None
-    same = other is None
-    sides = (sets,) if same else (sets, other)
-    if not all(type(side) in (list, tuple) and 0 < len(side) <= PAIRS for side in sides):
+    n, m = len(sets), len(columns)
+    if not 0 < n * m <= PAIRS:
         return None
-    texts = [text for side in sides for text in side]
-    shape = len(sets), len(sides[-1])
-    if shape[0] * shape[1] > PAIRS or not all(type(text) is str and text for text in texts):
-        return None
-    sizes = [len(text) for text in texts]
-    symbols = sum(sizes)
+    texts = [*sets] if other is None else [*sets, *columns]
+    symbols = 0
+    for text in texts:
+        if type(text) is not str or not text:
+            return None
+        symbols += len(text)
     if symbols > SYMBOLS:
         return None
-    codes = np.frombuffer("".join(texts).encode("utf-16-le", "surrogatepass"), np.uint16)
-    if len(codes) != symbols:  # symbols of two codes
+    function = None if normalize or most < MOST or symbols > LONGER.get(name, SHORT_PAIR) else _peer(name)
+    if function is None and name not in KINDS:
         return None
-    asked = Levenshtein() if named else distance
-    most = MOST if asked.cutoff is None else asked.cutoff
+    if function is None:
+        return _by_loops(texts, (n, m), other is None, KINDS[name], most, normalize)
+    out = np.empty((n, m))
+    for i, x in enumerate(sets):
+        for j, y in enumerate(columns):
+            out[i, j] = function(x, y) if other is not None or i <= j else out[j, i]
+    return out
+
+
+def _asked(distance: Any) -> tuple[str, int, bool]:
+    """(the name of what is fast for few or "", the cutoff, whether to normalise)."""
+    if isinstance(distance, str):
+        return NAMED.get(distance, ""), MOST, False
+    name = getattr(distance, "like", "")
+    if not name or (distance.cutoff is None and not distance.normalize):
+        return name, MOST, False
+    cutoff = MOST if distance.cutoff is None else distance.cutoff
+    return (name if name == "Levenshtein" else ""), cutoff, distance.normalize
+
+
+def _by_loops(
+    texts: list[str], shape: tuple[int, int], same: bool, kind: int, most: int, normalize: bool
+) -> F64 | None:
+    """The matrix by compiled loops; None if a symbol takes two codes."""
+    sizes = [len(text) for text in texts]
+    codes = np.frombuffer("".join(texts).encode("utf-16-le", "surrogatepass"), np.uint16)
+    if len(codes) != sum(sizes):
+        return None
     out = np.zeros(shape)
-    fill_few(codes, np.array([0, *accumulate(sizes)]), same, most, asked.normalize, out)
+    fill_few(codes, np.array([0, *accumulate(sizes)]), same, kind, most, normalize, out)
     return out

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
+from dkdist.distances.strings.bits_loops import SHORT
 from dkdist.distances.strings.edit_costs import cost
 from dkdist.distances.strings.jaro_winkler_loops import fill_places, fill_words
-from dkdist.distances.strings.string_tiles import Codes, PackedStrings, codes_of, words_alone
+from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, words_alone
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.kept import kept
 
@@ -49,6 +50,10 @@ class JaroWinkler(Distance):
                 f"found {self.prefix_weight!r}"
             )
         object.__setattr__(self, "prefix_weight", float(self.prefix_weight))
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """How pairs are best cut into tasks."""
+        return Grain(SHORT if sizes.mean() <= BITS else 1, 600 / sizes.mean())
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings:
         """The omegas as they are, and those of at most 63 symbols as bits, a word each. Empty ones are allowed."""

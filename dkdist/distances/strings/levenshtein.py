@@ -17,18 +17,25 @@ from typing import Any, cast
 import numpy as np
 
 from dkdist.base.parameter_checks import whole
-from dkdist.distances import Distance
+from dkdist.distances import Distance, Grain
 from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
-from dkdist.distances.strings.bits_loops import COMMON, EDITS
-from dkdist.distances.strings.cost_loops import fill_costs, scale_heights
+from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
+from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
 from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
-from dkdist.distances.strings.edit_costs import COSTS, PairCosts, Plan, cost, pair_costs, plan
-from dkdist.distances.strings.string_tiles import Codes, PackedStrings, codes_of, packed_strings
+from dkdist.distances.strings.edit_costs import COSTS, MOST, PairCosts, Plan, cost, pair_costs, plan
+from dkdist.distances.strings.few_strings import PEERS, SHORT_PAIR, called
+from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
-MOST = 2**24  # edits
+FILLED = 0.92  # of the words of strings of many lengths
+LIKE: dict[tuple[float | None, ...], str] = {
+    (1, 1, 1, None): "Levenshtein",
+    (1, 1, 1, 1): "OSA",
+    (1, 1, 2, None): "Indel",
+}
+"""Costs of insertion, deletion, substitution and transposition whose distances have a name."""
 
 
 @kept
@@ -60,10 +67,14 @@ class Levenshtein(Distance):
     ``normalize`` divides by the largest distance of strings of these two lengths: that of the longer one by default,
     the sum of both of "indel" (0 for two empty ones).
 
+    Called with two str of a few hundred symbols it takes some microseconds, half a one for words by plain edits if
+    rapidfuzz is there (``pip install 'dkdist[strings]'``), whose whole numbers are the same; a matrix of many takes
+    hundredths of that a pair.
+
     Examples
     --------
     >>> import dkdist as dk
-    >>> round(float(dk.distance_matrix(["kitten", "sitting"], distance=dk.Levenshtein())[0, 1]), 4)
+    >>> dk.Levenshtein()("kitten", "sitting")
     3.0
     >>> typed = dk.Levenshtein(transposition=1, substitution_costs={("a", "s"): 0.5})  # neighbours on the keyboard
     >>> dk.distance_matrix(["first", "cat"], ["frist", "cst"], distance=typed).diagonal()
@@ -79,6 +90,9 @@ class Levenshtein(Distance):
     substitution_costs: PairCosts | Mapping[Any, float] | tuple[Any, Any] | None = None
 
     ordered = codes = True
+    like = bare = (
+        ""  # the name of the distance that costs make it; that, if there are no cutoff and no normalising
+    )
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
@@ -100,6 +114,19 @@ class Levenshtein(Distance):
             matrix = np.array(pairs[1])
             symmetric = symmetric and bool((matrix == matrix.T).all())
         object.__setattr__(self, "symmetric", symmetric)
+        if self.substitution_costs is None and type(self) is Levenshtein:
+            costs = self.insertion, self.deletion, self.substitution, self.transposition
+            object.__setattr__(self, "like", LIKE.get(costs, ""))
+            if self.cutoff is None and not self.normalize:
+                object.__setattr__(self, "bare", self.like)
+
+    def __call__(self, x: Any, y: Any) -> float:
+        """The distance of two objects, bit for bit as `distance_matrix` has it; two str are compared at once."""
+        function = PEERS[self.bare]  # as `pair_of_texts`, without a call
+        if function and type(x) is str and type(y) is str and x and y and len(x) + len(y) <= SHORT_PAIR:
+            return float(function(x, y))
+        found = called(self.bare, x, y) if self.bare else None
+        return super().__call__(x, y) if found is None else found
 
     @property
     def plain(self) -> bool:
@@ -129,6 +156,17 @@ class Levenshtein(Distance):
                 "strings of characters: give costs of characters"
             )
         return self
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """Short strings share the words of a tile, which take long to fill with bits; long ones have chains."""
+        mean = float(sizes.mean())
+        if _plan(self).kind == COSTS:
+            return Grain(LANES, 1200 / mean)
+        of_a_word = (BITS + 1) / (mean + 1)
+        if of_a_word < 1:
+            return Grain(LONG, 5000 / mean)
+        equal = sizes.min() == sizes.max()  # else some room is left
+        return Grain(SHORT * int(of_a_word) if equal else int(FILLED * SHORT * of_a_word), 10_000 / mean)
 
     def prepare(self, points: Codes, offsets: I64, weights: F32 | None = None) -> PackedStrings | PackedCosts:
         """The omegas as bits, or in lanes. Empty ones are allowed.

@@ -1,0 +1,1 @@
+"""The edit distance where neighbours may be swapped and edited again, a metric: in lanes."""
