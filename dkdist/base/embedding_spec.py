@@ -66,7 +66,7 @@ class Domain:
     def outside(self, sets: SampleSets) -> I64:
         """Number of points of each set that lie outside the box: (n_sets,)."""
         low, high = self.arrays
-        return count_outside(sets.relative, sets.offsets, low, high)  # type: ignore[no-any-return]
+        return count_outside(sets.relative, sets.offsets, low, high)
 
 
 T = TypeVar("T")

@@ -30,12 +30,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.densities.tensor_loops import BOTH, all_degrees, cosines, tensor_sums
+from dkdist.densities.tensor_loops import all_degrees, cosines, room_for, tensor_sums
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, SUM, loop
 from dkdist.loops.elementary import f32, log, sincospi
 from dkdist.loops.points import TILE, fill_shares, read_only, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
+from dkdist.loops.registers.scalars import larger
+from dkdist.loops.registers.scalars import root as root_of
 
 
 class NodeSeries(NamedTuple):
@@ -45,7 +47,7 @@ class NodeSeries(NamedTuple):
     degrees: tuple[int, ...]
     places: I64  # (K,): the degree below q that each one folds to
     factors: F32  # (d, K): its damping over that one's, with the sign of folding
-    table: F32  # (d, q * (q or q + 1)): g_a cos(pi a x_k)
+    table: F32  # (d, q * (q or q + 1)), of two nodes 2 more: g_a cos(pi a x_k)
 
 
 def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) -> NodeSeries:
@@ -54,9 +56,9 @@ def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) 
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
     around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
     places = np.where(around == q, 0, q - np.abs(q - around))
-    table = np.zeros((d, q, q + q % 2))
+    table = np.zeros((d, max(q, 3), q + q % 2))  # three nodes are read at once
     low = min(q, len(a))
-    table[:, :, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
+    table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
     factors = damping / damping[:, places] * np.sign(q - around)
     return NodeSeries(
         q,
@@ -108,18 +110,20 @@ def _sums(
 ) -> F32:
     d, out = len(lengths), np.empty((len(spans), int(np.prod(lengths))), np.float32)
     before = (1,) * (3 - d)
+    whole = before + lengths
     tensor_sums(
         *set_arrays(points, spans, weights),
         read_only(low),
         read_only(scale),
         column,
         d,
-        before + lengths,
+        whole,
         before + (series.degrees or lengths),
         series.q,
         series.places,
         series.factors,
         series.table,
+        room_for(whole, series.q),
         out,
     )
     return out
@@ -157,7 +161,7 @@ def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
 @loop(SUM)
 def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
     d = points.shape[1]
-    share, cosine, one = np.empty(TILE, f32), np.empty(TILE, f32), np.ones(BOTH, f32)
+    share, cosine = np.empty(TILE, f32), np.empty(TILE, f32)
     T = np.zeros(d * K * TILE, f32)
     products = np.empty((len(terms), TILE), f32)
     for s in range(len(spans)):
@@ -168,7 +172,7 @@ def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type
             fill_shares(weights, weighted, first, m, total, share)
             for j in range(d):
                 cosines(points, first, m, j, low, scale, cosine)
-                all_degrees(cosine, one, m, K, T, j * K * TILE)
+                all_degrees(cosine, m, K, T, j * K * TILE)
             out[s, 0] += np.sum(share)
             for i in range(TILE):
                 products[0, i] = share[i]
@@ -239,45 +243,45 @@ def homogeneous_features(
 
     Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
     """
+    full = (p.shape[1] + LANES - 1) // LANES * LANES
+    room = tuple(np.ones(full, np.float32) for _ in range(6))
     given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
-    _features(*given, float(floor), first, out)
+    _features(*given, float(floor), first, room, out)
 
 
 @loop(ELEMENTWISE)
-def _features(p, node_weights, frequencies, masses, floor, first, out):  # type: ignore[no-untyped-def]
+def _features(p, node_weights, frequencies, masses, floor, first, room, out):  # type: ignore[no-untyped-def]
     """Whole vectors of nodes, whose last numbers are not written: loops have no rest that is done one by one."""
-    n = p.shape[1]
-    full = (n + LANES - 1) // LANES * LANES
-    value, root_weight = np.ones(full, f32), np.zeros(full, f32)
-    root, logarithm = np.empty(full, f32), np.empty(full, f32)
-    sine, cosine = np.empty(full, f32), np.empty(full, f32)
+    value, root_weight, root, logarithm, sine, cosine = room
+    n, full = p.shape[1], len(value)
     for k in range(n):
-        root_weight[k] = f32(np.sqrt(node_weights[k]))
+        root_weight[k] = f32(root_of(node_weights[k]))
     for s in range(len(p)):
         for k in range(n):
-            value[k] = max(p[s, k], f32(floor))
+            value[k] = larger(p[s, k], f32(floor))
         for k in range(full):
-            root[k] = np.sqrt(value[k]) * root_weight[k]
-            logarithm[k] = log(max(value[k], f32(LEAST)))
+            root[k] = root_of(value[k]) * root_weight[k]
+            logarithm[k] = log(larger(value[k], f32(LEAST)))
         column = first
         for j in range(len(frequencies)):  # zero frequencies first
             if frequencies[j] == 0.0:
-                row, amplitude = out[s, column : column + n], f32(np.sqrt(masses[j]))
+                row, amplitude = out[s, column : column + n], f32(root_of(masses[j]))
                 for k in range(n):
                     row[k] = amplitude * root[k]
                 column += n
         for j in range(len(frequencies)):
             if frequencies[j] != 0.0:
-                half_turns, amplitude = f32(frequencies[j] / np.pi), f32(np.sqrt(masses[j]))
+                half_turns, amplitude = f32(frequencies[j] / np.pi), f32(root_of(masses[j]))
                 for k in range(full):
                     si, co = sincospi(half_turns * logarithm[k])
                     sine[k] = amplitude * root[k] * si
                     cosine[k] = amplitude * root[k] * co
-                for part in (cosine, sine):
-                    row = out[s, column : column + n]
-                    for k in range(n):
-                        row[k] = part[k]
-                    column += n
+                row = out[s, column : column + 2 * n]
+                for k in range(n):
+                    row[k] = cosine[k]
+                for k in range(n):
+                    row[n + k] = sine[k]
+                column += 2 * n
 
 
 def amplitude_slopes(

@@ -20,17 +20,18 @@ neighbour.
 
 from __future__ import annotations
 
-import numpy as np
-
+from dkdist.loops.array_types import F32
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import cospi, f32
-from dkdist.loops.points import TILE, fill_shares, total_weight
+from dkdist.loops.points import TILE, cache_lines, fill_shares, total_weight
+from dkdist.loops.registers.scalars import larger, smaller
 from dkdist.loops.registers.vectors import (
     add_outer,
     fused,
     fused_minus,
     load,
     minus,
+    ones,
     plus,
     spread,
     store,
@@ -45,7 +46,7 @@ LANES = 8  # points whose products are summed together
 ROWS, COLUMNS = 4, 2  # sums together
 
 
-@inlined(ELEMENTWISE)
+@inlined(ELEMENTWISE, early=False)
 def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
     """cosine[i] = cos(pi x_ij) for the m points from ``first`` on, and something as finite in the rest of the tile."""
     column, lowest, factor = points[first : first + m, j], low[j], scale[j]
@@ -55,14 +56,14 @@ def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped
         cosine[i] = lowest
     for i in range((m + BOTH - 1) // BOTH * BOTH):
         u = (cosine[i] - lowest) * factor
-        cosine[i] = cospi(min(max(u, f32(0.0)), f32(1.0)))
+        cosine[i] = cospi(smaller(larger(u, f32(0.0)), f32(1.0)))
 
 
-@inlined()
-def all_degrees(cosine, one, m, K, rows, row):  # type: ignore[no-untyped-def]
+@inlined(early=False)
+def all_degrees(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + a TILE + i] = cos(pi a x_i) for m points."""
     for i in range(0, m, BOTH):
-        before, here = load(one, 0, POINTS, 2, POINTS), load(cosine, i, POINTS, 2, POINTS)
+        before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
         two = plus(here, here)
         store(before, rows, row + i, POINTS)
         store(here, rows, row + TILE + i, POINTS)
@@ -71,14 +72,14 @@ def all_degrees(cosine, one, m, K, rows, row):  # type: ignore[no-untyped-def]
             store(here, rows, row + a * TILE + i, POINTS)
 
 
-@inlined()
-def _nodes(cosine, one, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
+@inlined(early=False)
+def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + k TILE + i] = G_k(x_i) for m points, by the series at factors[factor], table[entry], flat."""
-    terms, half, below = q + q % 2, (q + 1) // 2, min(K, q)
+    terms, half, below = q + q % 2, (q + 1) // 2, smaller(K, q)
     for a in range(below * BOTH, terms * BOTH):
         folded[a] = f32(0.0)
     for i in range(0, m, BOTH):
-        before, here = load(one, 0, POINTS, 2, POINTS), load(cosine, i, POINTS, 2, POINTS)
+        before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
         two = plus(here, here)
         store(before, folded, 0, POINTS)
         store(here, folded, BOTH, POINTS)
@@ -90,9 +91,9 @@ def _nodes(cosine, one, m, K, q, places, factors, factor, table, entry, folded, 
             at = places[a] * BOTH
             more = fused(spread(factors, factor + a, 0, 2, POINTS), here, load(folded, at, POINTS, 2, POINTS))
             store(more, folded, at, POINTS)
-        for part in range(0, min(BOTH, m - i), POINTS):
+        for part in range(0, smaller(m - i, BOTH), POINTS):
             for start in range(0, half, 3):
-                k = max(0, min(start, half - 3))
+                k = larger(smaller(start, half - 3), 0)
                 even, odd = zeros(3, POINTS), zeros(3, POINTS)
                 for a in range(0, terms, 2):
                     at, f = entry + k * terms + a, a * BOTH + part
@@ -105,7 +106,7 @@ def _nodes(cosine, one, m, K, q, places, factors, factor, table, entry, folded, 
                 store(plus(even, odd), rows, row + k * TILE + i + part, TILE)
 
 
-@inlined()
+@inlined(early=False)
 def _left(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
     """X[x TILE + i] = the c-th product of the functions of all dimensions but the last, times the share of point i."""
     used = c < lengths[0] * lengths[1]
@@ -123,55 +124,53 @@ def _left(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-unty
 
 @loop()
 def tensor_sums(  # type: ignore[no-untyped-def]
-    points, spans, weights, weighted, low, scale, column, d, lengths, degrees, q, places, factors, table, out
+    points,
+    spans,
+    weights,
+    weighted,
+    low,
+    scale,
+    column,
+    d,
+    lengths,
+    degrees,
+    q,
+    places,
+    factors,
+    table,
+    room,
+    out,
 ):
     """out[s] <- sums over the points of a set of products of ``lengths`` functions; those of d < 3 begin with ones.
 
-    Functions are cosines of ``degrees``, or with q > 0 series of them at q nodes.
+    Functions are cosines of ``degrees``, or with q > 0 series of them at q nodes. It works in ``room``.
     """
-    n_table = q * (q + q % 2)
+    share, cosine, folded, rows, X, sums = room
     n_left, n_last = lengths[0] * lengths[1], lengths[2]
     groups = (n_last + ROWS - 1) // ROWS
-    share, cosine, one = np.empty(TILE, f32), np.empty(TILE, f32), np.ones(BOTH, f32)
-    folded = np.empty((q + 1) * BOTH, f32)
-    size = ROWS * ((max(lengths) + ROWS - 1) // ROWS) * TILE  # of the functions of a dimension
-    rows = np.zeros(3 * size, f32)
-    X = np.empty(COLUMNS * TILE, f32)
-    sums = np.empty((n_left + COLUMNS - 1) // COLUMNS * groups * LANES, f32)
+    size = len(rows) // 3  # of the functions of a dimension
     for s in range(len(spans)):
         start, stop = spans[s, 0], spans[s, 1]
         total = total_weight(weights, weighted, start, stop)
         for k in range(len(sums)):
             sums[k] = f32(0.0)
         for first in range(start, stop, TILE):
-            m = min(TILE, stop - first)
+            m = smaller(stop - first, TILE)
             full = (m + LANES - 1) // LANES * LANES
             fill_shares(weights, weighted, first, m, total, share)
             for j in range(d):
                 axis = 3 - d + j
                 cosines(points, first, m, column + j, low, scale, cosine)
+                K, at = degrees[axis], axis * size
                 if q > 0:
-                    _nodes(
-                        cosine,
-                        one,
-                        m,
-                        degrees[axis],
-                        q,
-                        places,
-                        factors,
-                        j * len(places),
-                        table,
-                        j * n_table,
-                        folded,
-                        rows,
-                        axis * size,
-                    )
+                    series, entry = j * len(places), j * table.shape[1]
+                    _nodes(cosine, m, K, q, places, factors, series, table, entry, folded, rows, at)
                 else:
-                    all_degrees(cosine, one, m, degrees[axis], rows, axis * size)
+                    all_degrees(cosine, m, K, rows, at)
             at = 0
             for c in range(0, n_left, COLUMNS):
-                _left(share, rows, size, lengths, d, c, full, X, 0)
-                _left(share, rows, size, lengths, d, c + 1, full, X, 1)
+                for x in range(COLUMNS):
+                    _left(share, rows, size, lengths, d, c + x, full, X, x)
                 for r in range(0, groups * ROWS, ROWS):
                     tile = zeros(LANES, LANES)
                     for i in range(0, full, LANES):
@@ -183,3 +182,14 @@ def tensor_sums(  # type: ignore[no-untyped-def]
             for r in range(n_last):
                 at = ((c // COLUMNS) * groups + r // ROWS) * LANES
                 out[s, c * n_last + r] = sums[at + (r % ROWS) * COLUMNS + c % COLUMNS]
+
+
+def room_for(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
+    """What `tensor_sums` works in; three nodes are always written, of two from the tile before ``rows`` on."""
+    n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // ROWS)
+    n_rows = 3 * ROWS * -(-max(lengths) // ROWS) * TILE
+    n_sums = -(-n_left // COLUMNS) * groups * LANES
+    _, rows, *others = cache_lines(TILE, n_rows, TILE, TILE, (q + 1) * BOTH, COLUMNS * TILE, n_sums)
+    rows[:] = 0
+    share, cosine, folded, X, sums = others
+    return share, cosine, folded, rows, X, sums

@@ -24,6 +24,7 @@ What a compiler may do with floating-point numbers, from nothing to most:
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import uuid
@@ -35,6 +36,8 @@ from typing import Any
 from numba import config, njit
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserWideCacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from dkdist.loops.compiling import WATCH
 
@@ -48,16 +51,59 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
     """Compile a function that Python calls: it lets other threads run, and its code is kept."""
 
     def compiled(function: Any) -> Any:
-        dispatcher: Any = njit(nogil=True, fastmath=set(freedoms))(function)
+        compiler: Any = njit  # numba's types do not know all that it takes
+        dispatcher = compiler(nogil=True, no_cfunc_wrapper=True, fastmath=set(freedoms))(function)
         dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
         return dispatcher
 
     return compiled
 
 
-def inlined(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
-    """Compile a function into every loop that calls it."""
-    return njit(nogil=True, forceinline=True, fastmath=set(freedoms))
+def inlined(freedoms: Set[str] = frozenset(), *, early: bool = True) -> Callable[[Any], Any]:
+    """Compile a function into every loop that calls it; Python cannot call it.
+
+    Where not ``early``, it is optimised as a part of these loops alone, not by itself before: that takes less time, and
+    last bits may be others, since products may be fused with other sums.
+    """
+
+    def compiled(function: Any) -> Any:
+        how: dict[str, Any] = {} if early else {"pipeline_class": _PartCompiler}
+        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # which would be code for other callers
+        dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(freedoms), **how)(function)
+        known = dispatcher.overloads
+
+        def refuse(*arguments: Any) -> None:
+            raise TypeError(f"{function.__name__} is compiled into the loops that call it: call it in a loop")
+
+        dispatcher._compile_for_args = refuse
+        dispatcher.add_overload = lambda made: known.update({tuple(made.signature.args): made})
+        return dispatcher
+
+    return compiled
+
+
+class _Part(JITCodeLibrary):
+    """Code of a function that is inlined: it is optimised, and machine code is made of it, where it comes to stand."""
+
+    def _optimize_final_module(self) -> None:
+        """Not alone."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Any:
+        """What is told the addresses of machine code."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """There is no machine code."""
+
+
+class _PartCompiler(Compiler):
+    def __init__(self, typing: Any, target: Any, library: Any, *others: Any) -> None:
+        super().__init__(typing, target, _Part(target.codegen(), "part"), *others)  # type: ignore[no-untyped-call]
 
 
 def kept_code() -> tuple[str, bool]:
@@ -116,16 +162,47 @@ class LoopCache(FunctionCache):
         files: Any = CodeFiles  # numba has no types
         self._cache_file = files(self.cache_path, self._impl.filename_base, stamp)
 
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """The code that is kept for these types, or None."""
+        collecting = pause_collection()
+        try:
+            return super().load_overload(signature, target)  # type: ignore[no-untyped-call]
+        finally:
+            resume_collection(collecting)
+
+
+def pause_collection() -> bool:
+    """No search for unreachable objects, and whether there was any before.
+
+    A compiler makes so many objects that all there are, those of large libraries too, would be gone through several
+    times; it keeps most of them.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    return collecting
+
+
+def resume_collection(collecting: bool) -> None:
+    """What `pause_collection` found."""
+    if collecting:
+        gc.enable()
+
 
 class _Reports(event.Listener):
-    """Reports each loop of ours that no cache had; numba tells of no others."""
+    """Reports each loop of ours that no cache had; numba tells of no others, of one thread at a time, and of loops
+    within loops."""
+
+    def __init__(self) -> None:
+        self.collecting = list[bool]()
 
     def on_start(self, told: Any) -> None:
         if _is_ours(told):
             WATCH.begins()
+            self.collecting.append(pause_collection())
 
     def on_end(self, told: Any) -> None:
         if _is_ours(told):
+            resume_collection(self.collecting.pop())
             WATCH.ends()
 
 
@@ -133,4 +210,5 @@ def _is_ours(told: Any) -> bool:
     return isinstance(getattr(told.data["dispatcher"], "_cache", None), LoopCache)
 
 
-event.register("numba:compile", _Reports())  # type: ignore[no-untyped-call]
+REPORTS = _Reports()
+event.register("numba:compile", REPORTS)  # type: ignore[no-untyped-call]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist.loops.compile import ELEMENTWISE, inlined
+from dkdist.loops.registers.scalars import bits, larger, nearest, number, smaller
 
 f32 = np.float32
 i32 = np.int32
@@ -28,9 +29,9 @@ _HALF, _ONE, _TWO = f32(0.5), f32(1.0), f32(2.0)
 @inlined(ELEMENTWISE)
 def log(x):  # type: ignore[no-untyped-def]
     """Natural logarithm of a positive, normal float32."""
-    bits = i32(f32(x).view(i32) - i32(0x3F3504F3))  # sqrt(1/2): the mantissa will lie in [sqrt(1/2), sqrt(2))
-    e = f32(bits >> i32(23))
-    m = i32((bits & i32(0x007FFFFF)) + i32(0x3F3504F3)).view(f32) - _ONE
+    given = i32(bits(f32(x)) - i32(0x3F3504F3))  # sqrt(1/2): the mantissa will lie in [sqrt(1/2), sqrt(2))
+    e = f32(given >> i32(23))
+    m = number(i32((given & i32(0x007FFFFF)) + i32(0x3F3504F3))) - _ONE
     z = m * m
     y = f32(7.0376836292e-2) * m + f32(-1.1514610310e-1)
     y = y * m + f32(1.1676998740e-1)
@@ -55,7 +56,7 @@ def exp(x):  # type: ignore[no-untyped-def]
     y = y * r + f32(1.6666665459e-1)
     y = y * r + f32(5.0000001201e-1)
     y = y * r * r + r + _ONE
-    return y * i32((i32(k) + i32(127)) << i32(23)).view(f32)
+    return y * number(i32((i32(k) + i32(127)) << i32(23)))
 
 
 @inlined(ELEMENTWISE)
@@ -63,7 +64,7 @@ def sincos(x):  # type: ignore[no-untyped-def]
     """(sin x, cos x) of a float32 phase. Past |x| = 1e6 digits are lost, but the results stay in [-1, 1]."""
     k = np.floor(f32(x) * _TWO_OVER_PI + _HALF)
     r = ((f32(x) - k * _PIO2_HI) - k * _PIO2_MID) - k * _PIO2_LO
-    r = min(max(r, -_ONE), _ONE)  # |r| <= pi/4 up to rounding, unless x has lost all its digits
+    r = smaller(larger(r, -_ONE), _ONE)  # |r| <= pi/4 up to rounding, unless x has lost all its digits
     z = r * r
     s = ((f32(-1.9515295891e-4) * z + f32(8.3321608736e-3)) * z + f32(-1.6666654611e-1)) * z * r + r
     c = ((f32(2.443315711809948e-5) * z + f32(-1.388731625493765e-3)) * z + f32(4.166664568298827e-2)) * z * z
@@ -92,9 +93,9 @@ def cospi(u):  # type: ignore[no-untyped-def]
 @inlined(ELEMENTWISE)
 def sincospi(v):  # type: ignore[no-untyped-def]
     """(sin pi v, cos pi v) of a float32: phases in half turns are reduced without rounding, so for any |v| < 2^31."""
-    k = np.rint(f32(v))
+    k = nearest(f32(v))
     r = f32(v) - k
-    sign = i32((i32(k) << i32(31)) ^ i32(0x3F800000)).view(f32)
+    sign = number(i32((i32(k) << i32(31)) ^ i32(0x3F800000)))
     z = r * r
     s = (f32(0.077220124) * z + f32(-0.59804517)) * z + f32(2.5500314)
     s = (s * z + f32(-5.1677069)) * z + f32(3.1415926)

@@ -76,10 +76,15 @@ def _suspect(X, largest):  # type: ignore[no-untyped-def]
     return found
 
 
-@loop()
-def count_outside(points, offsets, low, high):  # type: ignore[no-untyped-def]
+def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
     """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
-    counts = np.zeros(len(offsets) - 1, np.int64)
+    counts = np.empty(len(offsets) - 1, np.int64)
+    _count_outside(read_only(points), read_only(offsets), read_only(low), read_only(high), counts)
+    return counts
+
+
+@loop()
+def _count_outside(points, offsets, low, high, counts):  # type: ignore[no-untyped-def]
     d = points.shape[1]
     for s in range(len(counts)):
         n = 0
@@ -89,7 +94,6 @@ def count_outside(points, offsets, low, high):  # type: ignore[no-untyped-def]
                 outside |= (points[i, j] < low[j]) | (points[i, j] > high[j])
             n += outside
         counts[s] = n
-    return counts
 
 
 TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
@@ -116,6 +120,19 @@ def read_only(array: A) -> A:
         array = array.view()
         array.flags.writeable = False
     return array
+
+
+LINE = 16  # float32 of a line of a cache
+
+
+def cache_lines(*sizes: int) -> list[F32]:
+    """Arrays of so many float32 each, one after the other, that begin where a line of a cache does."""
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size // LINE) * LINE)
+    whole = np.empty(starts[-1] + LINE, np.float32)
+    whole = whole[-whole.__array_interface__["data"][0] // 4 % LINE :]
+    return [whole[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
 def weight_array(weights: Any) -> tuple[Array, bool]:
@@ -206,8 +223,9 @@ def drawn_points(offsets: I64, first_set: int, first_point: int, share: float, s
     """
     if share >= 1:
         return np.arange(offsets[0], offsets[-1])
-    drawn: I64 = _drawn(offsets, first_set, first_point, np.uint64(share * 2.0**64), np.uint64(seed))
-    return drawn
+    rows = np.empty(offsets[-1] - offsets[0], np.int64)
+    n = _drawn(read_only(offsets), first_set, first_point, np.uint64(share * 2.0**64), np.uint64(seed), rows)
+    return rows[:n].copy()
 
 
 @inlined()
@@ -218,8 +236,7 @@ def _mixed(z):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _drawn(offsets, first_set, first_point, threshold, seed):  # type: ignore[no-untyped-def]
-    rows = np.empty(offsets[-1] - offsets[0], np.int64)
+def _drawn(offsets, first_set, first_point, threshold, seed, rows):  # type: ignore[no-untyped-def]
     n = 0
     for s in range(len(offsets) - 1):
         key = _mixed(seed + GOLDEN * np.uint64(first_set + s + 1))
@@ -228,4 +245,4 @@ def _drawn(offsets, first_set, first_point, threshold, seed):  # type: ignore[no
             place = np.uint64(skipped + i - offsets[s] + 1)
             rows[n] = i
             n += _mixed(key + GOLDEN * place) < threshold
-    return rows[:n].copy()
+    return n

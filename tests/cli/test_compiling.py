@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import subprocess
@@ -60,6 +61,37 @@ def test_what_is_compiled_is_counted_and_what_a_cache_had_is_not(fresh):
     assert WATCH.seconds > before[1]
     assert fresh()(np.ones(3)) == 6
     assert WATCH.n_loops == before[0] + 1
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_nothing_is_collected_while_code_is_made_or_read_and_then_as_before(fresh, monkeypatch, collecting):
+    seen = []
+    monkeypatch.setattr(WATCH, "begins", lambda: seen.append(gc.isenabled()))  # before the pause
+    monkeypatch.setattr(WATCH, "ends", lambda: seen.append(gc.isenabled()))  # after it
+    if not collecting:
+        gc.disable()
+    try:
+        for _ in range(2):  # compiled, then read
+            assert fresh()(np.ones(3)) == 6
+            assert gc.isenabled() == collecting
+        outer, inner = fresh(), fresh()
+        for told in (outer, inner):
+            compiling_loops.REPORTS.on_start(Told(told))
+            assert not gc.isenabled()
+        for told in (inner, outer):
+            assert not gc.isenabled()
+            compiling_loops.REPORTS.on_end(Told(told))
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()
+    assert seen[:2] == [collecting, collecting]
+
+
+class Told:
+    """An event of numba's."""
+
+    def __init__(self, dispatcher):
+        self.data = {"dispatcher": dispatcher}
 
 
 def test_loops_of_others_are_not_counted():

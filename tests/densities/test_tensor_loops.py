@@ -10,6 +10,7 @@ from dkdist.base.embedding_spec import Domain
 from dkdist.densities import divergence_spec
 from dkdist.densities.density_loops import degree_for, densities_at_nodes, node_series
 from dkdist.densities.divergence_spec import DivergenceSpec
+from dkdist.loops.points import cache_lines
 from dkdist.sets import SampleSets
 
 SIZES = (1, 15, 16, 17, 31, 32, 33, 200, 255, 256, 257, 600)
@@ -23,7 +24,7 @@ def spans_of(sizes):
 
 def cases(d):
     """(q, bandwidth): fewer degrees than nodes, as many, twice and four times as many; odd and even; unequal widths."""
-    for q, h in ((3, 0.5), (4, 0.08), (5, 0.21), (7, 0.05), (10, 0.1), (11, 0.25)):
+    for q, h in ((2, 0.5), (3, 0.5), (4, 0.08), (5, 0.21), (7, 0.05), (10, 0.1), (11, 0.25)):
         yield q, tuple(h * (1 + 0.3 * j) for j in range(d))
 
 
@@ -94,3 +95,13 @@ def test_sets_of_any_size_have_the_same_bits_beside_some_that_take_the_grid(d, m
     monkeypatch.setattr(divergence_spec, "MOST_STRAIGHT", 8192)
     straight = drawn.densities(sets[1:2])[0, 0]
     assert np.abs(by_grid - straight).max() < 0.01 * straight.max()
+
+
+@given(sizes=st.lists(st.integers(0, 100), max_size=6))
+def test_what_loops_work_in_begins_at_lines_of_the_cache_and_does_not_overlap(sizes):
+    arrays = cache_lines(*sizes)
+    assert [len(array) for array in arrays] == sizes
+    for k, array in enumerate(arrays):
+        assert array.ctypes.data % 64 == 0
+        array[:] = k
+    assert all((array == k).all() for k, array in enumerate(arrays))

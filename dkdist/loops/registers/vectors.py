@@ -5,7 +5,7 @@ contiguous, and places in them are counted as if they were flat:
 
     load(v, i, step, n, lanes)       the n vectors that begin at v[i], v[i + step], ...
     spread(v, i, step, n, lanes)     n vectors, all lanes v[i], all lanes v[i + step], ...
-    zeros(n, lanes)
+    zeros(n, lanes), ones(n, lanes)
     store(tile, v, i, step)          where `load` would find it
     plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
@@ -133,6 +133,17 @@ def zeros(typing, n, lanes):  # type: ignore[no-untyped-def]
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return ir.Constant(ir.ArrayType(vector(made.lanes), made.n), None)
+
+    return made(n, lanes), generate
+
+
+@_sized
+def ones(typing, n, lanes):  # type: ignore[no-untyped-def]
+    """n vectors of ones."""
+    made = Tile(n.literal_value, lanes.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return packed(builder, [ir.Constant(vector(made.lanes), [1.0] * made.lanes)] * made.n)
 
     return made(n, lanes), generate
 

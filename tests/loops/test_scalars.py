@@ -1,0 +1,88 @@
+"""Single numbers in loops, against Python's and numpy's own words for them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dkdist.loops.compile import inlined, loop
+from dkdist.loops.registers.scalars import bits, larger, nearest, number, root, smaller
+
+NUMBERS = [-2.5, -1.5, -0.5, 0.0, 0.4999999, 0.5, 1.0, 1.5, 2.5, 3.25, 1e9]
+
+
+@loop()
+def _chosen(a, b, least, most):  # type: ignore[no-untyped-def]
+    for i in range(len(a)):
+        least[i], most[i] = smaller(a[i], b[i]), larger(a[i], b[i])
+
+
+@loop()
+def _beside_a_constant(a, out):  # type: ignore[no-untyped-def]
+    for i in range(len(a)):
+        out[i] = smaller(larger(a[i], -1), 7)
+
+
+@loop()
+def _bits_and_back(x, whole, back):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        whole[i] = bits(x[i])
+        back[i] = number(whole[i])
+
+
+@loop()
+def _roots(x, roots, integers):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        roots[i], integers[i] = root(abs(x[i])), nearest(x[i])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int32])
+def test_the_smaller_and_the_larger(kind: type) -> None:
+    a, b = (side.reshape(-1).astype(kind) for side in np.meshgrid(NUMBERS, NUMBERS))
+    least, most = np.empty_like(a), np.empty_like(a)
+    _chosen(a, b, least, most)
+    assert (least == np.minimum(a, b)).all()
+    assert (most == np.maximum(a, b)).all()
+
+
+def test_beside_constants() -> None:
+    a = np.arange(-10, 10)
+    out = np.empty_like(a)
+    _beside_a_constant(a, out)
+    assert (out == np.clip(a, -1, 7)).all()
+
+
+def test_bits_are_those_of_a_view() -> None:
+    x = np.array([*NUMBERS, -0.0, np.inf, 1e-42], np.float32)
+    whole, back = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
+    _bits_and_back(x, whole, back)
+    assert (whole == x.view(np.int32)).all()
+    assert back.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_roots_and_nearest_integers(kind: type) -> None:
+    x = np.array(NUMBERS, kind)
+    roots, integers = np.empty_like(x), np.empty_like(x)
+    _roots(x, roots, integers)
+    assert (roots == np.sqrt(np.abs(x))).all()
+    assert (integers == np.rint(x)).all()
+    assert integers[3] == math.floor(x[3])
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_what_is_inlined_is_no_function_of_python(early: bool) -> None:
+    @inlined(early=early)
+    def doubled(x):  # type: ignore[no-untyped-def]
+        return x + x
+
+    @loop()
+    def four_times(x):  # type: ignore[no-untyped-def]
+        return doubled(doubled(x))
+
+    for _ in range(2):  # before it was compiled into a loop, and after
+        with pytest.raises(TypeError, match="doubled is compiled into the loops that call it"):
+            doubled(1.0)
+        assert four_times(1.5) == 6.0
