@@ -196,11 +196,15 @@ def median_distance(X: NDArray[np.floating]) -> float:
     unit = 2.0 ** min(1000, max(-1000, int(np.frexp(np.abs(x).max(initial=0.0))[1])))  # changes no digit
     x = x / unit
     x = x - np.median(x, axis=0)  # which outliers do not move
-    square = (x**2).sum(axis=1)
-    total = square[:, None] + square[None, :]
-    d2 = total - 2 * x @ x.T
-    d2[d2 < EQUAL * total] = 0  # equal rows: what is left is rounding
-    distances = np.sqrt(d2[np.triu_indices(len(x), 1)])
+    square, products, end = (x**2).sum(axis=1), 2 * x @ x.T, 0
+    packed = products.reshape(-1)
+    for i in range(len(x) - 1):  # each pair once, in the room of products that are used up
+        total = square[i] + square[i + 1 :]
+        d2 = total - products[i, i + 1 :]
+        d2[d2 < EQUAL * total] = 0  # equal rows: what is left is rounding
+        packed[end : end + len(d2)] = d2
+        end += len(d2)
+    distances = np.sqrt(packed[:end], out=packed[:end])
     median = float(np.median(distances)) if len(distances) else 0.0
     if median > 0:
         return median * unit

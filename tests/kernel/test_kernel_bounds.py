@@ -11,6 +11,7 @@ from dkdist.kernel.sums.fourier_energy import fourier_plan
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
 from dkdist.kernel.sums.trees_loops import box_tree, separated_energy, tree_energy
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 
 def kernel_errors(widths, sigma, find, rng, n_pairs=150):
@@ -36,12 +37,8 @@ def test_cells(eps, widths, sigma):
 
     def find(x, z):
         corners = np.stack([np.zeros(len(widths)), np.array(widths)])  # without weight: they span the box
-        return cell_energy(
-            np.concatenate([x, corners]),
-            np.concatenate([z, np.zeros((2, 1))]),
-            sigma,
-            cells,
-        )
+        points, weights = np.concatenate([x, corners]), np.concatenate([z, np.zeros((2, 1))])
+        return cell_energy(WeightedPoints.of(points, weights), sigma, cells)
 
     error = kernel_errors(widths, sigma, find, np.random.default_rng(0))
     assert error <= cells.error + 1e-14
@@ -69,7 +66,7 @@ def test_meshes(eps, n, widths, sigma):
     def find(x, z):
         corners = np.stack([np.zeros(len(widths)), np.array(widths)])  # without weight: they span the box
         points, weights = np.concatenate([x, corners]), np.concatenate([z, np.zeros((2, 1))])
-        return mesh_energy(points, weights, sigma, mesh)
+        return mesh_energy(WeightedPoints.of(points, weights), sigma, mesh)
 
     error = kernel_errors(widths, sigma, find, np.random.default_rng(0))
     assert error <= mesh.error + 1e-14
@@ -102,7 +99,7 @@ def test_fourier_by_frequencies_by_a_mesh_and_by_cells(d, sigma, C):
             assert plan.error <= eps * W**2
             if plan.n_modes <= 10**6:
                 ways.add(plan.energy.func.__name__)
-                assert abs(plan.energy(x, z) - expected) <= plan.error + 1e-14 * W**2
+                assert abs(plan.energy(WeightedPoints.of(x, z)) - expected) <= plan.error + 1e-14 * W**2
     assert ways >= (
         {"mesh_energy", "frequency_energy"}
         if sigma > 0.1
@@ -125,13 +122,15 @@ def test_the_taylor_bound_is_attained(delta, d):
     rng = np.random.default_rng(0)
     u = rng.standard_normal((40, d))
     u *= delta / np.sqrt((u**2).sum(axis=1, keepdims=True))
-    single = [1 - taylor_energy(u[i : i + 1], np.ones((1, 1)), order) for i in range(40)]
+
+    def found(u, z):
+        return taylor_energy(WeightedPoints.of(3 * u + 1, z), np.ones(d), 3.0, order)
+
+    single = [1 - found(u[i : i + 1], np.ones((1, 1))) for i in range(40)]
     np.testing.assert_allclose(single, error, atol=1e-13)
     z = rng.standard_normal((40, 2))
     expected = np.einsum("ic,ij,jc->", z, np.exp(-((u[:, None] - u) ** 2).sum(axis=2) / 2), z)
-    assert (
-        abs(taylor_energy(u, z, order) - expected) <= error * np.sqrt((z**2).sum(axis=1)).sum() ** 2 + 1e-11
-    )
+    assert abs(found(u, z) - expected) <= error * np.sqrt((z**2).sum(axis=1)).sum() ** 2 + 1e-11
 
 
 def test_the_number_of_taylor_terms():

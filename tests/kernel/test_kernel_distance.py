@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.kernel.sums.exact_loops import COLUMNS, ROWS, by_products, energy, energy_by_products, scaled
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.random((60, 2)), RNG.random((40, 2)) + 0.2
@@ -371,32 +369,6 @@ def test_taylor_terms_are_never_beyond_the_floats(sigma):
     else:
         found = dk.kernel_distance(x, y, sigma=sigma, squared=True, method="taylor", eps=1e-6)
         assert abs(found - brute(x, y, sigma)) <= 1e-6
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_points_are_copied_once_and_tiles_are_small(dtype):
-    """What is counted: one float64 copy (N, d), eight columns of weights and norms, the blocks of products."""
-    rng, n, d = np.random.default_rng(0), 2600, 64
-    P, Q = (rng.normal(size=(n, d)).astype(dtype) for _ in range(2))
-    found = dk.kernel_distance(P, Q, sigma=8.0, method="exact")
-    tracemalloc.start()
-    try:
-        again = dk.kernel_distance(P, Q, sigma=8.0, method="exact")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    N = len(P) + len(Q)
-    tiles = 8 * (ROWS * COLUMNS + 6 * ROWS * d)
-    assert peak <= 8 * N * d + 8 * 8 * N + tiles + 2**16
-    assert again == found == dk.kernel_distance(P.astype("f8"), Q.astype("f8"), sigma=8.0, method="exact")
-
-
-def test_blocks_that_are_scaled_one_by_one_have_the_bits_of_all_at_once():
-    rng = np.random.default_rng(0)
-    for n, d in ((1, 4), (257, 5), (700, 50)):
-        x, z, sigma = rng.normal(size=(n, d)), rng.normal(size=(n, 1)), 3.7
-        assert by_products(x, sigma, "gaussian")
-        assert energy_by_products(x, z, sigma) == energy(scaled(x, sigma), z)
 
 
 def test_what_is_given_is_not_changed():

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dkdist.kernel.sums.blocks_loops import WIDEST, block_energy, kernel_blocks
 from dkdist.kernel.sums.cells_loops import kernel_cells
 from dkdist.kernel.sums.exact_loops import energy, scaled
-from dkdist.kernel.sums.parts_loops import far_parts, reach_of, spans_energy
+from dkdist.kernel.sums.parts_loops import are_one_part, far_parts, reach_of, spans_energy
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 
 def all_pairs(x, z, sigma):
@@ -26,7 +27,10 @@ def test_points_of_two_parts_are_beyond_reach(seed, d, reach):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((rng.integers(1, 60), d)) * 10.0 ** rng.uniform(-2, 2, (1, d))
     x = np.round(x) if seed % 3 == 0 else x
-    order, firsts = far_parts(x, reach)
+    points = WeightedPoints.of(x, np.ones((len(x), 1)))
+    order, firsts = far_parts(points, reach)
+    if are_one_part(points, reach):
+        assert len(firsts) == 2
     assert np.array_equal(np.sort(order), np.arange(len(x)))
     assert firsts[0] == 0
     assert firsts[-1] == len(x)

@@ -16,6 +16,7 @@ from dkdist.kernel.distance.kernel_inputs import LARGEST, LEAST, OR_SHAPE
 from dkdist.kernel.distance.point_inputs import box, points_of, require_near, weights_of
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 from dkdist.plain.flags import as_verbose
 
 MAX_SECONDS = 60.0
@@ -256,4 +257,4 @@ def _distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F64]]) -
 def _square(x: F64, p: F64, y: F64, q: F64) -> float:
     both, z = np.concatenate([y, x]), np.concatenate([q, -p])[:, None]
     eps = SQUARE_ERROR / 4 * float(p.sum() + q.sum()) ** 2
-    return energy_by(make_task(both - both.mean(axis=0), z, 1.0, eps), "auto")
+    return energy_by(make_task(WeightedPoints.of(both - both.mean(axis=0), z), 1.0, eps), "auto")

@@ -25,6 +25,7 @@ from dkdist.kernel.coresets.coreset_choice import Choice, choose
 from dkdist.kernel.distance.energy_task import energy_by, make_task
 from dkdist.kernel.distance.point_inputs import box
 from dkdist.loops.array_types import F64, I64
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 Motion = tuple[F64, F64]
 
@@ -165,7 +166,7 @@ def _few(x: F64, p: F64, size: int, seed: int) -> tuple[F64, F64, float]:
 
 def _norm(x: F64, z: F64) -> float:
     """A bound of the length of sum_i z_i phi(x_i): of a mean embedding, or of a difference of two."""
-    square = energy_by(make_task(x, z[:, None], 1.0, SQUARE_ERROR), "auto")
+    square = energy_by(make_task(WeightedPoints.of(x, z[:, None]), 1.0, SQUARE_ERROR), "auto")
     return float(np.sqrt(max(square, 0.0) + SQUARE_ERROR))
 
 

@@ -14,6 +14,8 @@ from dkdist.kernel.comparing.samples import Sample, sample_of
 from dkdist.kernel.distance.kernel_inputs import SAMPLE, Pair, bandwidth, read_points
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
+from dkdist.loops.array_types import F64
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 AT_ONCE = 64  # permutations: their sums stay in the first-level cache
 MOST_PERMUTATIONS = 10**6  # a p-value to a thousandth of itself at .5, to a thirtieth at .001
@@ -129,15 +131,16 @@ def two_sample_test(
         found = aggregated_test(*samples, count, draw_seed(random_state))
         return TwoSampleTest(found.statistic, found.p_value, found.sigma, found.kernel)
     pair = read_points(P, Q, None)
-    n, N = pair.n, len(pair.x)
+    n, (x, z) = pair.n, pair.points.arrays()
+    N = len(x)
     _require_two(n, N - n)
     rng = np.random.default_rng([draw_seed(random_state), Role.PERMUTATIONS])
     some = isinstance(sigma, str) and max(n, N - n) > SAMPLE
-    width = bandwidth(_shuffled(pair, rng) if some else pair, sigma, h, gamma, kernel)
-    x, squares = scaled(pair.x, width, kernel), []
+    width = bandwidth(_shuffled(pair, x, rng) if some else pair, sigma, h, gamma, kernel)
+    x, squares = scaled(x, width, kernel), []
     for start in range(0, count + 1, AT_ONCE):
         columns = [
-            pair.z[:, 0] if start + k == 0 else rng.permutation(pair.z[:, 0])
+            z[:, 0] if start + k == 0 else rng.permutation(z[:, 0])
             for k in range(min(AT_ONCE, count + 1 - start))
         ]
         Z = np.ascontiguousarray(np.stack(columns, axis=1))
@@ -158,7 +161,8 @@ def _require_two(n: int, m: int) -> None:
         raise ValueError(f"a test needs two points or more in each sample; found {n} and {m}")
 
 
-def _shuffled(pair: Pair, rng: np.random.Generator) -> Pair:
+def _shuffled(pair: Pair, x: F64, rng: np.random.Generator) -> Pair:
     """The same points, of either set, in any order: what is taken of some of them does not know whose they are."""
-    order = rng.permutation(len(pair.x))
-    return replace(pair, x=pair.x[order], n=len(pair.x) // 2)
+    x = x[rng.permutation(len(x))]
+    halves = x[: len(x) // 2], x[len(x) // 2 :]
+    return replace(pair, points=WeightedPoints(halves, (None, None), (1.0, -1.0)))

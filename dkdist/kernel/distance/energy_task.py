@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.kernel.sums.exact_loops import by_products, energy, energy_by_products, mass, rounding, scaled
+from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, energy_in_tiles, rounding, scaled
+from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
 from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
-from dkdist.loops.points import column_bounds
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 SMALL = 2000  # points up to which all pairs take some 2 ms
@@ -22,86 +23,66 @@ TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
 
 
 class Task(NamedTuple):
-    """An energy to be found: points (n, d) about the origin, weights (n, C), bandwidth, error allowed, seed.
+    """An energy to be found: weighted points about the origin, bandwidth, error allowed, seed.
 
     Points and bandwidth are in the unit of `make_task`, so that squares of both are numbers.
     """
 
-    x: F64
-    z: F64
+    points: WeightedPoints
     sigma: float
     eps: float
     kernel: str
     seed: int
 
     @property
-    def widths(self) -> F64:
-        """Sides of the box of the points."""
-        low, high = column_bounds(self.x)
-        return high - low
-
-    @property
     def middle(self) -> F64:
-        """The middle of that box: the origin, unless these are a part of the points."""
-        low, high = column_bounds(self.x)
+        """The middle of the box of the points: the origin, unless these are a part of the points."""
+        low, high = self.points.bounds
         return (low + high) / 2
 
     @property
     def share(self) -> float:
         """The error of k that eps allows."""
-        return self.eps / max(mass(self.z) ** 2, 1e-300)
+        return self.eps / max(self.points.mass**2, 1e-300)
 
 
 def make_task(
-    x: F64,
-    z: F64,
-    sigma: float,
-    eps: float,
-    kernel: str = "gaussian",
-    random_state: object = 0,
-    *,
-    in_place: bool = False,
+    points: WeightedPoints, sigma: float, eps: float, kernel: str = "gaussian", random_state: object = 0
 ) -> Task:
-    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact.
-
-    ``in_place``: nobody needs the points as they are.
-    """
+    """A task with the seed that a random_state stands for; lengths over the power of two near sigma: exact."""
     fraction, exponent = np.frexp(sigma)
-    return Task(
-        np.ldexp(x, -exponent, out=x if in_place else None),
-        z,
-        float(fraction),
-        eps,
-        kernel,
-        draw_seed(random_state),
-    )
+    unit = float(np.ldexp(1.0, -exponent))
+    return Task(points.over(unit), float(fraction), eps, kernel, draw_seed(random_state))
 
 
 def all_pairs(task: Task) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
-    if by_products(task.x, task.sigma, task.kernel):
-        found = energy_by_products(task.x, task.z, task.sigma)
-        few = len(task.x) <= TWOFOLD  # others are as they are, and need no scaled copy
-        return resolved(found, scaled(task.x, task.sigma), task) if few else found
-    x, total = scaled(task.x, task.sigma, task.kernel), None
-    if len(x) > SMALL and x.shape[1] <= 2:
-        from dkdist.kernel.kinds.sorted_energy import sorted_energy  # for many points alone
+    points, unit = task.points, UNITS[KERNELS[task.kernel]] / task.sigma
+    if len(points) > SMALL and points.d <= 2:
+        from dkdist.kernel.kinds.sorted_energy import can_be_sorted, sorted_energy  # for many points alone
 
-        total = sorted_energy(x, task.z, task.kernel)
-    return resolved(energy(x, task.z, task.kernel) if total is None else total, x, task)
+        if can_be_sorted(points.d, task.kernel):
+            x, z = points.arrays()
+            return resolved(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
+    return resolved(energy_in_tiles(points, unit, task.kernel), task)
 
 
-def resolved(total: float, x: F64, task: Task) -> float:
-    """An energy of scaled points; in twice the digits where those of few points cancel, as of nearly equal sets."""
-    lost = rounding(x, task.kernel) * mass(task.z) ** 2
-    if abs(total) < TRUSTED * lost and len(x) <= TWOFOLD:
-        return twofold_energy(x, task.z, task.kernel)
+def resolved(total: float, task: Task) -> float:
+    """An energy of points; in twice the digits where those of few points cancel, as of nearly equal sets."""
+    square = task.points.mass**2
+    plenty = task.kernel != "energy" and abs(total) >= TRUSTED * (DIRECT_ROUNDING + MOST_ROUNDING) * square
+    if len(task.points) > TWOFOLD or plenty:
+        return total
+    x, z = task.points.arrays()
+    x = scaled(x, task.sigma, task.kernel)
+    if abs(total) < TRUSTED * rounding(x, task.kernel) * square:
+        return twofold_energy(x, z, task.kernel)
     return total
 
 
 def energy_by(task: Task, method: str) -> float:
     """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
-    if method == "exact" or (method == "auto" and len(task.x) <= SMALL):
+    if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
         return all_pairs(task)
     if task.kernel != "gaussian" and method == "auto":
         from dkdist.kernel.distance.mixture_energy import mixed_energy

@@ -14,7 +14,6 @@ from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_ta
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
 from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ def kernel_distance(
     Parameters
     ----------
     P, Q : (n, d) and (m, d) arrays, two `Curve`, or two `Surface`
-        Points; they are computed with in float64, from their common middle. Meshes of trimesh and meshio are taken as
-        surfaces. In one to three dimensions also arrays of Dask and Zarr, and one set of a store (``sets[i:i + 1]``),
-        which are read block by block, twice, for the Gaussian kernel: by "auto" or "fourier".
+        Points; they are computed with in float64, from their common middle, and not copied. Meshes of trimesh and
+        meshio are taken as surfaces. In one to three dimensions also arrays of Dask and Zarr, and one set of a store
+        (``sets[i:i + 1]``), which are read block by block, twice, for the Gaussian kernel: by "auto" or "fourier".
     sigma, h, gamma : float
         The bandwidth, exactly one of: exp(-r^2 / (2 sigma^2)), exp(-r^2 / h), exp(-gamma r^2). sigma="median" is the
         median distance of up to 512 points of each set, drawn at random, whatever their weights.
@@ -171,9 +170,11 @@ def kernel_distance(
     below eps W^-2 / 10, each is summed alone by the least work, and cells are made only where points are: one point at
     any distance costs next to nothing.
 
-    Memory beside the points: one float64 copy of them, whatever their dtype. "exact" with the Gaussian kernel in four
-    dimensions and more needs nothing else of that size for more than 4,000 points; the others hold scaled copies too,
-    and their own meshes, trees or terms.
+    Memory beside the points: tiles of them, made in float64 when they are summed, whatever dtype and order they come
+    in: of many points (10 MB and more) less than half of their own bytes by "exact", "fourier", "taylor" and "rff", and
+    by "auto" where it takes one of these. float32 has the bits of the same numbers in float64. Beside come meshes and
+    cells of more numbers than that, where sigma is below some 1/500 of the width in the plane or 1/100 in space. Trees,
+    points that "auto" cuts into parts or blocks, kernels that are sorted (see above) and derivatives take copies.
 
     D^2 is what is left when kappas cancel. Of sets of up to 4,000 points that differ by so little that rounding would
     decide, "exact" is computed once more in twice the digits (some fifty times as long), so that D itself is right to
@@ -227,14 +228,10 @@ def kernel_distance(
     _require_definite(pair, kernel)
     if unbiased:
         _require_samples(pair, squared, gradient)
-    in_place = len(scales.widths) == 1 and not gradient
-    given = (
-        make_task(pair.x, pair.z, width, each, kernel, random_state, in_place=in_place)
-        for width in scales.widths
-    )
+    given = (make_task(pair.points, width, each, kernel, random_state) for width in scales.widths)
     tasks = list(given) if gradient or isinstance(random_state, np.random.Generator) else given
     if unbiased:
-        return sum(_unbiased(task, method, pair.n) for task in tasks)
+        return sum(_unbiased(task, method) for task in tasks)
     if gradient:
         _require_derivatives(pair, method)
         from dkdist.kernel.distance.kernel_gradient import squared_with_gradient
@@ -242,11 +239,11 @@ def kernel_distance(
         square, slopes = squared_with_gradient(list(tasks), scales, method)
         return (square, slopes) if squared else slopes.of_the_root(square)
     square = sum(energy_by(task, method) for task in tasks)
-    return square if squared else _root(square, pair.z, kernel)
+    return square if squared else _root(square, pair, kernel)
 
 
-def _root(square: float, z: F64, kernel: str) -> float:
-    if KINDS[kernel].definite == "not" and square < -INDEFINITE * float((z**2).sum()):
+def _root(square: float, pair: Pair, kernel: str) -> float:
+    if KINDS[kernel].definite == "not" and square < -INDEFINITE * pair.points.square:
         raise ValueError(
             f"D^2 = {square:.3g} is negative, for kernel={kernel!r} is not positive definite: use squared=True, or "
             "another kernel"
@@ -256,8 +253,10 @@ def _root(square: float, z: F64, kernel: str) -> float:
 
 def _require_definite(pair: Pair, kernel: str) -> None:
     """Refuse weights for which a conditionally positive definite kernel makes no distance."""
-    sums = pair.z.sum(axis=0)
-    if KINDS[kernel].definite == "equal totals" and np.abs(sums).max() > UNEQUAL * np.abs(pair.z).sum():
+    if KINDS[kernel].definite != "equal totals":
+        return
+    sums = pair.points.total
+    if np.abs(sums).max() > UNEQUAL * pair.points.size:
         raise ValueError(
             f"kernel={kernel!r} needs weights of P and Q with equal sums (of currents, closed shapes); found sums that "
             f"differ by {np.abs(sums).max():.3g}: normalise the weights, or use another kernel"
@@ -286,11 +285,9 @@ def _require_derivatives(pair: Pair, method: str) -> None:
 def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
     if gradient:
         raise ValueError("gradient=True is that of the distance itself: use unbiased=False")
-    counted = [pair.z[: pair.n], -pair.z[pair.n :]]
-    enough = not pair.shapes and all((w >= 0).all() and (w > 0).sum() >= 2 for w in counted)
-    if not squared or not enough:
-        sizes = [int((w > 0).sum()) for w in counted]
-        lowest = min(float(w.min()) for w in counted)
+    ranges = [pair.points.only(s).weight_range for s in range(2)]
+    sizes, lowest = [r.positive for r in ranges], min(r.least for r in ranges)
+    if not squared or pair.shapes or lowest < 0 or min(sizes) < 2:
         raise ValueError(
             "unbiased=True estimates MMD^2: it needs squared=True, and point sets with weights >= 0, two or more above "
             f"0; found squared={squared}, {'shapes' if pair.shapes else 'point sets'} with {sizes[0]} and {sizes[1]} "
@@ -298,20 +295,19 @@ def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
         )
 
 
-def _unbiased(task: Task, method: str, n: int) -> float:
+def _unbiased(task: Task, method: str) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
     total = energy_by(task._replace(eps=task.eps / 2), method)
-    for part in (slice(n), slice(n, None)):
-        x, z = task.x[part], task.z[part]
-        equal = bool((z == z[0]).all())
-        s = len(z) * float(z[0, 0]) if equal else float(z.sum())
-        others = len(z) - 1.0 if equal else _others(z / s)
-        own = task._replace(x=x, z=z, eps=task.eps / 4 * others)
+    for points in map(task.points.only, range(2)):
+        weights = points.weight_range
+        equal = weights.least == weights.most
+        s = len(points) * points.signs[0] * weights.least if equal else float(points.total[0])
+        others = len(points) - 1.0 if equal else _others(points.square / s**2)
+        own = task._replace(points=points, eps=task.eps / 4 * others)
         total += (energy_by(own, method) - KINDS[task.kernel].at_zero * s**2) / others
     return total
 
 
-def _others(p: F64) -> float:
+def _others(r: float) -> float:
     """(1 - r) / r, which is n - 1 of n equal weights."""
-    r = float((p**2).sum())
     return (1 - r) / r

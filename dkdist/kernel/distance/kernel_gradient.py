@@ -64,37 +64,37 @@ class KernelGradient(NamedTuple):
 
 def squared_with_gradient(tasks: Sequence[Task], scales: Scales, method: str) -> tuple[float, KernelGradient]:
     """D^2, a sum over the tasks of its bandwidths, and its derivatives; by "exact", "fourier" or "auto"."""
-    pair, total, widths = scales.pair, 0.0, []
-    values, slopes = np.zeros(len(pair.x)), np.zeros(pair.x.shape)
+    total, widths, (x, z) = 0.0, [], scales.pair.points.arrays()
+    values, slopes = np.zeros(len(x)), np.zeros(x.shape)
     for task, width in zip(tasks, scales.widths, strict=True):
         square, f, g = _fields(task, method)
-        by_point = 2 * task.sigma / width * task.z * g
+        by_point = 2 * task.sigma / width * z * g
         total += square
         values += 2 * f
         slopes += by_point
-        widths.append(-float((by_point * pair.x).sum()) / width)
+        widths.append(-float((by_point * x).sum()) / width)
     by_sigma: float | F64 = widths[0] if scales.single else np.array(widths)
     if scales.inverse is not None:
-        by_sigma = -scales.inverse.T @ (slopes.T @ pair.x)
+        by_sigma = -scales.inverse.T @ (slopes.T @ x)
         slopes = slopes @ scales.inverse
-    n = pair.n
+    n = scales.pair.n
     return total, KernelGradient(slopes[:n], slopes[n:], (values[:n], -values[n:]), by_sigma)
 
 
 def _fields(task: Task, method: str) -> tuple[float, F64, F64]:
     """(E, f, its gradients) at the points of a task, in its unit of length."""
-    mesh, z = _mesh(task, method), task.z[:, 0]
+    mesh, (x, Z) = _mesh(task, method), task.points.arrays()
+    z = Z[:, 0]
     if mesh is not None:
-        f, g = mesh_field(task.x, z, task.sigma, mesh)
+        f, g = mesh_field(x, z, task.sigma, mesh)
         return float(z @ f), f, g
-    x = scaled(task.x, task.sigma, task.kernel)
-    f, g = _own_sums(x, z, task.kernel)
-    return resolved(float(z @ f), x, task), f, UNITS[KERNELS[task.kernel]] / task.sigma * g
+    f, g = _own_sums(scaled(x, task.sigma, task.kernel), z, task.kernel)
+    return resolved(float(z @ f), task), f, UNITS[KERNELS[task.kernel]] / task.sigma * g
 
 
 def _mesh(task: Task, method: str) -> Mesh | None:
     """The mesh that is asked for, or that "auto" expects to take less than all pairs; else None."""
-    n, d = task.x.shape
+    n, d = len(task.points), task.points.d
     if method == "exact" or (method == "auto" and (n <= SMALL or d > MOST_DIMS or task.kernel != "gaussian")):
         return None
     if task.kernel != "gaussian" or d > MOST_DIMS:
@@ -102,7 +102,7 @@ def _mesh(task: Task, method: str) -> Mesh | None:
             f"method='fourier' is for kernel='gaussian' in up to {MOST_DIMS} dimensions; found kernel={task.kernel!r} "
             f"and {d}: use 'exact'"
         )
-    mesh = kernel_mesh(task.widths, task.sigma, min(task.share, WORST), n, slopes=True)
+    mesh = kernel_mesh(task.points.widths, task.sigma, min(task.share, WORST), n, slopes=True)
     fits = mesh is not None and mesh.n_cells <= MOST_NUMBERS
     if method == "auto":
         return mesh if fits and mesh is not None and TWICE * mesh.nanoseconds < PAIR_NS * n**2 else None

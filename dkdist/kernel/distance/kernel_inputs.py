@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dkdist.base.drawn_samples import median_distance, some
 from dkdist.base.parameter_checks import one_of, positive
-from dkdist.kernel.distance.point_inputs import box, finite_points, require_near, weights_of
+from dkdist.kernel.distance.point_inputs import given_points, given_weights, require_near
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64, Array
+from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
@@ -20,43 +21,39 @@ OR_SHAPE = ", a Curve or a Surface"
 
 @dataclass(frozen=True)
 class Pair:
-    """Points of P (n, d), then of Q, from the middle of their box, and its sides; signed channels (n + m, C): those of
-    Q are negative.
-    """
+    """Points of P (n, d), then of Q, from the middle of their box, with its sides; weights of Q are negative."""
 
-    x: F64
-    z: F64
-    n: int
+    points: WeightedPoints
     shapes: bool
-    middle: F64
     widths: F64
+
+    @property
+    def n(self) -> int:
+        """Points of P."""
+        return len(self.points.sets[0])
 
 
 def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     """Two point sets with their weights, or two shapes."""
     P, Q = (Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value for value in (P, Q))
+    given: tuple[Array | None, Array | None]
     if isinstance(P, Shape) or isinstance(Q, Shape):
-        points, channels = _two_shapes(P, Q, weights)
+        sets, given = _two_shapes(P, Q, weights)
     else:
-        points = finite_points("P", P, OR_SHAPE), finite_points("Q", Q, OR_SHAPE)
-        channels = _two_weights(weights, points)
-    d, other = (p.shape[1] for p in points)
+        sets = given_points("P", P, OR_SHAPE), given_points("Q", Q, OR_SHAPE)
+        given = _two_weights(weights, sets)
+    d, other = (p.shape[1] for p in sets)
     if d != other:
         raise ValueError(f"P has {d} dimensions and Q has {other}: both must have the same")
-    x, z = (
-        np.concatenate(points, dtype=np.float64),
-        np.ascontiguousarray(np.concatenate([channels[0], -channels[1]])),
-    )
-    with np.errstate(over="ignore"):  # what overflows is refused
-        total = float(np.abs(z).sum())
+    points = WeightedPoints(sets, given, (1.0, -1.0), boxes=boxes_of(sets))
+    total = points.size
     if not LEAST <= total <= LARGEST:
         wrong = f"more than {LARGEST:g}" if total > 1 else f"less than {LEAST:g}"
         raise ValueError(
             f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
         )
-    middle, widths = box(x)
-    x -= middle  # the only copy of the points
-    return Pair(x, z, len(points[0]), isinstance(P, Shape), middle, widths)
+    low, high = points.bounds
+    return Pair(replace(points, middle=low / 2 + high / 2), isinstance(P, Shape), points.widths)
 
 
 def read_points(P: Any, Q: Any, weights: Any) -> Pair:
@@ -67,11 +64,11 @@ def read_points(P: Any, Q: Any, weights: Any) -> Pair:
     return pair
 
 
-def _two_weights(weights: Any, points: tuple[Array, Array]) -> tuple[F64, F64]:
+def _two_weights(weights: Any, points: tuple[Array, Array]) -> tuple[Array | None, Array | None]:
     given = (None, None) if weights is None else weights
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise ValueError(f"weights must be None or a pair (w_P, w_Q); found {type(weights).__name__}")
-    w_P, w_Q = (weights_of(name, w, p) for name, w, p in zip("PQ", given, points, strict=True))
+    w_P, w_Q = (given_weights(name, w, len(p)) for name, w, p in zip("PQ", given, points, strict=True))
     return w_P, w_Q
 
 
@@ -115,8 +112,8 @@ def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int
 
 
 def _median(pair: Pair, seed: int) -> float:
-    parts = [part[some(len(part), SAMPLE, seed)] for part in (pair.x[: pair.n], pair.x[pair.n :])]
-    sigma = median_distance(np.concatenate(parts))
+    sets = pair.points.only(0), pair.points.only(1)
+    sigma = median_distance(np.concatenate([x.at(some(len(x), SAMPLE, seed))[0] for x in sets]))
     if sigma == 0:
         raise ValueError("sigma='median' needs points that differ, but all are equal: give sigma a number")
     return sigma

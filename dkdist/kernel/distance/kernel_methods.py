@@ -14,10 +14,12 @@ from dkdist.kernel.sums.cells_loops import kernel_cells
 from dkdist.kernel.sums.exact_loops import mass, scaled
 from dkdist.kernel.sums.fourier_energy import CELL_NS, MOST_NUMBERS, WORST, FourierPlan, fourier_plan
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
-from dkdist.kernel.sums.parts_loops import far_parts, reach_of, spans_energy
+from dkdist.kernel.sums.parts_loops import are_one_part, far_parts, reach_of, spans_energy
 from dkdist.kernel.sums.random_loops import float32_error, random_energies
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
-from dkdist.kernel.sums.trees_loops import LEAF, box_tree, separated_energy, tree_energy
+from dkdist.kernel.sums.trees_loops import LEAF, Tree, box_tree, separated_energy, tree_energy
+from dkdist.loops.array_types import I64
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 PAIR_NS = 1.0  # that one core takes for the kernel of a pair, as measured
 FIND_NS = 4e6  # to find the best mesh
@@ -25,6 +27,7 @@ LOOK_NS = 2000.0  # for each point: a plan that takes less is followed without a
 BLOCK_NS = 0.5  # for each cell of a block
 TREE_NS = 3000.0  # for each point of a tree whose boxes are far apart
 APART = 0.1  # the kernel of points of two parts is at most this share of the error that is allowed of it
+AT_ONCE = 2**16  # points of small parts
 MOST_TERMS = 20_000
 MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
 REPLICATES = 16  # of the frequencies of "rff": their spread is its standard error
@@ -37,16 +40,16 @@ def _automatic(task: Task) -> float:
 
     What would be dear as a whole is looked at for parts that are far from each other, and where its points are.
     """
-    n, d = task.x.shape
+    n, d = len(task.points), task.points.d
     if d > MOST_DIMS:
         return _taylor(task) if _has_few_terms(task) else _by_parts(task)
     plan = _plan(task)
     if plan is None:
         return all_pairs(task)
-    if plan.n_modes * task.z.shape[1] > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
+    if plan.n_modes * task.points.channels > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
         return _by_parts(task)
     cheap = FIND_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
-    return plan.energy(task.x, task.z) if cheap else all_pairs(task)
+    return plan.energy(task.points) if cheap else all_pairs(task)
 
 
 def _by_parts(task: Task) -> float:
@@ -54,37 +57,53 @@ def _by_parts(task: Task) -> float:
 
     Errors of k are at most ``share`` within a part and between two of them: those of E at most ``share`` W^2.
     """
-    order, firsts = far_parts(task.x, reach_of(task.sigma, APART * task.share))
+    points, reach = task.points, reach_of(task.sigma, APART * task.share)
+    if are_one_part(points, reach):
+        return _whole(task)
+    order, firsts = far_parts(points, reach)
     if len(firsts) == 2:
         return _whole(task)
-    sizes, z = np.diff(firsts), task.z[order]
-    x = task.x[order] - np.repeat(task.x[order][firsts[:-1]], sizes, axis=0)
-    spans = np.stack([firsts[:-1], firsts[1:]], axis=1)
-    total = spans_energy(scaled(x, task.sigma), z, spans[sizes <= SMALL])
-    for first, end in spans[sizes > SMALL]:
-        W = mass(z[first:end])
+    total, spans = 0.0, np.stack([firsts[:-1], firsts[1:]], axis=1)
+    large = np.diff(spans)[:, 0] > SMALL
+    for some in _runs(spans[~large]):
+        rows = np.concatenate([order[first:end] for first, end in some])
+        ends = np.cumsum(np.diff(some)[:, 0])
+        x, z = points.at(rows)
+        x -= np.repeat(x[ends - np.diff(some)[:, 0]], np.diff(some)[:, 0], axis=0)
+        total += spans_energy(scaled(x, task.sigma), z, np.stack([ends - np.diff(some)[:, 0], ends], axis=1))
+    for first, end in spans[large]:
+        x, z = points.at(order[first:end])
+        W = mass(z)
         if W > 0:
-            part = task._replace(x=x[first:end], z=z[first:end] / W, eps=task.share)
+            part = task._replace(points=WeightedPoints.of(x - x[0], z / W), eps=task.share)
             total += W**2 * _whole(part)
     return total
 
 
+def _runs(spans: I64) -> list[I64]:
+    """Runs of small parts that are summed at once."""
+    return np.array_split(spans, -(-int(np.diff(spans).sum()) // AT_ONCE)) if len(spans) else []
+
+
 def _whole(task: Task) -> float:
     """What is foretold to take least: one mesh, cells where points are, a tree, Taylor terms (d > 3) or all pairs."""
-    n, d = task.x.shape
+    n, d = len(task.points), task.points.d
     ways = [(PAIR_NS * n**2 / 2, partial(all_pairs, task))]
     if d > MOST_DIMS:
         return _taylor(task) if _has_few_terms(task) else all_pairs(task)
     plan = _plan(task)
-    cells = kernel_cells(task.widths, task.sigma, min(task.share, WORST))
+    cells = kernel_cells(task.points.widths, task.sigma, min(task.share, WORST))
     if plan is None or cells is None:
         return all_pairs(task)
-    if plan.n_modes * task.z.shape[1] <= MOST_NUMBERS:
-        ways.append((FIND_NS + plan.nanoseconds, partial(plan.energy, task.x, task.z)))
+    if plan.n_modes * task.points.channels <= MOST_NUMBERS:
+        ways.append((FIND_NS + plan.nanoseconds, partial(plan.energy, task.points)))
     least = min(time for time, _ in ways)
-    blocks = kernel_blocks(task.x, cells) if least > LOOK_NS * n else None
+    if least <= LOOK_NS * n:
+        return min(ways, key=lambda way: way[0])[1]()
+    x, z = task.points.arrays()
+    blocks = kernel_blocks(x, cells)
     if blocks is not None:
-        z, near = task.z, float((np.diff(blocks.firsts).astype(float) ** 2).sum())
+        near = float((np.diff(blocks.firsts).astype(float) ** 2).sum())
         time = z.shape[1] * (CELL_NS * blocks.cost(cells.reach) + BLOCK_NS * blocks.n_cells)
         ways.append((time, partial(block_energy, z, task.sigma, cells, blocks)))
         ways.append((TREE_NS * n + PAIR_NS * near, partial(_tree, task)))
@@ -92,17 +111,17 @@ def _whole(task: Task) -> float:
 
 
 def _has_few_terms(task: Task) -> bool:
-    n, d = task.x.shape
+    n, d = len(task.points), task.points.d
     order, error = taylor_order(_delta(task), task.share)
     return error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
 
 
 def _plan(task: Task) -> FourierPlan | None:
-    return fourier_plan(task.widths, task.sigma, task.eps, mass(task.z), len(task.x))
+    return fourier_plan(task.points.widths, task.sigma, task.eps, task.points.mass, len(task.points))
 
 
 def _fourier(task: Task) -> float:
-    d, C = task.x.shape[1], task.z.shape[1]
+    d, C = task.points.d, task.points.channels
     if d > MOST_DIMS:
         raise ValueError(
             f"method='fourier' is for up to {MOST_DIMS} dimensions; found {d}: use 'exact', 'taylor' or 'rff'"
@@ -118,16 +137,18 @@ def _fourier(task: Task) -> float:
             f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
             "bandwidth: use 'auto', which leaves out empty space, or a larger bandwidth"
         )
-    return plan.energy(task.x, task.z)
+    return plan.energy(task.points)
 
 
 def _delta(task: Task) -> float:
     """How many bandwidths the farthest point is from the middle."""
-    return float(np.sqrt((((task.x - task.middle) / task.sigma) ** 2).sum(axis=1).max()))
+    middle = task.middle
+    squares = ((((x - middle) / task.sigma) ** 2).sum(axis=1).max() for x, _ in task.points.tiles())
+    return float(np.sqrt(max(squares)))
 
 
 def _taylor(task: Task) -> float:
-    delta, d = _delta(task), task.x.shape[1]
+    delta, d = _delta(task), task.points.d
     order, error = taylor_order(delta, task.share)
     if error > task.share or n_terms(d, order) > MOST_TERMS:
         more = ">= " if error > task.share else ""
@@ -140,20 +161,25 @@ def _taylor(task: Task) -> float:
             f"method='taylor' is for points up to {MOST_DELTA:g} bandwidths from their middle, beyond which its terms "
             f"have no floats; found {delta:.4g}: use 'auto', or a larger bandwidth"
         )
-    return taylor_energy((task.x - task.middle) / task.sigma, task.z, order)
+    return taylor_energy(task.points, task.middle, task.sigma, order)
 
 
 def _tree(task: Task) -> float:
-    return tree_energy(box_tree(scaled(task.x, task.sigma), task.z, LEAF), task.share)
+    return tree_energy(_boxes(task, LEAF), task.share)
 
 
 def _wspd(task: Task) -> float:
-    return separated_energy(box_tree(scaled(task.x, task.sigma), task.z, 1), task.share)
+    return separated_energy(_boxes(task, 1), task.share)
+
+
+def _boxes(task: Task, leaf: int) -> Tree:
+    x, z = task.points.arrays()
+    return box_tree(scaled(x, task.sigma), z, leaf)
 
 
 def _rff(task: Task) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
-    d, rounding = task.x.shape[1], float32_error(task.widths, task.sigma)
+    d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)
     if rounding > max(MOST_ROUNDING, task.share):
         raise ValueError(
             f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
@@ -162,11 +188,11 @@ def _rff(task: Task) -> float:
     from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
 
     draw = DRAWS[least_error(d)]
-    count, square = 64, mass(task.z) ** 2
+    count, square = 64, task.points.mass**2
     while REPLICATES * count <= MOST_FREQUENCIES:
         rng = np.random.default_rng([task.seed, Role.ENERGY_FREQUENCIES, count])
         W = np.concatenate([draw(rng, count, d) for _ in range(REPLICATES)]) / task.sigma
-        means = random_energies(task.x, task.z, W).reshape(REPLICATES, count).mean(axis=1) / square
+        means = random_energies(task.points, W).reshape(REPLICATES, count).mean(axis=1) / square
         error = float(means.std(ddof=1)) / np.sqrt(REPLICATES)
         if error <= task.share:
             return float(means.mean()) * square

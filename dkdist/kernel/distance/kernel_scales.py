@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.kernel.distance.kernel_inputs import Pair, bandwidth
-from dkdist.kernel.distance.point_inputs import box
 from dkdist.loops.array_types import F64
 from dkdist.plain.real_arrays import real_array
 
@@ -44,12 +43,12 @@ def read_scales(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: i
 
 
 def _mapped(pair: Pair, S: F64) -> tuple[Pair, F64]:
-    d = pair.x.shape[1]
+    d = pair.points.d
     if S.shape != (d, d) or not np.isfinite(S).all() or not np.linalg.cond(S) <= MOST_CONDITION:
         raise ValueError(
             f"a matrix of scales must be ({d}, {d}), finite and invertible (with a condition number of at most "
             f"{MOST_CONDITION:g}); found shape {S.shape}: for one scale a dimension give np.diag(scales)"
         )
     inverse = np.asarray(np.linalg.inv(S), np.float64)
-    x = np.ascontiguousarray(pair.x @ inverse.T)
-    return replace(pair, x=x, widths=box(x)[1]), inverse
+    points = replace(pair.points, inverse=inverse)
+    return replace(pair, points=points, widths=points.widths), inverse

@@ -23,10 +23,10 @@ WIDE = {1: 1e-5, 2: 1e-3, 3: 1e-2}  # of the width of the points, by dimension: 
 
 def mixed_energy(task: Task) -> float:
     """The energy to the error that the task allows, by Gaussians where that is foretold to take less than all pairs."""
-    n, d = task.x.shape
+    n, d = len(task.points), task.points.d
     if task.kernel not in MEASURES or d > MOST_DIMS or (d == 1 and KINDS[task.kernel].line is not None):
         return all_pairs(task)
-    R = float(np.sqrt((task.widths**2).sum())) / task.sigma
+    R = float(np.sqrt((task.points.widths**2).sum())) / task.sigma
     mixture = gaussian_mixture(task.kernel, R, task.share / 2)
     if mixture is None:
         return all_pairs(task)
@@ -37,9 +37,13 @@ def mixed_energy(task: Task) -> float:
 
 
 def _by_gaussians(task: Task, mixture: Mixture) -> float:
-    x, z = task.x / task.sigma, task.z
-    S, square = z.sum(axis=0), (x**2).sum(axis=1)
-    line = S @ (square @ z) - ((x.T @ z) ** 2).sum()
+    S, d, C = task.points.total, task.points.d, task.points.channels
+    squares, firsts = np.zeros(C), np.zeros((d, C))
+    for x, z in task.points.tiles():
+        u = x / task.sigma
+        squares += (u**2).sum(axis=1) @ z
+        firsts += u.T @ z
+    line = S @ squares - np.square(firsts).sum()
     total = mixture.constant * float(S @ S) + 2 * mixture.quadratic * float(line)
     for s, w in zip(mixture.sigmas, mixture.weights, strict=True):
         eps = task.eps / (2 * len(mixture.weights) * w)

@@ -69,13 +69,11 @@ def witness(
     pair = read_points(P, Q, weights)
     scales = read_scales(pair, sigma, h, gamma, kernel)
     u = points_of("queries", queries)
-    if u.shape[1] != pair.x.shape[1]:
+    if u.shape[1] != pair.points.d:
         raise ValueError(
-            f"queries have {u.shape[1]} dimensions and P has {pair.x.shape[1]}: both must have the same"
+            f"queries have {u.shape[1]} dimensions and P has {pair.points.d}: both must have the same"
         )
-    u = u - pair.middle if scales.inverse is None else (u - pair.middle) @ scales.inverse.T
-    each = [
-        sums(scaled(u, width, kernel), scaled(scales.pair.x, width, kernel), pair.z, kernel)
-        for width in scales.widths
-    ]
+    u = scales.pair.points.moved(u)
+    x, z = scales.pair.points.arrays()
+    each = [sums(scaled(u, width, kernel), scaled(x, width, kernel), z, kernel) for width in scales.widths]
     return np.asarray(np.sum(each, axis=0)[:, 0])

@@ -159,7 +159,7 @@ class GridMeanParameters(LinearInfluence, Tables[GridMeanSpec]):
 
         def take(points: F32, weights: F32 | None) -> None:
             for (products, _), total in zip(self._grids, sums, strict=True):
-                add_grid_sums(points, weights, unit, products, total)
+                add_grid_sums(points, weights, unit, products, total[None])
 
         return RowOfTiles(take, lambda: np.concatenate(sums) / n_points * self._scales)
 

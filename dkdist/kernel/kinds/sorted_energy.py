@@ -10,11 +10,14 @@ from dkdist.kernel.kinds.plane_loops import plane_energy
 from dkdist.loops.array_types import F64
 
 
-def sorted_energy(x: F64, z: F64, kernel: str) -> float | None:
-    """sum_ij k(x_i, x_j) <z_i, z_j> of scaled points (n, d), exactly in n log n; None where that is not possible."""
+def can_be_sorted(d: int, kernel: str) -> bool:
+    """Whether `sorted_energy` is possible in d dimensions."""
+    return (d == 1 and KINDS[kernel].line is not None) or (d == 2 and kernel == "laplace")
+
+
+def sorted_energy(x: F64, z: F64, kernel: str) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j> of scaled points (n, d), exactly in n log n, where `can_be_sorted`."""
     line = KINDS[kernel].line
     if line is not None and x.shape[1] == 1:
         return float((z * line_sums(x[:, 0], z, *line)[0]).sum())
-    if kernel == "laplace" and x.shape[1] == 2:
-        return plane_energy(np.log(2) * x, z)
-    return None
+    return plane_energy(np.log(2) * x, z)

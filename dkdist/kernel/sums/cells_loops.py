@@ -25,7 +25,7 @@ import numpy as np
 from dkdist.kernel.sums.profiles_loops import exp2
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.points import column_bounds
+from dkdist.loops.tiles.weighted_points import WeightedPoints, sorted_rows
 
 LEAST_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
 GAUSSIANS = 200  # multiply-adds in the time of those of one dimension
@@ -84,21 +84,27 @@ def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
     return full[0], full[1], full[2]
 
 
-def cell_energy(x: F64, z: F64, sigma: float, cells: Cells) -> float:
-    """E of points (n, d) in the box that ``cells`` was made for; weights (n, C)."""
-    low, high = column_bounds(x)
-    return sums_energy(cell_sums(x, z, low, high - low, sigma, cells), high - low, sigma, cells)
+def cell_energy(points: WeightedPoints, sigma: float, cells: Cells) -> float:
+    """E of points in the box that ``cells`` was made for."""
+    (low, _), widths, f = points.bounds, points.widths, np.zeros((points.channels, cells.n_cells))
+    for x, z in points.tiles(sorted_rows(len(points))):
+        _add_sums(x, z, low, widths, sigma, cells, f)
+    return sums_energy(f, widths, sigma, cells)
 
 
 def cell_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells) -> F64:
     """f (C, n_cells) of points (n, d) in the box that ``cells`` was made for: it adds up over points."""
+    f = np.zeros((z.shape[1], cells.n_cells))
+    _add_sums(x, z, low, widths, sigma, cells, f)
+    return f
+
+
+def _add_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells, f: F64) -> None:
     wide = widths > 0
     places = np.zeros((len(x), 3))
     places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
-    f = np.zeros((z.shape[1], cells.n_cells))
     beta = float(np.log2(np.e) * (cells.side / sigma) ** 2)
     _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), beta, cells.shape, f)
-    return f
 
 
 def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:

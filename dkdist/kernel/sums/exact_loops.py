@@ -9,6 +9,9 @@ All of it is float64. Few dimensions: squared distances from differences, 64 poi
 same loop, with an own exponential (relative error 1e-15). From `PRODUCT_DIMS` on: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y
 from products of blocks, unless exponents could then be off by 1e-10. Cost of a pair: 20 + 2 d flops in vector
 registers; no array of all pairs.
+
+Points come in tiles. One of columns is held while the rows before it pass: these are made from what was given once for
+every such tile, which is little beside their pairs. The order of adding is that of points one after the other.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from dkdist.kernel.sums.profiles_loops import KERNELS, LANES, UNITS, apart, exp2, profile
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
+from dkdist.loops.tiles.weighted_points import WeightedPoints, tile_rows
 
 PRODUCT_DIMS = 4
 ROWS, COLUMNS = 256, 256  # of a block of products: it stays in the second-level cache
@@ -38,71 +42,99 @@ def mass(z: F64) -> float:
 
 
 def energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
-    """sum_ij k(x_i, x_j) <z_i, z_j> of scaled points (n, d) and weights (n, C)."""
-    if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS and _rounding(x) < MOST_ROUNDING:
-        return _by_products(x, z, 1.0)
-    return float(pairs_energy(padded(x), z, KERNELS[kernel]))
+    """sum_ij k(x_i, x_j) <z_i, z_j> of `scaled` points (n, d) and weights (n, C)."""
+    return energy_in_tiles(WeightedPoints.of(x, z), 1.0, kernel)
 
 
-def by_products(x: F64, sigma: float, kernel: str) -> bool:
-    """Whether `energy` would take products of points (n, d) that are scaled."""
-    wide = kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS
-    return wide and _rounding(x, UNITS[KERNELS[kernel]] / sigma) < MOST_ROUNDING
+def energy_in_tiles(points: WeightedPoints, unit: float, kernel: str = "gaussian") -> float:
+    """The same of points times a unit, in the memory of some tiles."""
+    wide = kernel == "gaussian" and points.d >= PRODUCT_DIMS
+    if wide and max(_exponent_rounding(x * unit) for x, _ in points.tiles()) < MOST_ROUNDING:
+        return _by_products(points, unit)
+    return _by_differences(points, unit, KERNELS[kernel])
 
 
-def energy_by_products(x: F64, z: F64, sigma: float) -> float:
-    """`energy` of `scaled` points for the Gaussian kernel, bit for bit, without a copy of them all."""
-    return _by_products(x, z, UNITS[KERNELS["gaussian"]] / sigma)
+def _by_differences(points: WeightedPoints, unit: float, kernel: int) -> float:
+    step, total = tile_rows(points.d), 0.0
+    for first in range(0, len(points), step):
+        last = min(first + step, len(points))
+        columns, before = padded(points.x(first, last) * unit), np.zeros((last - first, points.channels))
+        for start in range(0, first, step):
+            _add_sums(
+                columns,
+                padded(points.x(start, start + step) * unit),
+                points.z(start, start + step),
+                kernel,
+                before,
+            )
+        total = own_pairs(columns, points.z(first, last), kernel, before, total)
+    return total
+
+
+def _by_products(points: WeightedPoints, unit: float) -> float:
+    """Blocks of columns against all rows before them, twice, and against their own, once."""
+    step, total, T = tile_rows(points.d), 0.0, np.empty((ROWS, COLUMNS))
+    for first in range(0, len(points), step):
+        last = min(first + step, len(points))
+        columns = _scaled_block(points, first, last, unit)
+        parts = np.zeros((-(-(last - first) // COLUMNS), -(-last // ROWS)))
+        for start in range(0, last, ROWS):
+            stop = min(start + ROWS, last)
+            x, norms, z = (
+                _rows(columns, start - first, stop - first)
+                if start >= first
+                else _scaled_block(points, start, stop, unit)
+            )
+            rows = 2 * x
+            for begin in range(max(start, first), last, COLUMNS):
+                y, column_norms, w = _rows(columns, begin - first, min(begin + COLUMNS, last) - first)
+                t = np.matmul(rows, y.T, out=T[: len(rows), : len(y)])
+                part = _block(t, norms, column_norms, z, w)
+                parts[(begin - first) // COLUMNS, start // ROWS] = part if start == begin else 2 * part
+        for row in parts.tolist():
+            for part in row:
+                total += part
+    return total
+
+
+def _scaled_block(points: WeightedPoints, first: int, last: int, unit: float) -> tuple[F64, F64, F64]:
+    """Scaled points, their squares and their weights."""
+    x = points.x(first, last) * unit
+    return x, (x**2).sum(axis=1), points.z(first, last)
+
+
+def _rows(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F64, F64, F64]:
+    x, norms, z = block
+    return x[first:last], norms[first:last], z[first:last]
 
 
 def rounding(x: F64, kernel: str = "gaussian") -> float:
-    """What rounding may change `energy` by, over the square of the sum of all |weights|."""
+    """What rounding may change an energy by, over the square of the sum of all |weights|."""
     if kernel == "energy":
         return DIRECT_ROUNDING * 2 * float(np.sqrt((x**2).sum(axis=1).max()))
-    error = _rounding(x) if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS else 0.0
+    error = _exponent_rounding(x) if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS else 0.0
     return DIRECT_ROUNDING + (error if error < MOST_ROUNDING else 0.0)
 
 
 def sums(y: F64, x: F64, z: F64, kernel: str = "gaussian") -> F64:
     """sum_i k(y_l, x_i) z_i at scaled points y (m, d): (m, C)."""
     out = np.zeros((len(y), z.shape[1]))
-    _sums(padded(y), padded(x), z, KERNELS[kernel], out)
+    _add_sums(padded(y), padded(x), z, KERNELS[kernel], out)
     return out
 
 
 def padded(x: F64) -> F64:
     """Points with one more dimension, of zeros, if theirs are odd in number: two are taken at a time."""
-    return np.ascontiguousarray(np.pad(x, ((0, 0), (0, x.shape[1] % 2))))
+    if x.shape[1] % 2 == 0:
+        return np.ascontiguousarray(x)
+    wider = np.zeros((len(x), x.shape[1] + 1))
+    wider[:, :-1] = x
+    return wider
 
 
-def _rounding(x: F64, unit: float = 1.0) -> float:
-    """Largest error of an exponent that is computed from a product of points times a unit."""
-    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * _norms(x, unit).max())
-
-
-def _norms(x: F64, unit: float) -> F64:
-    """|unit x_i|^2, some rows at a time."""
-    norms = np.empty(len(x))
-    for first in range(0, len(x), ROWS):
-        rows = slice(first, first + ROWS)
-        norms[rows] = ((x[rows] * unit) ** 2).sum(axis=1)
-    return norms
-
-
-def _by_products(x: F64, z: F64, unit: float) -> float:
-    """Blocks of columns against all rows before them, twice, and against their own, once; of points times a unit."""
-    norms = _norms(x, unit)
-    total, T = 0.0, np.empty((ROWS, COLUMNS))
-    for first in range(0, len(x), COLUMNS):
-        last = min(first + COLUMNS, len(x))
-        columns = x[first:last] * unit
-        for start in range(0, last, ROWS):
-            stop = min(start + ROWS, last)
-            rows = 2 * (x[start:stop] * unit)
-            t = np.matmul(rows, columns.T, out=T[: stop - start, : last - first])
-            part = _block(t, norms[start:stop], norms[first:last], z[start:stop], z[first:last])
-            total += part if start == first else 2 * part
-    return total
+def _exponent_rounding(x: F64) -> float:
+    """Largest error of an exponent that is computed from a product of scaled points."""
+    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * (x**2).sum(axis=1).max())
 
 
 @inlined(ELEMENTWISE)
@@ -142,17 +174,24 @@ def load(y, first, last, tile):  # type: ignore[no-untyped-def]
 
 
 @loop(ELEMENTWISE)
-def pairs_energy(x, z, kernel):  # type: ignore[no-untyped-def]
-    """`energy` of points with an even number of dimensions (see `padded`), by differences."""
+def own_pairs(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
+    """``total`` and the energy of points with an even number of dimensions (see `padded`), by differences.
+
+    ``before`` (n, C) are sums at these points over others, whose pairs with them count too; (0, C) if there are none.
+    """
     C, square, k = z.shape[1], np.zeros(LANES), np.empty(LANES)
     tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
-    total = 0.0
     for first in range(0, len(x), LANES):
         last = min(first + LANES, len(x))
         load(x, first, last, tile)
         acc[:] = 0.0
-        for start, stop in ((0, first), (first, last)):  # pairs with points before count twice
-            acc *= 2.0
+        if len(before) > 0:
+            load(before, first, last, acc)
+        for start, stop, factor in (
+            (0, first, 1.0),
+            (first, last, 2.0),
+        ):  # pairs with points before count twice
+            acc *= factor
             _add(x, z, start, stop, kernel, tile, square, k, acc)
         for n in range(last - first):
             for c in range(C):
@@ -161,13 +200,14 @@ def pairs_energy(x, z, kernel):  # type: ignore[no-untyped-def]
 
 
 @loop(ELEMENTWISE)
-def _sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
+def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
+    """Add `sums` at points y to ``out`` (m, C), of points with an even number of dimensions."""
     C, square, k = z.shape[1], np.zeros(LANES), np.empty(LANES)
     tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
     for first in range(0, len(y), LANES):
         last = min(first + LANES, len(y))
         load(y, first, last, tile)
-        acc[:] = 0.0
+        load(out, first, last, acc)
         _add(x, z, 0, len(x), kernel, tile, square, k, acc)
         for n in range(last - first):
             for c in range(C):

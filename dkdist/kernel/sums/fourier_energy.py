@@ -15,27 +15,27 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
-from dkdist.kernel.sums.exact_loops import mass
 from dkdist.kernel.sums.fourier_grid import FourierGrid, fourier_grid, grid_layout
-from dkdist.kernel.sums.grid_sums_loops import Products, grid_sums
+from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.loops.array_types import F64
-from dkdist.loops.points import column_bounds
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 MOST_NUMBERS = 2**26  # in memory
 ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
 CELL_NS, EMPTY_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vectors
 FIND_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
 MOST_FREQUENCIES = 8192
+FEW_BYTES, MESH_SHARE = 1e7, 0.43  # of points in float32; of these the part that a mesh beside more has
 WORST = 0.1  # error of k, however large an eps is allowed
 
 
 class FourierPlan(NamedTuple):
     """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
-    ``energy`` of points (n, d <= 3) and weights (n, C), by frequencies, on a mesh or on cells.
+    ``energy`` of points in one to three dimensions, by frequencies, on a mesh or on cells.
     """
 
-    energy: Callable[[F64, F64], float]
+    energy: Callable[[WeightedPoints], float]
     error: float
     nanoseconds: float
     n_modes: int
@@ -44,7 +44,10 @@ class FourierPlan(NamedTuple):
 def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> FourierPlan | None:
     """The cheapest way to an error of at most ``eps``, for n points in a box with sides ``widths``; None if none is."""
     share = min(eps / max(W**2, 1e-300), WORST)
-    cells, mesh = kernel_cells(widths, sigma, share), kernel_mesh(widths, sigma, share, n)
+    cells, mesh = (
+        kernel_cells(widths, sigma, share),
+        kernel_mesh(widths, sigma, share, n, room=_room(n, len(widths))),
+    )
     if cells is None:
         return None
     time = CELL_NS * n * cells.cost + EMPTY_NS * cells.n_cells
@@ -64,13 +67,20 @@ def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> Fou
     return best
 
 
-def frequency_energy(x: F64, z: F64, sigma: float, grid: FourierGrid) -> float:
-    """E of points (n, d <= 3) in the box that the ``grid`` was made for, by its frequencies."""
-    n, W, (low, high) = len(x), mass(z), column_bounds(x)
+def _room(n: int, d: int) -> float:
+    """Cells of a mesh beside many points: in a part of the bytes that these have in float32."""
+    return MESH_SHARE * 4 * n * d / 8 if 4 * n * d > FEW_BYTES else np.inf
+
+
+def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) -> float:
+    """E of points in the box that the ``grid`` was made for, by its frequencies."""
+    n, W, (low, high) = len(points), points.mass, points.bounds
     if W == 0:
         return 0.0
-    points, half = (x - (low + high) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
+    middle, half = (low + high) / 2, ((high - low) / 2).astype(np.float32)
     layout = grid_layout(grid.periods, grid.cutoff, sigma)
     products = Products(-half, half, np.array(grid.periods), layout.lengths)
-    S = grid_sums(points, np.array([[0, n]]), (z * (n / W)).astype(np.float32), np.array([W / n]), products)
-    return float(((S[0] * layout.scales) ** 2).sum())
+    S = np.zeros((points.channels, len(layout.scales)))
+    for x, z in points.tiles():  # weights near one add up with least rounding
+        add_grid_sums((x - middle).astype(np.float32), (z * (n / W)).astype(np.float32), W, products, S)
+    return float(((S / n * layout.scales) ** 2).sum())

@@ -45,12 +45,12 @@ def grid_sums(points: F32, spans: I64, weights: F32, factors: F64, products: Pro
 
 
 def add_grid_sums(points: F32, weights: F32 | None, unit: float, products: Products, out: F64) -> None:
-    """Add the sums of points of ``unit`` times their weights (None: one) to ``out`` (n_features,).
+    """Add the sums of points of ``unit`` times their weights (n, C), or None for ones, to ``out`` (C, n_features).
 
     Over pieces of whole tiles of 256 points, in order, the bits are those of all points together.
     """
-    spans, w = np.array([[0, len(points)]]), weight_array(weights)[0].reshape(-1, 1)
-    _sums(read_only(points), spans, w, np.array([unit]), products, out.reshape(1, 1, -1))
+    spans, w = np.array([[0, len(points)]]), weight_array(weights)[0].reshape(-1, len(out))
+    _sums(read_only(points), spans, w, np.array([unit]), products, out[None])
 
 
 def grid_values(points: F32, products: Products, scales: F64) -> F32:

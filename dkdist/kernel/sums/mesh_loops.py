@@ -26,25 +26,24 @@ twelve cells); and a transform of the mesh. (Particle-mesh Ewald sums: Essmann e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.fft import irfftn, next_fast_len, rfftn
+from scipy.fft import fftn, irfftn, next_fast_len, rfft, rfftn
 
 from dkdist.kernel.sums.cells_loops import counting_sort
+from dkdist.kernel.sums.splines.spline_loops import LANES, gather, spread
 from dkdist.loops.array_types import F64, I64
-from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
+from dkdist.loops.compile import ELEMENTWISE, loop
 from dkdist.loops.points import column_bounds
-
-u64 = np.uint64
+from dkdist.loops.tiles.weighted_points import WeightedPoints, sorted_rows, tile_rows
 
 LEAST_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
 ORDERS = (4, 6, 8, 10, 12, 16)
 STEPS = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
-LANES = 8  # cells of a row at a time
 MOST_CELLS = 2**16  # of a dimension
 CACHED = 2**16  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
-TILE = 64  # points whose splines are found at a time
+AT_ONCE = 2**16  # numbers of lines that are transformed at once
 POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 20.0, 2.4, 0.25, 0.6  # of a core, as measured
 IMAGES = 0.1  # of the error, left to the images
 
@@ -64,11 +63,13 @@ class Mesh(NamedTuple):
         return 2 * int(np.prod([float(n) for n in self.shape]))
 
 
-def kernel_mesh(widths: F64, sigma: float, eps: float, n: int, *, slopes: bool = False) -> Mesh | None:
+def kernel_mesh(
+    widths: F64, sigma: float, eps: float, n: int, *, slopes: bool = False, room: float = np.inf
+) -> Mesh | None:
     """The fastest mesh whose error of k is at most ``eps``, for n points in a box with sides ``widths``.
 
-    With ``slopes`` its derivatives, times sigma, have no larger error. None if float64 cannot reach ``eps``, below
-    1e-11, if all points are one, or for more than 2^16 cells on a side.
+    Of at most ``room`` cells, if there is one. With ``slopes`` its derivatives, times sigma, have no larger error. None
+    if float64 cannot reach ``eps``, below 1e-11, if all points are one, or for more than 2^16 cells on a side.
     """
     wide = widths[widths > 0] / sigma
     if eps < LEAST_ERROR or len(wide) == 0 or wide.max() > MOST_CELLS * STEPS[0]:
@@ -76,8 +77,10 @@ def kernel_mesh(widths: F64, sigma: float, eps: float, n: int, *, slopes: bool =
     share = float(np.expm1(np.log1p(eps) / len(wide)))
     gap = float(np.sqrt(2 * np.log(4 / (IMAGES * share))))  # L - width over sigma, so that images add no more
     gap += slopes  # images are steeper than they are high: r exp(-r^2 / 2)
-    found = [_mesh(wide, sigma, share, order, gap, n, slopes) for order in ORDERS]
-    return min((mesh for mesh in found if mesh is not None), key=lambda mesh: mesh.nanoseconds, default=None)
+    meshes = (_mesh(wide, sigma, share, order, gap, n, slopes) for order in ORDERS)
+    found = [mesh for mesh in meshes if mesh is not None]
+    fitting = [mesh for mesh in found if mesh.n_cells <= 2 * room]
+    return min(fitting or found, key=lambda mesh: mesh.nanoseconds, default=None)
 
 
 def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
@@ -156,58 +159,93 @@ def _weights(k: I64, L: float) -> F64:
     return np.asarray(np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2))
 
 
-def mesh_energy(x: F64, z: F64, sigma: float, mesh: Mesh) -> float:
-    """E of points (n, d) in the box that ``mesh`` was made for; weights (n, C)."""
-    x, _ = _from_corner(x)
-    return sum(energy_on_mesh(spread_on_mesh(x, own, mesh), sigma, mesh) for own in z.T)
+def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
+    """E of points in the box that ``mesh`` was made for."""
+    low, high = points.bounds
+    axes, total = np.flatnonzero(high > low), 0.0
+    rows = tile_rows(points.d) if _is_cached(mesh) else sorted_rows(len(points))
+    for channel in range(points.channels):
+        f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # with room for its transform
+        for x, z in points.tiles(rows):
+            _add_to_mesh(_placed(x, low, axes, mesh), z[:, channel], mesh, f)
+        total += _energy(_transformed(f), sigma, mesh)
+    return total
 
 
-def spread_on_mesh(x: F64, z: F64, mesh: Mesh) -> F64:
-    """f of points (n, d), without flat dimensions and from the low corner of the box; weights z (n,). It adds up."""
-    places, order = _placed(x, mesh)
+def spread_on_mesh(x: F64, z: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
+    """f of points (n, d) in a box with the corner ``low`` and the wide ``axes``; weights z (n,). It adds up."""
     f = np.zeros(mesh.shape)
-    _spread(places, np.ascontiguousarray(z) if order is None else z.take(order), mesh.order, f)
+    _add_to_mesh(_placed(x, low, axes, mesh), z, mesh, f)
     return f
+
+
+def _add_to_mesh(places: F64, z: F64, mesh: Mesh, f: F64) -> None:
+    order = _order(places, mesh)
+    if order is not None:
+        places, z = places.take(order, axis=0), z.take(order)
+    spread(places, np.ascontiguousarray(z), mesh.order, f)
 
 
 def energy_on_mesh(f: F64, sigma: float, mesh: Mesh) -> float:
     """E of all points that f was made of."""
+    return _energy(rfftn(f), sigma, mesh)
+
+
+def _energy(F: Any, sigma: float, mesh: Mesh) -> float:
     factors = [_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape]
-    return float(_sum(rfftn(f), *factors))
+    return float(_sum(F, *factors))
+
+
+def _transformed(f: F64) -> Any:
+    """The transform of a mesh, in its place: of all but the last two numbers of each line."""
+    lines = f.reshape(-1, f.shape[2])
+    F = lines.view(np.complex128)
+    step = max(1, AT_ONCE // f.shape[2])
+    for first in range(0, len(lines), step):
+        some = slice(first, first + step)
+        F[some] = rfft(lines[some, :-2])
+    return fftn(F.reshape(*f.shape[:2], -1), axes=(0, 1) if f.shape[0] > 1 else (1,), overwrite_x=True)
 
 
 def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
     """(f (n,), its gradients (n, d)) at points (n, d) in the box that ``mesh`` was made for; weights z (n,)."""
-    slopes, (inside, axes) = np.zeros(x.shape), _from_corner(x)
-    places, order = _placed(inside, mesh)
+    slopes, (low, high) = np.zeros(x.shape), column_bounds(x)
+    axes = np.flatnonzero(high > low)
+    places = _placed(x, low, axes, mesh)
+    order = _order(places, mesh)
+    places = places if order is None else places.take(order, axis=0)
     u, out = np.zeros(mesh.shape), np.empty((len(x), 4))
-    _spread(places, z if order is None else z.take(order), mesh.order, u)
+    spread(places, z if order is None else z.take(order), mesh.order, u)
     first, second, third = (_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape)
     F = rfftn(u)
     F *= first[:, None, None] * (second[:, None] * third[: F.shape[2]])
-    _gather(places, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
+    gather(places, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
     found = np.empty_like(out)
     found[slice(None) if order is None else order] = out
     slopes[:, axes] = found[:, 1:][:, np.array(mesh.shape) > 1] / mesh.side
     return found[:, 0].copy(), slopes
 
 
-def _from_corner(x: F64) -> tuple[F64, I64]:
-    """Points from the low corner of their box, without flat dimensions; and which are left."""
-    low, high = column_bounds(x)
-    axes = np.flatnonzero(high > low)
-    return x[:, axes] - low[axes], axes
+def _placed(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
+    """Places (n, 3) on the mesh, in cells, of points in a box with the corner ``low`` and the wide ``axes``."""
+    places = np.zeros((len(x), 3))
+    for j, axis in enumerate(axes, 3 - len(axes)):
+        np.subtract(x[:, axis], low[axis], out=places[:, j])
+        places[:, j] /= mesh.side
+    return places
 
 
-def _placed(x: F64, mesh: Mesh) -> tuple[F64, I64 | None]:
-    """Places (n, 3) on the mesh, in cells, of points from its corner; and the order they are in, if not their own."""
-    wide, places = np.array(mesh.shape) > 1, np.zeros((len(x), 3))
-    places[:, wide] = x / mesh.side
-    if np.prod(mesh.shape) <= CACHED:
-        return places, None
-    first = int(np.argmax(wide))
-    order = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
-    return places.take(order, axis=0), order
+def _order(places: F64, mesh: Mesh) -> I64 | None:
+    """In which order places are best taken, if not their own."""
+    if _is_cached(mesh):
+        return None
+    first = int(np.argmax(np.array(mesh.shape) > 1))
+    order: I64 = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
+    return order
+
+
+def _is_cached(mesh: Mesh) -> bool:
+    return bool(np.prod(mesh.shape) <= CACHED)
 
 
 def _factors(M: int, side: float, p: int) -> F64:
@@ -217,122 +255,6 @@ def _factors(M: int, side: float, p: int) -> F64:
     k = np.arange(M // 2)
     half = _weights(k, M * side) / np.sinc(k / M) ** (2 * p)
     return np.concatenate([half, [0.0], half[:0:-1]])
-
-
-@inlined(ELEMENTWISE)
-def _splines(u, p, B):  # type: ignore[no-untyped-def]
-    """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
-    for i in range(TILE):
-        B[0, i] = 1.0
-    _raise_orders(u, 2, p, B)
-
-
-@inlined(ELEMENTWISE)
-def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
-    """B of order ``first`` - 1 becomes that of order p."""
-    for r in range(first, p + 1):
-        over = 1.0 / (r - 1)
-        for i in range(TILE):
-            B[r - 1, i] = B[r - 2, i] * u[i] * over
-        for a in range(r - 2, 0, -1):
-            for i in range(TILE):
-                B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * over
-        for i in range(TILE):
-            B[0, i] *= (1.0 - u[i]) * over
-
-
-@loop(ELEMENTWISE)
-def _spread(places, z, p, f):  # type: ignore[no-untyped-def]
-    """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
-    n0, n1, n2 = f.shape
-    row = p + (-p) % LANES
-    g, u, line = np.zeros((3, row, TILE)), np.zeros(TILE), np.zeros(row)
-    g[0, 0], g[1, 0] = 1.0, 1.0
-    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
-    cells = f.reshape(-1)
-    for first in range(0, len(places), TILE):
-        m = min(TILE, len(places) - first)
-        for j in range(3):
-            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
-                for i in range(m):
-                    place = places[first + i, j]
-                    u[i] = place - np.floor(place)
-                _splines(u, p, g[j])
-        for i in range(m):
-            point = first + i
-            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
-            for a in range(row):
-                line[a] = g[2, a, i]
-            for a in range(n_first):
-                w = z[point] * g[0, a, i]
-                for b in range(n_second):
-                    at = u64(corner + (a * n1 + b) * n2)
-                    _add_row(cells, at, w * g[1, b, i], line, row)
-
-
-@inlined(ELEMENTWISE)
-def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
-    """B as `_splines`, and S[a, i] its derivative by u_i: B of order p - 1 there, less that one cell before."""
-    _splines(u, p - 1, B)
-    for i in range(TILE):
-        S[0, i] = -B[0, i]
-        S[p - 1, i] = B[p - 2, i]
-    for a in range(1, p - 1):
-        for i in range(TILE):
-            S[a, i] = B[a - 1, i] - B[a, i]
-    _raise_orders(u, p, p, B)
-
-
-@loop(ELEMENTWISE)
-def _gather(places, p, f, out):  # type: ignore[no-untyped-def]
-    """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `_spread` fills."""
-    n0, n1, n2 = f.shape
-    row = p + (-p) % LANES
-    g, s = np.zeros((3, row, TILE)), np.zeros((3, row, TILE))
-    u, line, slope = np.zeros(TILE), np.zeros(row), np.zeros(row)
-    g[0, 0], g[1, 0] = 1.0, 1.0
-    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
-    cells = f.reshape(-1)
-    for first in range(0, len(places), TILE):
-        m = min(TILE, len(places) - first)
-        for j in range(3):
-            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
-                for i in range(m):
-                    place = places[first + i, j]
-                    u[i] = place - np.floor(place)
-                _splines_and_slopes(u, p, g[j], s[j])
-        for i in range(m):
-            point = first + i
-            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
-            for a in range(row):
-                line[a], slope[a] = g[2, a, i], s[2, a, i]
-            value = by_first = by_second = by_third = 0.0
-            for a in range(n_first):
-                for b in range(n_second):
-                    at = u64(corner + (a * n1 + b) * n2)
-                    v, w = _of_row(cells, at, line, slope, row)
-                    value += g[0, a, i] * g[1, b, i] * v
-                    by_first += s[0, a, i] * g[1, b, i] * v
-                    by_second += g[0, a, i] * s[1, b, i] * v
-                    by_third += g[0, a, i] * g[1, b, i] * w
-            out[point, 0], out[point, 1], out[point, 2], out[point, 3] = value, by_first, by_second, by_third
-
-
-@inlined(SUM)
-def _of_row(cells, at, line, slope, row):  # type: ignore[no-untyped-def]
-    value = by_place = 0.0
-    for n in range(row):
-        c = cells[at + u64(n)]
-        value += c * line[n]
-        by_place += c * slope[n]
-    return value, by_place
-
-
-@inlined(ELEMENTWISE)
-def _add_row(cells, at, w, line, row):  # type: ignore[no-untyped-def]
-    """A loop of fixed length would be unrolled before it is vectorised."""
-    for n in range(row):
-        cells[at + u64(n)] += w * line[n]
 
 
 @loop(ELEMENTWISE)

@@ -22,6 +22,7 @@ from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi
 from dkdist.loops.points import read_only, set_arrays, total_weight, weight_array
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 TILE = 256  # points whose sums are taken in float32
 MOST_TURNS = 2.0**30  # half turns; points so far away that no digit of a phase is left count at this distance
@@ -134,34 +135,32 @@ def float32_error(widths: F64, sigma: float) -> float:
     return float(np.exp(-0.5) * 2.0**-24 * np.sqrt(((widths / sigma) ** 2).sum()))
 
 
-def random_energies(x: F64, z: F64, frequencies: F64) -> F64:
+def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
     """|sum_i z_i exp(i w_f . x_i)|^2, summed over channels, for each frequency (F, d): (F,).
 
-    Points (n, d) are counted from their middle; weights are (n, C).
+    Points are counted from their middle.
     """
     V, F = half_turns(frequencies), len(frequencies)
-    largest = max(float(np.abs(z).max()), 1e-300)
     reach = MOST_TURNS / max(1e-30, V.shape[1] * float(np.abs(V).max()))
-    padded = np.zeros((len(x), V.shape[1]), np.float32)
-    padded[:, : x.shape[1]] = np.clip(x, -reach, reach)
-    out = np.zeros((len(V), LANES))
-    _energies(padded, (z / largest).astype(np.float32), V, out)
-    return np.asarray(out.ravel()[:F] * largest**2)
+    sums = np.zeros((2, points.channels, len(V), LANES))
+    for x, z in points.tiles():
+        padded = np.zeros((len(x), V.shape[1]), np.float32)
+        padded[:, : x.shape[1]] = np.clip(x, -reach, reach)
+        _add_waves(padded, (z / points.largest).astype(np.float32), V, sums)
+    return np.asarray((sums**2).sum(axis=(0, 1)).ravel()[:F] * points.largest**2)
 
 
 @loop(ELEMENTWISE)
-def _energies(x, z, V, out):  # type: ignore[no-untyped-def]
+def _add_waves(x, z, V, sums):  # type: ignore[no-untyped-def]
+    """Add weighted sines and cosines of points to ``sums`` (2, C, lanes, 64)."""
     base, S, C = np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
-    sines, cosines = np.empty(LANES), np.empty(LANES)
     for q in range(len(V)):
         for c in range(z.shape[1]):
-            sines[:] = 0.0
-            cosines[:] = 0.0
             for first in range(0, len(x), TILE):
                 S[:] = f32(0.0)
                 C[:] = f32(0.0)
                 for i in range(first, min(first + TILE, len(x))):
                     add_features(x[i], z[i, c], V[q], base, S, C)
-                sines += S
-                cosines += C
-            out[q] += sines**2 + cosines**2
+                for r in range(LANES):
+                    sums[0, c, q, r] += S[r]
+                    sums[1, c, q, r] += C[r]

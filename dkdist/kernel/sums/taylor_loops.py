@@ -21,6 +21,7 @@ from scipy.special import pdtrc
 
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import SUM, loop
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 TILE = 128
 MOST_ORDER = 10_000
@@ -42,11 +43,12 @@ def n_terms(d: int, order: int) -> int:
     return comb(order - 1 + d, d)
 
 
-def taylor_energy(u: F64, z: F64, order: int) -> float:
-    """sum_alpha |sum_i z_i phi_alpha|^2 of points (n, d) in bandwidths from the centre, and weights (n, C)."""
-    parents, dimensions, factors = _terms(u.shape[1], order)
-    S = np.zeros((z.shape[1], len(parents)))
-    _moments(u, z, parents, dimensions, factors, S)
+def taylor_energy(points: WeightedPoints, centre: F64, sigma: float, order: int) -> float:
+    """sum_alpha |sum_i z_i phi_alpha|^2 of points in bandwidths from the centre."""
+    parents, dimensions, factors = _terms(points.d, order)
+    S = np.zeros((points.channels, len(parents)))
+    for x, z in points.tiles():
+        _moments((x - centre) / sigma, z, parents, dimensions, factors, S)
     return float((S**2).sum())
 
 

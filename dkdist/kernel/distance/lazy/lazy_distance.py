@@ -27,7 +27,8 @@ from dkdist.kernel.distance.point_inputs import points_of, weights_of
 from dkdist.kernel.sums.fourier_energy import WORST
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
 from dkdist.kernel.sums.mesh_loops import Mesh, energy_on_mesh, kernel_mesh, spread_on_mesh
-from dkdist.loops.array_types import F64, Array
+from dkdist.loops.array_types import F64, I64, Array
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 MOST_NUMBERS = 2**24  # of a mesh and its transform: 128 MiB for each block at work
 METHODS = ("auto", "fourier")
@@ -87,7 +88,8 @@ def lazy_kernel_distance(
     total: list[F64] = [np.zeros(mesh.shape) for mesh in meshes]
     for side in sides:
         spread = partial(
-            _spread, Spread(low, widths > 0, meshes, side.points.weighted, side.sign * side.unit)
+            _spread,
+            Spread(low, np.flatnonzero(widths > 0), meshes, side.points.weighted, side.sign * side.unit),
         )
         jobs = [Job((i,)) for i in range(len(side.points.blocks))]
         total = fold(side.points.blocks, jobs, spread, _added, total, label="kernel_distance")
@@ -153,9 +155,8 @@ def _bandwidths(
             "points that are read block by block have no matrix of scales: map them before (map_blocks of dask, "
             "SetScaler or SetPCA of a store)"
         )
-    few = [side.look.sample - low for side in sides]
-    x = np.concatenate(few)
-    pair = Pair(x, np.ones((len(x), 1)), len(few[0]), False, low, widths)
+    few = WeightedPoints((sides[0].look.sample, sides[1].look.sample), (None, None), (1.0, -1.0), low)
+    pair = Pair(few, False, widths)
     return read_scales(pair, *bandwidth, "gaussian", seed).widths
 
 
@@ -173,10 +174,10 @@ def _mesh(widths: F64, sigma: float, share: float, n: int) -> Mesh:
 
 @dataclass(frozen=True)
 class Spread:
-    """How blocks are spread: from the low corner, without flat dimensions, on meshes, at weights times a unit."""
+    """How blocks are spread: from the low corner, along wide axes, on meshes, at weights times a unit."""
 
     low: F64
-    wide: Any
+    axes: I64
     meshes: Sequence[Mesh]
     weighted: bool
     unit: float
@@ -187,9 +188,8 @@ def _spread(how: Spread, blocks: Iterator[Any], extra: None) -> list[F64]:
     x, p = split_weights(block, how.weighted, 0)
     if p is not None:
         x, p = x[p > 0], p[p > 0]
-    inside = (x - how.low)[:, how.wide]
     z = np.full(len(x), how.unit) if p is None else how.unit * p
-    return [spread_on_mesh(inside, z, mesh) for mesh in how.meshes]
+    return [spread_on_mesh(x, z, how.low, how.axes, mesh) for mesh in how.meshes]
 
 
 def _added(total: list[F64], more: list[F64]) -> list[F64]:

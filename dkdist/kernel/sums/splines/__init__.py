@@ -1,0 +1,1 @@
+"""Splines of points on a mesh."""

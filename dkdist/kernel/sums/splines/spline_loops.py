@@ -1,0 +1,131 @@
+"""Loops that spread points on a mesh by cardinal B-splines, and gather a field of it at points: of `mesh_loops`.
+
+Cost of a point: p^d multiply-adds of splines of order p, which are found for 64 points at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
+
+u64 = np.uint64
+
+LANES = 8  # cells of a row at a time
+TILE = 64  # points whose splines are found at a time
+
+
+@inlined(ELEMENTWISE)
+def _splines(u, p, B):  # type: ignore[no-untyped-def]
+    """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
+    for i in range(TILE):
+        B[0, i] = 1.0
+    _raise_orders(u, 2, p, B)
+
+
+@inlined(ELEMENTWISE)
+def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
+    """B of order ``first`` - 1 becomes that of order p."""
+    for r in range(first, p + 1):
+        over = 1.0 / (r - 1)
+        for i in range(TILE):
+            B[r - 1, i] = B[r - 2, i] * u[i] * over
+        for a in range(r - 2, 0, -1):
+            for i in range(TILE):
+                B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * over
+        for i in range(TILE):
+            B[0, i] *= (1.0 - u[i]) * over
+
+
+@loop(ELEMENTWISE)
+def spread(places, z, p, f):  # type: ignore[no-untyped-def]
+    """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
+    n0, n1, n2 = f.shape
+    row = p + (-p) % LANES
+    g, u, line = np.zeros((3, row, TILE)), np.zeros(TILE), np.zeros(row)
+    g[0, 0], g[1, 0] = 1.0, 1.0
+    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
+    cells = f.reshape(-1)
+    for first in range(0, len(places), TILE):
+        m = min(TILE, len(places) - first)
+        for j in range(3):
+            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
+                for i in range(m):
+                    place = places[first + i, j]
+                    u[i] = place - np.floor(place)
+                _splines(u, p, g[j])
+        for i in range(m):
+            point = first + i
+            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+            for a in range(row):
+                line[a] = g[2, a, i]
+            for a in range(n_first):
+                w = z[point] * g[0, a, i]
+                for b in range(n_second):
+                    at = u64(corner + (a * n1 + b) * n2)
+                    _add_row(cells, at, w * g[1, b, i], line, row)
+
+
+@inlined(ELEMENTWISE)
+def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
+    """B as `_splines`, and S[a, i] its derivative by u_i: B of order p - 1 there, less that one cell before."""
+    _splines(u, p - 1, B)
+    for i in range(TILE):
+        S[0, i] = -B[0, i]
+        S[p - 1, i] = B[p - 2, i]
+    for a in range(1, p - 1):
+        for i in range(TILE):
+            S[a, i] = B[a - 1, i] - B[a, i]
+    _raise_orders(u, p, p, B)
+
+
+@loop(ELEMENTWISE)
+def gather(places, p, f, out):  # type: ignore[no-untyped-def]
+    """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `spread` fills."""
+    n0, n1, n2 = f.shape
+    row = p + (-p) % LANES
+    g, s = np.zeros((3, row, TILE)), np.zeros((3, row, TILE))
+    u, line, slope = np.zeros(TILE), np.zeros(row), np.zeros(row)
+    g[0, 0], g[1, 0] = 1.0, 1.0
+    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
+    cells = f.reshape(-1)
+    for first in range(0, len(places), TILE):
+        m = min(TILE, len(places) - first)
+        for j in range(3):
+            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
+                for i in range(m):
+                    place = places[first + i, j]
+                    u[i] = place - np.floor(place)
+                _splines_and_slopes(u, p, g[j], s[j])
+        for i in range(m):
+            point = first + i
+            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+            for a in range(row):
+                line[a], slope[a] = g[2, a, i], s[2, a, i]
+            value = by_first = by_second = by_third = 0.0
+            for a in range(n_first):
+                for b in range(n_second):
+                    at = u64(corner + (a * n1 + b) * n2)
+                    v, w = _of_row(cells, at, line, slope, row)
+                    value += g[0, a, i] * g[1, b, i] * v
+                    by_first += s[0, a, i] * g[1, b, i] * v
+                    by_second += g[0, a, i] * s[1, b, i] * v
+                    by_third += g[0, a, i] * g[1, b, i] * w
+            out[point, 0], out[point, 1], out[point, 2], out[point, 3] = value, by_first, by_second, by_third
+
+
+@inlined(SUM)
+def _of_row(cells, at, line, slope, row):  # type: ignore[no-untyped-def]
+    value = by_place = 0.0
+    for n in range(row):
+        c = cells[at + u64(n)]
+        value += c * line[n]
+        by_place += c * slope[n]
+    return value, by_place
+
+
+@inlined(ELEMENTWISE)
+def _add_row(cells, at, w, line, row):  # type: ignore[no-untyped-def]
+    """A loop of fixed length would be unrolled before it is vectorised."""
+    for n in range(row):
+        cells[at + u64(n)] += w * line[n]

@@ -1,0 +1,129 @@
+"""Kernel distances beside their points: memory, dtypes and orders in which these are given, tiles of them."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dkdist as dk
+from dkdist.kernel.sums.exact_loops import energy, energy_in_tiles
+from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of, sorted_rows, tile_rows
+
+SHARE = 0.5  # of the bytes of P and Q, at most, beside them
+
+CASES = {
+    "a mesh in the plane": (1_000_000, 2, {"sigma": 0.05}),
+    "a larger mesh, in another order": (1_000_000, 2, {"sigma": 0.005}),
+    "frequencies": (1_000_000, 2, {"sigma": 1.0}),
+    "the median distance": (2_000_000, 2, {"sigma": "median"}),
+    "several bandwidths": (1_000_000, 2, {"sigma": [0.05, 0.5]}),
+    "a matrix of scales": (1_000_000, 2, {"sigma": np.array([[0.1, 0.0], [0.05, 0.2]])}),
+    "an unbiased estimate": (1_000_000, 2, {"sigma": 0.3, "unbiased": True, "squared": True}),
+    "a mesh in space": (600_000, 3, {"sigma": 0.05}),
+    "Gaussians for another kernel": (600_000, 3, {"sigma": 1.0, "kernel": "rational-quadratic"}),
+    "terms of Taylor": (300_000, 10, {"sigma": 3.0}),
+    "random frequencies": (60_000, 50, {"sigma": 3.0, "method": "rff", "random_state": 0, "eps": 1e-2}),
+    "all pairs by products": (4_000, 400, {"sigma": 8.0, "method": "exact"}),
+    "all pairs, by \"auto\"": (4_000, 400, {"sigma": 2.0}),
+    "all pairs by differences": (4_000, 400, {"sigma": 8.0, "kernel": "matern32"}),
+}  # fmt: skip
+
+
+def traced(function):
+    """(what it gives, the peak of bytes that it had), after a turn in which it compiles."""
+    function()
+    tracemalloc.start()
+    try:
+        found = function()
+        return found, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("case", CASES)
+def test_half_of_the_bytes_of_the_points_is_enough_beside_them(case, dtype):
+    """And whatever is in float32 has the distance of the same numbers in float64, to the last bit."""
+    n, d, options = CASES[case]
+    rng = np.random.default_rng(d)
+    P, Q = (rng.random((n, d), np.float32).astype(dtype) ** power for power in (1, 2))
+    w = rng.dirichlet(np.ones(n))
+    for weights in (None, (w, w[::-1])) if dtype == "f8" else ((w, None),):
+        found, peak = traced(lambda w=weights: dk.kernel_distance(P, Q, weights=w, **options))
+        assert peak <= SHARE * (P.nbytes + Q.nbytes)
+    if dtype == "f4":
+        assert found == dk.kernel_distance(P.astype("f8"), Q.astype("f8"), weights=weights, **options)
+
+
+@pytest.mark.parametrize("given", [np.asfortranarray, lambda x: x[::-1][::-1], lambda x: x.astype("f2")])
+def test_points_in_another_order_or_dtype_are_not_copied(given):
+    rng = np.random.default_rng(0)
+    P, Q = (given(rng.random((400_000, 3)) ** power) for power in (1, 2))
+    found, peak = traced(lambda: dk.kernel_distance(P, Q, sigma=0.2))
+    assert peak <= SHARE * 4 * (P.size + Q.size)  # as of float32
+    assert found == dk.kernel_distance(P.astype("f8", order="C"), Q.astype("f8", order="C"), sigma=0.2)
+
+
+def points_of(rng, n, m, d, weighted):
+    P = rng.normal(3, 2, (n, d)).astype(rng.choice(["f4", "f8"]))
+    Q = np.asfortranarray(rng.normal(0, 1, (m, d)))
+    weights = (rng.random(n), rng.normal(size=(m,)).astype("f4")) if weighted else (None, None)
+    inverse = rng.normal(size=(d, d)) if rng.random() < 0.3 else None
+    return WeightedPoints((P, Q), weights, (1.0, -1.0), rng.normal(size=d), inverse, 0.25, boxes_of((P, Q)))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(1, 30, 2)
+    points = points_of(rng, n, m, d, weighted)
+    both = np.concatenate(points.sets).astype("f8") - points.middle
+    x = 0.25 * (both if points.inverse is None else both @ points.inverse.T)
+    p, q = points.weights if weighted else (np.full(n, 1 / n), np.full(m, 1 / m))
+    z = np.concatenate([p, -q])[:, None]
+    close = {
+        "rtol": 1e-13,
+        "atol": 1e-14 * float(np.abs(both).max()) * d,
+    }  # products of other lengths may round otherwise
+    for rows in (1, 3, 100):
+        tiles = list(points.tiles(rows))
+        np.testing.assert_allclose(np.concatenate([tile for tile, _ in tiles]), x, **close)
+        assert np.array_equal(np.concatenate([weights for _, weights in tiles]), z)
+    some = rng.integers(0, n + m, 7)
+    np.testing.assert_allclose(points.at(some)[0], x[some], **close)
+    assert np.array_equal(points.at(some)[1], z[some])
+    np.testing.assert_allclose(points.bounds, (x.min(axis=0), x.max(axis=0)), **close)
+    if points.inverse is None:
+        assert np.array_equal(
+            points.bounds, (x.min(axis=0), x.max(axis=0))
+        )  # rounding keeps the order of numbers
+    assert points.mass == pytest.approx(np.abs(z).sum(), rel=1e-12)
+    assert points.size == pytest.approx(np.abs(z).sum(), rel=1e-12)
+    assert points.total == pytest.approx(z.sum(), rel=1e-12, abs=1e-12)
+    assert points.square == pytest.approx((z**2).sum(), rel=1e-12)
+    assert points.largest == np.abs(z).max()
+    range_of_q = points.only(1).weight_range
+    assert range_of_q == ((q > 0).sum(), q.min(), q.max())
+    assert np.array_equal(points.column(d - 1), np.concatenate([x for x, _ in points.tiles()])[:, d - 1])
+    assert np.array_equal(points.over(8.0).x(0, n), 8 * points.x(0, n))
+
+
+def test_rows_of_tiles():
+    assert [tile_rows(d) for d in (1, 16, 50, 400, 10_000)] == [4096, 4096, 1280, 256, 256]
+    assert [sorted_rows(n) for n in (1, 10**7, 10**9)] == [2**13, 10**7 // 256, 2**16]
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "kernel"), [(9000, 3, "gaussian"), (6000, 10, "gaussian"), (9000, 2, "matern12")]
+)
+def test_energies_in_tiles_have_the_bits_of_all_points_at_once(n, d, kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(n, d)), rng.normal(size=(n, 1))
+    in_tiles = energy_in_tiles(WeightedPoints.of(x, z), 0.23, kernel)
+    monkeypatch.setattr("dkdist.kernel.sums.exact_loops.tile_rows", lambda d: 256 * n)
+    assert in_tiles == energy(x * 0.23, z, kernel)
