@@ -1,6 +1,6 @@
 """`DistanceEmbedding` with nothing but a distance's name, beside what tuning chose: the tasks of docs/distances.md.
 
-    python benchmarks/distance_defaults.py [task ...] [--quick] [--splits 3] [--vary] [--output results.json]
+    python benchmarks/distance_defaults.py [task ...] [--quick] [--splits 3] [--vary | --few] [--output results.json]
 
 Tasks, all by default: auslan, pentip (without the zeros that fill its series up), splice, mnist_str4, mnist_str8,
 mnist_sift. "given" is the accuracy on the given test objects after training on all others; the other columns are of
@@ -8,7 +8,10 @@ random splits of the training objects alone, at most 1,500 to train on and 1,000
 the earlier defaults, with the standard error of the difference, paired by split. Learners are at their defaults too.
 
 --vary changes one choice at a time (gamma, sampler, lengths, R, ...), by the random splits, and never looks
-at the given test objects; gammas there are over the median distance. Data: DKDIST_DATA.
+at the given test objects; gammas there are over the median distance.
+
+--few compares whole objects drawn at random, by leverage and by what they say of the targets ("supervised"), for few
+random objects, by the random splits too (mnist_sift by "modified-hausdorff", of one number a pair). Data: DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -72,6 +75,7 @@ VARIED: dict[str, dict[str, Any]] = {
     "R = 512": {"n_components": 512},
     "R = 2048": {"n_components": 2048},
 }
+FEW = (16, 64, 256)  # random objects
 Split = tuple[dk.SampleSets, np.ndarray, dk.SampleSets, np.ndarray]
 
 
@@ -79,7 +83,7 @@ def embedding(choice: Choice, given: dict[str, Any], train: dk.SampleSets) -> dk
     """Gammas are in units of one over the median distance; whole objects are as many as there are."""
     given = dict[str, Any](distance=choice.distance, random_state=0) | given
     R = given.get("n_components", 1024)
-    if given.get("sampler") == "object":
+    if given.get("sampler") in ("object", "leverage", "supervised"):
         given["n_components"] = min(R, len(train))
     if isinstance(given.get("gamma"), (int, float)) and given["gamma"]:
         raw = dk.DistanceEmbedding(**given | {"gamma": "median", "standardize": False})
@@ -115,6 +119,13 @@ def varied(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable
         yield name, (change, ridge_of_columns if change.get("standardize") else ridge)
 
 
+def few(choice: Choice) -> Iterator[tuple[str, tuple[dict[str, Any], Callable[[], list[Any]]]]]:
+    one = choice.distance.removeprefix("directed-")  # of one number a pair
+    for R in FEW:
+        for sampler in ("object", "leverage", "supervised"):
+            yield f"{sampler}, R = {R}", ({"distance": one, "sampler": sampler, "n_components": R}, ridge)
+
+
 def unpadded(sets: dk.SampleSets) -> dk.SampleSets:
     """Series without the rows of zeros that fill them up."""
     return dk.SampleSets.from_arrays([x[x.any(axis=1)] for x in sets])
@@ -147,19 +158,20 @@ def ahead(found: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     return float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
-def figures(name: str, n_splits: int, quick: bool, vary: bool) -> dict[str, Any]:
+def figures(name: str, n_splits: int, quick: bool, mode: str) -> dict[str, Any]:
     """Accuracies of all methods on a task; the second column is against the earlier defaults, or the defaults."""
     choice, given = CHOICES[name], load(name, quick)
-    tried = dict(varied(choice)) if vary else methods(choice)
+    tried = dict({"vary": varied, "few": few}[mode](choice)) if mode else methods(choice)
     splits = [random_split(given, seed) for seed in range(n_splits)]
     scores = {
         key: np.array([accuracy(choice, method, one) for one in splits]) for key, method in tried.items()
     }
-    reference = "defaults, ridge" if vary else "earlier defaults, ridge"
+    usual = "defaults, ridge" if mode else "earlier defaults, ridge"
     rows = dict[str, Any]()
     for key, method in tried.items():
         start = time.perf_counter()
-        final = None if vary else accuracy(choice, method, given)
+        final = None if mode else accuracy(choice, method, given)
+        reference = f"object, {key.split(', ')[1]}" if mode == "few" else usual
         gain, error = ahead(scores[key], scores[reference])
         rows[key] = {"given": final, "mean": float(scores[key].mean()), "ahead": gain, "error": error,
                      "seconds": time.perf_counter() - start}  # fmt: skip
@@ -176,12 +188,14 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("tasks", nargs="*", help=f"of {', '.join(CHOICES)}; all by default")
     parser.add_argument("--splits", type=int, default=3, help="random splits of the training objects")
     parser.add_argument("--vary", action="store_true", help="change one choice of the defaults at a time")
+    parser.add_argument("--few", action="store_true", help="compare ways to choose few random objects")
     arguments = parser.parse_args(argv)
+    mode = "vary" if arguments.vary else "few" if arguments.few else ""
     if unknown := set(arguments.tasks) - set(CHOICES):
         parser.error(f"unknown tasks: {', '.join(sorted(unknown))}")
     report = report_here()
     for name in arguments.tasks or CHOICES:
-        report[name] = figures(name, arguments.splits, arguments.quick, arguments.vary)
+        report[name] = figures(name, arguments.splits, arguments.quick, mode)
     write(arguments.output, report)
     return report
 

@@ -110,9 +110,9 @@ def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
             f"sampler must be one of 'auto', {', '.join(map(repr, known))}, a collection of objects, or a function of "
             f"a generator; found {given!r}{other}"
         )
-    if given == "leverage" and distance.n_parts > 1:
+    if given in ("leverage", "supervised") and distance.n_parts > 1:
         raise ValueError(
-            f"sampler='leverage' needs a kernel, of one number a pair: {type(distance).__name__} gives "
+            f"sampler={given!r} needs a kernel, of one number a pair: {type(distance).__name__} gives "
             f"{distance.n_parts}. Take another sampler"
         )
     if given == "leverage":

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.bad_sets import Attempt, attempt, skips
+from dkdist.base.bad_sets import skips
 from dkdist.base.drawn_samples import some
 from dkdist.base.embedding import SetEmbedding, origin_of
-from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, check_sets
+from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
 from dkdist.base.roles import Role
 from dkdist.distances import Distance, traits
@@ -32,17 +32,20 @@ from dkdist.distances.distance_embedding_spec import DistanceSpec, Omegas
 from dkdist.distances.distance_scales import (
     MEDIAN_OBJECTS,
     Looked,
+    features_among,
     kernel_scores,
     median_gamma,
+    sample_of,
     sampled_distances,
     with_kernel_rows,
     with_unit_columns,
     with_unit_rows,
 )
+from dkdist.distances.objects.explaining_objects import CANDIDATES, chosen_objects, targets_of
 from dkdist.distances.objects.given_objects import DRAWN, given_objects
 from dkdist.distances.objects.random_objects import WITHOUT_REPETITION, Source, draw_omegas
 from dkdist.distances.pair_function import Pairwise
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -100,7 +103,9 @@ class DistanceEmbedding(SetEmbedding):
         Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
         contiguous piece), "element" (single points), "object" (whole objects without repetition: the
         representative-set method), "leverage" (the same, rare objects rather: drawn by ridge leverage scores of the
-        kernel exp(-gamma d)), "mixed" (whole objects without repetition as far as they go, then pieces: segments of
+        kernel exp(-gamma d)), "supervised" (the same, one after the other those whose features explain ``y`` best by
+        ridge regression; of up to max(512, 2 R) objects, which are all compared), "mixed" (whole objects without
+        repetition as far as they go, then pieces: segments of
         strings, subsamples of others). Made up: "gaussian" and "walk" (independent points, or a Gaussian random walk,
         with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the origin; radius the root
         mean square, and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
@@ -161,7 +166,8 @@ class DistanceEmbedding(SetEmbedding):
         squares them in float32 ("dtw" and its kin, "energy", the Hausdorff distances, "chamfer").
     ValueError
         For an unknown distance or sampler, random objects longer than the data, more whole objects than there are,
-        another number of given ones; if a function of yours is negative, not finite or not symmetric on a sample.
+        another number of given ones; for "supervised" without y, or with y of another length, not finite or all equal;
+        if a function of yours is negative, not finite or not symmetric on a sample.
 
     Warns
     -----
@@ -173,7 +179,8 @@ class DistanceEmbedding(SetEmbedding):
     -----
     A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, and a row
     depends on its object alone, bit for bit on processors of one kind. Random objects are drawn from a sample of at
-    most max(256, R) objects (2 R for "leverage", which compares all pairs of them) or four million points. A model file
+    most max(256, R) objects (2 R for "leverage" and max(512, 2 R) for "supervised", which compare all pairs of them) or
+    four million points. A model file
     keeps random objects, also those of a function or a collection of yours, which are its ``sampler`` then. The
     kernel's error falls as 1 / sqrt(R) (Proposition 2 of the paper); the kernel itself is that of a gamma that is
     given. docs/distances.md says on what the defaults were chosen. Cost of an object of length n against one of
@@ -222,7 +229,11 @@ class DistanceEmbedding(SetEmbedding):
         self.sigma = sigma
 
     def fit(self, X: Any, y: Any = None) -> DistanceEmbedding:
-        """Draw random objects from the sets X; one pass over the data, two with standardize=True. ``y`` is not used."""
+        """Draw random objects from the sets X; one pass over the data, two with standardize=True.
+
+        ``y`` (n_sets,), or (n_sets, k) numbers, are targets for sampler="supervised" alone: numbers if they are floats,
+        else classes. A Series or frame is joined by the ids of the sets.
+        """
         unit = _unit(self)
         asked = None if self.n_components is None else whole("n_components", self.n_components)
         unknown = one_of("unknown_symbols", self.unknown_symbols, ("raise", "differ"))
@@ -242,9 +253,11 @@ class DistanceEmbedding(SetEmbedding):
         R = asked or DRAWN if given is None else len(given)
         found = self._look(sets, None)
         require_units(distance, found)
-        looked = _sample(sets, found.bad, 2 * R if sampler == "leverage" else R, seed, skips(self))
+        wanted = {"leverage": 2 * R, "supervised": max(CANDIDATES, 2 * R)}.get(sampler, R)
+        looked = sample_of(sets, found.bad, wanted, seed, skips(self))
         traits(distance).try_on(looked.sets[:CHECKED], looked.places)
-        omegas = self._draw(sampler, R, sigma, distance, looked, seed) if given is None else given
+        T = targets_of(sets, y) if sampler == "supervised" else None
+        omegas = self._draw(sampler, R, sigma, distance, looked, seed, T) if given is None else given
         if is_word(self.gamma, "auto"):
             warn_of_unlike_columns(distance, looked.sets)
         raw = DistanceSpec(
@@ -264,7 +277,14 @@ class DistanceEmbedding(SetEmbedding):
         return self
 
     def _draw(
-        self, sampler: str, R: int, sigma: F64 | None, distance: Distance, looked: Looked, seed: int
+        self,
+        sampler: str,
+        R: int,
+        sigma: F64 | None,
+        distance: Distance,
+        looked: Looked,
+        seed: int,
+        T: F64 | None,
     ) -> SampleSets:
         """The random objects of a sampler, from a sample of the sets."""
         sample = looked.sets
@@ -276,10 +296,13 @@ class DistanceEmbedding(SetEmbedding):
         lengths = omega_lengths(self.lengths, sampler, distance, sample)
         if is_word(self.lengths, "auto"):
             warn_of_long_objects(sampler, lengths, sample)
-        scores = None
+        scores, chosen, gammas = None, None, _gammas(self.gamma, distance)
         if sampler == "leverage":
-            scores = kernel_scores(distance, looked, _gammas(self.gamma, distance), R)
-        source = Source(sample, np.random.default_rng([seed, Role.OBJECTS]), sigma, scores)
+            scores = kernel_scores(distance, looked, gammas, R)
+        if T is not None:
+            F = features_among(distance, looked, gammas)
+            chosen = chosen_objects(F, T[looked.places], R)
+        source = Source(sample, np.random.default_rng([seed, Role.OBJECTS]), sigma, scores, chosen)
         return draw_omegas(sampler, source, R, lengths)
 
     def saved_params(self) -> dict[str, Any]:
@@ -343,22 +366,3 @@ def _require_kernel(distance: Distance, gammas: tuple[float, ...] | float) -> No
             f"{type(distance).__name__} of {distance.n_parts} and gamma={gammas!r:.80}"
         )
     require_symmetric_distance("standardize='nystroem'", distance)
-
-
-def _sample(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> Looked:
-    """Random objects, not bad ones, in their order, and their places: enough for R different ones, if memory allows."""
-    good = np.setdiff1d(np.arange(len(sets)), bad)
-    mean_size = max(1, sets.n_points // len(sets))
-    count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(max(SAMPLE_SETS, R), len(good))))
-    chosen = np.sort(np.random.default_rng([seed, Role.OBJECTS, 1]).permutation(good)[:count])
-    return Looked(loaded(sets[chosen], chosen), chosen, skip)
-
-
-def loaded(sets: Sets, positions: I64) -> SampleSets:
-    """The sets in memory; an error names one that cannot be read by its position."""
-    if isinstance(sets, SampleSets):
-        return sets
-    made: Attempt[SampleSets | None] = attempt(lambda read, first: read, sets, positions, None, skip=False)
-    found = made.results[0]
-    assert found is not None
-    return found

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.base.bad_sets import attempt, naming_random
-from dkdist.base.inputs import Sets, unread_blocks
+from dkdist.base.bad_sets import Attempt, attempt, naming_random
+from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, unread_blocks
 from dkdist.base.parameter_checks import LEAST, settled
+from dkdist.base.roles import Role
 from dkdist.distances import Distance
 from dkdist.distances.distance_embedding_loops import column_moments, merged
 from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec, Mixing, Omegas
@@ -39,6 +40,25 @@ class Looked(NamedTuple):
     skip: bool
 
 
+def sample_of(sets: Sets, bad: I64, R: int, seed: int, skip: bool) -> Looked:
+    """Random objects, not bad ones, in their order, and their places: enough for R different ones, if memory allows."""
+    good = np.setdiff1d(np.arange(len(sets)), bad)
+    mean_size = max(1, sets.n_points // len(sets))
+    count = int(np.clip(SAMPLE_POINTS // mean_size, 1, min(max(SAMPLE_SETS, R), len(good))))
+    chosen = np.sort(np.random.default_rng([seed, Role.OBJECTS, 1]).permutation(good)[:count])
+    return Looked(loaded(sets[chosen], chosen), chosen, skip)
+
+
+def loaded(sets: Sets, positions: I64) -> SampleSets:
+    """The sets in memory; an error names one that cannot be read by its position."""
+    if isinstance(sets, SampleSets):
+        return sets
+    made: Attempt[SampleSets | None] = attempt(lambda read, first: read, sets, positions, None, skip=False)
+    found = made.results[0]
+    assert found is not None
+    return found
+
+
 def sampled_distances(spec: DistanceSpec, looked: Looked) -> F32:
     """Distances of some objects to the random ones: (n, n_distances) float32."""
     parameters: DistanceParameters = drawn(spec)
@@ -58,13 +78,29 @@ def median_gamma(D: F32, share: float) -> float:
     return settled(share / float(np.median(positive))) if len(positive) else share
 
 
-def kernel_scores(distance: Distance, looked: Looked, gammas: Any, n_landmarks: int) -> F64:
-    """Leverage scores (n,) of objects for the kernel exp(-gamma d); of gammas as `median_gamma` has it if not one."""
+def _gamma_among(D: F32, gammas: Any) -> float:
+    """The gamma that is asked for alone, or as `median_gamma` has it."""
+    one = isinstance(gammas, tuple) and len(gammas) == 1
+    return gammas[0] if one else median_gamma(D, gammas if isinstance(gammas, float) else 1.0)
+
+
+def _distances_among(distance: Distance, looked: Looked) -> F32:
     objects = looked.sets
     raw = DistanceSpec(distance, Omegas.of(objects, distance), (0.0,), objects.n_dims, objects.alphabet)
-    D = sampled_distances(raw, looked._replace(skip=False))
-    one = isinstance(gammas, tuple) and len(gammas) == 1 and gammas[0] > 0
-    gamma = gammas[0] if one else median_gamma(D, gammas if isinstance(gammas, float) else 1.0)
+    return sampled_distances(raw, looked._replace(skip=False))
+
+
+def features_among(distance: Distance, looked: Looked, gammas: Any) -> F64:
+    """Features (n, n) of objects, each of which is a random object too: exp(-gamma d), or d itself for gamma = 0."""
+    D = _distances_among(distance, looked)
+    gamma = _gamma_among(D, gammas)
+    return np.exp(-gamma * D.astype(np.float64)) if gamma else D.astype(np.float64)
+
+
+def kernel_scores(distance: Distance, looked: Looked, gammas: Any, n_landmarks: int) -> F64:
+    """Leverage scores (n,) of objects for the kernel exp(-gamma d); of gammas as `median_gamma` has it if not one."""
+    D = _distances_among(distance, looked)
+    gamma = _gamma_among(D, gammas) or median_gamma(D, 1.0)
     return leverage_scores(np.exp(-gamma * D.astype(np.float64)), n_landmarks)
 
 

@@ -15,7 +15,8 @@ from dkdist.base.inputs import Sets, check_both, survey
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_choices import as_distance, require_kind, require_units
-from dkdist.distances.distance_embedding import CHECKED, loaded
+from dkdist.distances.distance_embedding import CHECKED
+from dkdist.distances.distance_scales import loaded
 from dkdist.distances.single_pair import compare, require_alike, require_one_part
 from dkdist.distances.strings.few_strings import few_strings
 from dkdist.execution.pairs import Tile

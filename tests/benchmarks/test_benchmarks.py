@@ -273,6 +273,11 @@ def test_defaults_of_distances(tmp_path: Path) -> None:
     assert report["splice"]["defaults, ridge"]["given"] > 0.6  # 300 objects to train on
     varied = run("distance_defaults.py", "splice", "--vary", "--splits", "2", output=tmp_path / "varied.json")
     assert {"defaults, ridge", "gamma 0", "whole objects", "R = 2048"} < varied["splice"].keys()
+    few = run("distance_defaults.py", "splice", "--few", "--splits", "2", output=tmp_path / "few.json")[
+        "splice"
+    ]
+    assert few["object, R = 16"]["ahead"] == 0
+    assert few["supervised, R = 16"]["mean"] > 0.5  # of three classes, the largest a half; 140 to train on
 
 
 def test_structures_of_densities(tmp_path: Path) -> None:

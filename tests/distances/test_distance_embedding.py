@@ -157,16 +157,19 @@ def test_weights_count_as_repeated_points():
 def test_samplers_draw_what_they_say(sampler):
     text = sampler in ("uniform", "markov")
     sets = dk.SampleSets.from_strings(WORDS) if text else SETS
-    lengths = "auto" if sampler in ("element", "object", "leverage") else (2, 7)
+    lengths = "auto" if sampler in ("element", "object", "leverage", "supervised") else (2, 7)
+    y = np.arange(len(sets)) % 2  # which one of them asks for
     distance = "levenshtein" if text else "dtw"
-    made = dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets).omegas_
-    again = dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets).omegas_
+    made, again = (
+        dk.DistanceEmbedding(distance, sampler, 30, lengths=lengths, random_state=3).fit(sets, y).omegas_
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(made.points, again.points)
     assert len(made) == 30
     if lengths != "auto" and sampler != "mixed":
         assert set(made.sizes.tolist()) == set(range(2, 8))
     objects = as_objects(sets)
-    if sampler in ("object", "leverage", "mixed"):
+    if sampler in ("object", "leverage", "supervised", "mixed"):
         assert len({tuple(o.ravel()) for o in made} & {tuple(o.ravel()) for o in objects}) == 30
     elif sampler in ("subsample", "segment", "element"):
         assert all(any(is_piece(o, x, sampler == "segment") for x in objects) for o in made)

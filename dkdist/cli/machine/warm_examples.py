@@ -67,6 +67,7 @@ def methods() -> Iterator[Any]:
         edits = dk.Levenshtein(substitution=substitution, insertion=2, substitution_costs={("A", "C"): 0.1})
         yield dk.distance_matrix(["AC" * 40, "A"], distance=edits)
     yield dk.DistanceEmbedding("energy", n_components=4, random_state=0).fit_transform(sets)
+    yield dk.DistanceEmbedding("energy", "supervised", n_components=1, random_state=0).fit(sets, [0, 1])
     for method in ("exact", "fourier", "rff", "taylor", "tree", "wspd"):
         yield dk.kernel_distance(P, Q, sigma=1.0, squared=True, method=method, eps=1e-2)
     yield dk.kernel_distance(P, P + 1e-12, sigma=1.0)

@@ -22,13 +22,15 @@ Sampler = Callable[["Source", I64], SampleSets]
 class Source(NamedTuple):
     """What samplers draw from: some objects of the data, a generator, and what only some of them ask for.
 
-    ``sigma`` (d,) is the deviation of made-up coordinates, ``scores`` (n,) say how much each object is wanted.
+    ``sigma`` (d,) is the deviation of made-up coordinates, ``scores`` (n,) say how much each object is wanted,
+    ``chosen`` (R,) which objects are taken.
     """
 
     sets: SampleSets
     rng: np.random.Generator
     sigma: F64 | None = None
     scores: F64 | None = None
+    chosen: I64 | None = None
 
     def pick(self, lengths: I64) -> I64:
         """For every length an object that is at least as long, any of them with equal probability."""
@@ -101,6 +103,12 @@ def _leverage(source: Source, lengths: I64) -> SampleSets:
     share = source.scores / source.scores.sum()
     chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=share)
     chosen_sets: SampleSets = source.sets[chosen]
+    return chosen_sets
+
+
+def _supervised(source: Source, lengths: I64) -> SampleSets:
+    assert source.chosen is not None
+    chosen_sets: SampleSets = source.sets[source.chosen]
     return chosen_sets
 
 
@@ -179,12 +187,13 @@ FROM_DATA: dict[str, Sampler] = {
     "element": _element,
     "object": _object,
     "leverage": _leverage,
+    "supervised": _supervised,
     "mixed": _mixed,
 }
 OF_POINTS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
 OF_STRINGS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}
 SAMPLERS = FROM_DATA | OF_POINTS | OF_STRINGS
-WITHOUT_REPETITION = ("object", "leverage")
+WITHOUT_REPETITION = ("object", "leverage", "supervised")
 WITHOUT_LENGTHS = ("element", *WITHOUT_REPETITION)
 WITH_SIGMA = ("gaussian", "walk")
 

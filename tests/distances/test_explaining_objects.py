@@ -1,0 +1,133 @@
+"""Random objects chosen by targets: against ridge regressions solved one by one, and what they are for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.distances.objects.explaining_objects import PENALTY, chosen_objects, targets_of
+
+
+def left(F, T, chosen, penalty):
+    """The penalised squares that ridge regression on these columns leaves."""
+    S = F[:, chosen]
+    W = np.linalg.solve(S.T @ S + penalty * np.eye(len(chosen)), S.T @ T)
+    return ((T - S @ W) ** 2).sum() + penalty * (W**2).sum()
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_each_is_the_one_that_leaves_least(k):
+    """Every ridge regression of every step solved by itself; columns twice and a constant one among them."""
+    rng = np.random.default_rng(k)
+    F = np.exp(-rng.random((40, 14)) * 3)
+    F[:, 5], F[:, 9] = F[:, 2], 1.0
+    T = np.sin(rng.normal(size=(40, k)) + F[:, :1])
+    chosen = chosen_objects(F, T, 10)
+    F, T = F - F.mean(axis=0), T - T.mean(axis=0)
+    penalty = PENALTY * (F**2).sum(axis=0).mean()
+    assert len(set(chosen.tolist())) == 10
+    for j in range(10):
+        free = [c for c in range(14) if c not in chosen[:j]]
+        least = min(left(F, T, [*chosen[:j], c], penalty) for c in free)
+        # sums of some 40 products, divided by what is left of a column, at least the penalty
+        assert left(F, T, chosen[: j + 1], penalty) == pytest.approx(least, rel=1e-9)
+
+
+def test_targets_are_numbers_in_their_deviations_or_columns_of_classes():
+    sets = dk.SampleSets.from_arrays([np.zeros((1, 1))] * 4)
+    np.testing.assert_allclose(targets_of(sets, [1.0, 2.0, 3.0, 2.0])[:, 0].std(), 1)
+    np.testing.assert_array_equal(
+        targets_of(sets, list("abca")), [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    )
+    np.testing.assert_array_equal(
+        targets_of(sets, np.array([[3], [1], [1], [3]])), [[0, 1], [1, 0], [1, 0], [0, 1]]
+    )
+    assert targets_of(sets, np.arange(8.0).reshape(4, 2)).shape == (4, 2)
+
+
+def strings(n, seed=0):
+    """Random strings, a word in the middle that tells the class, and another that tells nothing."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    words = (("GATTACA", "CCTTCCT"), ("AAAAAAAAAA", "TGTGTGTGTG", "CGCGCGCGCG", "TTTTTTTTTT"))
+    ends = ["".join(rng.choice(list("ACGT"), 6)) for _ in range(n)]
+    return [end + words[0][a] + words[1][rng.integers(4)] for end, a in zip(ends, y, strict=True)], y
+
+
+def test_few_that_are_chosen_by_targets_tell_classes_that_random_ones_do_not():
+    """On other strings, with three of 300, over twenty seeds: by more than three standard errors."""
+    (train, y), (new, truth) = strings(300), strings(300, 1)
+
+    def score(sampler, seed):
+        embedding = dk.DistanceEmbedding("levenshtein", sampler, 3, random_state=seed)
+        A = embedding.fit_transform(train, y), embedding.transform(new)
+        return dk.IncrementalRidgeClassifier(random_state=0).fit(A[0], y).score(A[1], truth)
+
+    gains = [score("supervised", seed) - score("object", seed) for seed in range(20)]
+    assert np.mean(gains) > 3 * np.std(gains) / np.sqrt(20)
+
+
+@pytest.mark.parametrize("gamma", ["auto", 0, 0.5, [0.1, 1.0]])
+def test_chosen_objects_are_of_the_data_and_follow_from_targets_in_any_order(gamma, tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(i % 3, 1, (5, 2)) for i in range(60)]
+    sets = dk.SampleSets.from_arrays(arrays, ids=[f"s{i}" for i in range(60)])
+    y = np.arange(60) % 3
+    embedding = dk.DistanceEmbedding("energy", "supervised", 12, gamma, random_state=0).fit(sets, y)
+    kept = {x.tobytes() for x in sets}
+    chosen = [embedding.omegas_[i].tobytes() for i in range(12)]
+    assert len(set(chosen)) == 12
+    assert set(chosen) <= kept
+    shuffled = pd.Series(y, index=sets.ids).sample(frac=1, random_state=0)
+    for targets, given in (
+        (shuffled, sets),
+        (y, dk.write_sets(tmp_path / "s", arrays)),
+        (y.astype(str), sets),
+    ):
+        again = dk.DistanceEmbedding("energy", "supervised", 12, gamma, random_state=0).fit(given, targets)
+        assert again.spec_ == embedding.spec_
+    other = dk.DistanceEmbedding("energy", "supervised", 12, gamma, random_state=0).fit(
+        sets, rng.permutation(y)
+    )
+    assert other.spec_ != embedding.spec_
+
+
+def test_bad_sets_that_are_left_out_move_no_target():
+    rng = np.random.default_rng(2)
+    arrays = [rng.normal(i % 2, 1, (4, 1)) for i in range(40)]
+    weights, y = [np.ones(4)] * 40, np.arange(40) % 2
+    options = {"sampler": "supervised", "n_components": 5, "on_error": "skip", "random_state": 0}
+    clean = dk.SampleSets.from_arrays(arrays, weights)
+    spoilt = dk.SampleSets.from_arrays(
+        [*arrays[:7], arrays[0], *arrays[7:]], [*weights[:7], -np.ones(4), *weights[7:]]
+    )
+    expected = dk.DistanceEmbedding("energy", **options).fit(clean, y)
+    with pytest.warns(UserWarning, match="set 7"):
+        found = dk.DistanceEmbedding("energy", **options).fit(spoilt, np.insert(y, 7, 1))
+    taken = [{float(x[0, 0]) for x in one.omegas_} for one in (expected, found)]
+    assert taken[0] == taken[1]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, r"y is None: give fit\(sets, y\)"),
+        (np.arange(5), "each of 6 sets, found shape"),
+        ([1.0, 2, np.nan, 1, 2, 3], "target of set 2 is nan"),
+        ([1] * 6, "targets that differ"),
+    ],
+)
+def test_targets_that_say_nothing_are_refused(y, message):
+    sets = [np.full((2, 1), float(i)) for i in range(6)]
+    with pytest.raises(ValueError, match=message):
+        dk.DistanceEmbedding("energy", "supervised", 3, random_state=0).fit(sets, y)
+
+
+def test_more_than_there_are_and_several_numbers_a_pair_are_refused():
+    sets, y = [np.full((2, 1), float(i)) for i in range(6)], np.arange(6.0)
+    with pytest.raises(ValueError, match="there are 6 to choose from"):
+        dk.DistanceEmbedding("energy", "supervised", 7).fit(sets, y)
+    with pytest.raises(ValueError, match="one number a pair"):
+        dk.DistanceEmbedding("directed-modified-hausdorff", "supervised", 3).fit(sets, y)
