@@ -3,7 +3,8 @@
     pip install finufft faiss-cpu pykeops goodpoints        (the last two need a C++ compiler)
 
 keops      exact sums in float32 on the CPU (ours are float64)
-finufft    the transform alone of the frequencies that a Gaussian needs, beside the whole of kernel_distance
+finufft    the transform alone of the frequencies that a Gaussian needs, beside the whole of kernel_distance; with equal
+           weights and with random ones
 coresets   goodpoints' Compress++ and random samples: 128 of 16,384 points; and a million points to 256 of ours
 mean       random features of many sets beside the same in NumPy, float64
 nearest    10 of 100,000 rows of 512 numbers beside faiss's exact search
@@ -76,15 +77,17 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
     if finufft is None:
         return []
     rows, n, sigma = [], 1000 if quick else 100_000, 0.1 if quick else 0.02
-    for d in (2, 3):
+    for d, weighted in ((2, False), (2, True), (3, False), (3, True)):
         P, Q = two_clouds(n, d, d)
+        p, q = np.random.default_rng(0).dirichlet(np.ones(n), 2) if weighted else np.full((2, n), 1 / n)
         reach = np.sqrt(2 * np.log(40 / eps)) * sigma
         L = 1 / np.sqrt(d) + reach
         most = int(np.sqrt(2 * np.log(40 / eps)) / sigma * L / (2 * np.pi)) + 1
         k = np.arange(-most, most + 1)
         w = np.sqrt(2 * np.pi) * sigma / L * np.exp(-((2 * np.pi * k / L * sigma) ** 2) / 2)
         turns = [np.ascontiguousarray(c) for c in (np.concatenate([P, Q]) * (2 * np.pi / L) - np.pi).T]
-        z = np.repeat([1 / n, -1 / n], n).astype(complex)
+        z = np.concatenate([p, -q]).astype(complex)
+        how = {"sigma": sigma, "eps": eps, "weights": (p, q) if weighted else None}
 
         def by_finufft(d: int = d, turns: Any = turns, z: Any = z, k: Any = k, w: Any = w) -> float:
             F = getattr(finufft, f"nufft{d}d1")(*turns, z, (len(k),) * d, eps=eps / 10, nthreads=1)
@@ -93,13 +96,13 @@ def finufft_rows(quick: bool, eps: float) -> list[dict[str, Any]]:
                 E = np.tensordot(w, E, axes=(0, 0))
             return float(E)
 
-        def ours(P: np.ndarray = P, Q: np.ndarray = Q) -> float:
-            return dk.kernel_distance(P, Q, sigma=sigma, squared=True, method="fourier", eps=eps)
+        def ours(P: np.ndarray = P, Q: np.ndarray = Q, how: Any = how) -> float:
+            return dk.kernel_distance(P, Q, squared=True, method="fourier", **how)
 
         (a, b), (x, y) = medians([ours, by_finufft], 2 if quick else 7)
         rows.append(line("finufft", {
-            "d": d, "n": n, "sigma": sigma, "seconds": float(a), "peer_seconds": float(b), "ratio": float(b / a),
-            "difference": abs(x - y),
+            "d": d, "n": n, "sigma": sigma, "weighted": weighted, "seconds": float(a), "peer_seconds": float(b),
+            "ratio": float(b / a), "difference": abs(x - y),
         }))  # fmt: skip
     return rows
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import loop
 
-QUERIES, ROWS = 256, 4096  # of a tile of the product
+QUERIES, PRODUCTS = 1024, 2**20  # of a tile: one that is nearly square is made soonest
+ROWS = (1024, 4096)  # of a tile, the fewest and the most
 SPARE = 8  # candidates more than neighbours
 UNIT = 2.0**-24  # of float32: D + 8 of them bound the error of a product and of its vectors, in |q|^2 + |x|^2
 
@@ -49,10 +50,11 @@ def _by_products(
         for start in range(0, len(queries), QUERIES):
             part = slice(start, min(start + QUERIES, len(queries)))
             tile = queries[part] - centre
+            rows = min(max(PRODUCTS // len(tile), ROWS[0]), ROWS[1])
             best = np.full((len(tile), kept), np.inf, dtype)
             which = np.full((len(tile), kept), -1, np.int64)
-            for a in range(0, len(X), ROWS):
-                keep_nearest(tile @ centred[a : a + ROWS].T, squares[a : a + ROWS], a, best, which)
+            for a in range(0, len(X), rows):
+                keep_nearest(tile @ centred[a : a + rows].T, squares[a : a + rows], a, best, which)
             own = np.einsum("ij,ij->i", tile, tile, dtype=np.float64)
             least = best[:, -1] + own - rounding * (own + longest)  # of the rows that were left out
             which.sort(axis=1)

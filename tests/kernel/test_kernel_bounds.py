@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import poisson
 
 from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
-from dkdist.kernel.sums.fourier_energy import fourier_plan
+from dkdist.kernel.sums.fourier_energy import HOPELESS, fourier_plan
+from dkdist.kernel.sums.fourier_grid import fourier_grid
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
 from dkdist.kernel.sums.trees_loops import box_tree, separated_energy, tree_energy
@@ -168,3 +169,25 @@ def test_boxes_are_tight_and_hold_all_points_once():
         assert tree.sums[k, 0] == tree.weights[tree.first[k] : tree.last[k]].sum()
         if tree.child[k] == 0:
             assert part.shape[1] <= 10 or (tree.low[k] == tree.high[k]).all()
+
+
+def test_grids_that_are_not_looked_for_would_not_have_been_taken(monkeypatch):
+    """The best plans of random boxes, with and without the early end of the search."""
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(300):
+        d = int(rng.integers(1, 4))
+        widths, sigma = 10 ** rng.uniform(-1, 1, d), 10 ** rng.uniform(-2, 0.5)
+        given = widths, sigma, 10 ** rng.uniform(-7, -1), 1.0, int(10 ** rng.uniform(2, 6.5))
+        found = []
+        for hopeless in (HOPELESS, np.inf):
+            monkeypatch.setattr("dkdist.kernel.sums.fourier_energy.HOPELESS", hopeless)
+            looks = []
+            monkeypatch.setattr(
+                "dkdist.kernel.sums.fourier_energy.fourier_grid",
+                lambda *box, looks=looks: (looks.append(box), fourier_grid(*box))[1],
+            )
+            plan = fourier_plan(*given)
+            found.append((plan.energy.func, plan.error, plan.n_modes, len(looks)))
+        assert found[0][:3] == found[1][:3]
+        ended += found[0][3] < found[1][3]
+    assert ended > 3  # of those that are looked for without it

@@ -12,7 +12,6 @@ import numpy as np
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, energy_in_tiles, rounding, scaled
 from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
-from dkdist.kernel.sums.twofold_loops import twofold_energy
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 
@@ -76,6 +75,8 @@ def resolved(total: float, task: Task) -> float:
     x, z = task.points.arrays()
     x = scaled(x, task.sigma, task.kernel)
     if abs(total) < TRUSTED * rounding(x, task.kernel) * square:
+        from dkdist.kernel.sums.twofold_loops import twofold_energy  # for nearly equal sets alone
+
         return twofold_energy(x, z, task.kernel)
     return total
 

@@ -15,7 +15,6 @@ from dkdist.kernel.sums.exact_loops import mass, scaled
 from dkdist.kernel.sums.fourier_energy import CELL_NS, MOST_NUMBERS, WORST, FourierPlan, fourier_plan
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
 from dkdist.kernel.sums.parts_loops import are_one_part, far_parts, reach_of, spans_energy
-from dkdist.kernel.sums.random_loops import float32_error, random_energies
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
 from dkdist.kernel.sums.trees_loops import LEAF, Tree, box_tree, separated_energy, tree_energy
 from dkdist.loops.array_types import I64
@@ -179,14 +178,15 @@ def _boxes(task: Task, leaf: int) -> Tree:
 
 def _rff(task: Task) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
+    from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
+    from dkdist.kernel.sums.random_loops import float32_error, random_energies
+
     d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)
     if rounding > max(MOST_ROUNDING, task.share):
         raise ValueError(
             f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
             "use 'exact', or a larger bandwidth or eps"
         )
-    from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
-
     draw = DRAWS[least_error(d)]
     count, square = 64, task.points.mass**2
     while REPLICATES * count <= MOST_FREQUENCIES:

@@ -15,9 +15,11 @@ from dkdist.kernel.distance.kernel_methods import BY_NAME, PAIR_NS
 from dkdist.kernel.kinds.gaussian_mixtures import MEASURES, Mixture, gaussian_mixture
 from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 PLAN_NS = 5e6  # to find the way for one Gaussian
 WIDE_NS, NARROW_NS = 200.0, 2500.0  # for a point of one Gaussian, as measured
+FEW_NUMBERS = 2**20  # of points: so many are copied
 WIDE = {1: 1e-5, 2: 1e-3, 3: 1e-2}  # of the width of the points, by dimension: those below are narrow
 
 
@@ -37,6 +39,8 @@ def mixed_energy(task: Task) -> float:
 
 
 def _by_gaussians(task: Task, mixture: Mixture) -> float:
+    if len(task.points) * task.points.d <= FEW_NUMBERS:  # tiles for every Gaussian would be made again
+        task = task._replace(points=WeightedPoints.of(*task.points.arrays()))
     S, d, C = task.points.total, task.points.d, task.points.channels
     squares, firsts = np.zeros(C), np.zeros((d, C))
     for x, z in task.points.tiles():

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import gamma
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaincc
 
 from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
 from dkdist.kernel.sums.fourier_grid import FourierGrid, fourier_grid, grid_layout
@@ -27,6 +29,7 @@ CELL_NS, EMPTY_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vecto
 FIND_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
 MOST_FREQUENCIES = 8192
 FEW_BYTES, MESH_SHARE = 1e7, 0.43  # of points in float32; of these the part that a mesh beside more has
+HOPELESS = 10.0  # times the error: if so much is left out, no grid is looked for
 WORST = 0.1  # error of k, however large an eps is allowed
 
 
@@ -57,14 +60,28 @@ def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> Fou
         energy = partial(mesh_energy, sigma=sigma, mesh=mesh)
         best = FourierPlan(energy, W**2 * mesh.error, mesh.nanoseconds, mesh.n_cells)
     rounding = ROUNDING + np.exp(-0.5) * 2.0**-24 * float(np.sqrt((widths**2).sum())) / sigma
-    if rounding < share / 2 and best.nanoseconds > FIND_NS:
-        most = min(MOST_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
+    most = min(MOST_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
+    if (
+        rounding < share / 2
+        and best.nanoseconds > FIND_NS
+        and _left_out(widths, sigma, most) < HOPELESS * share
+    ):
         grid = fourier_grid(widths, sigma, share - rounding, most)
         if grid.error + rounding <= share:
             energy = partial(frequency_energy, sigma=sigma, grid=grid)
             time, error = FREQUENCY_NS * n * grid.n_features, W**2 * (grid.error + rounding)
             return FourierPlan(energy, error, time, grid.n_features)
     return best
+
+
+def _left_out(widths: F64, sigma: float, most: int) -> float:
+    """Weight of the frequencies beyond the ``most`` that weigh most, were they as dense as the box is wide."""
+    wide = widths[widths > 0]
+    d = len(wide)
+    if d == 0:
+        return 0.0
+    radius = 2 * np.pi * (most * gamma(d / 2 + 1) / np.pi ** (d / 2) / np.prod(wide)) ** (1 / d)
+    return float(gammaincc(d / 2, (radius * sigma) ** 2 / 2))
 
 
 def _room(n: int, d: int) -> float:
