@@ -81,6 +81,10 @@ def methods() -> Iterator[Any]:
     lazy = da.from_array(P, chunks=(50, 2))  # type: ignore[no-untyped-call]
     yield dk.coreset(lazy, 8, sigma=1.0, random_state=0)
     yield dk.align(rng.random((300, 2)), Q, sigma=1.0, guarantee=0.5)
+    yield dk.align(rng.random((300, 3)), rng.random((200, 3)), sigma=1.0)
+    for dtype in (np.float32, np.float64):  # columns of tables, and ids of their rows
+        yield fill_rows([P[:, 0].astype(dtype)] * 3, np.zeros(3), np.empty((len(P), 3), np.float32))
+    yield run_starts(np.arange(3))
     yield from _large_kernels(rng)
     for method in ("robust", "standard", "quantile"):
         for per_set in (False, True):
