@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution.processes import process
+from dkdist.execution.processes import process, processors
 
 from .programs import Programs
 from .recipes import TEXT
@@ -78,6 +79,36 @@ def test_memory_is_kept_unless_somebody_chose_otherwise(monkeypatch: pytest.Monk
     assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="65536") == kept
     assert mallopt_calls(monkeypatch, MALLOC_TRIM_THRESHOLD_="1000000") == []
     assert mallopt_calls(monkeypatch, MALLOC_ARENA_MAX="2") == []
+
+
+def test_a_worker_gives_memory_back_when_it_has_much_more_than_after_the_last_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks of memory that were freed below one that lives on, which glibc alone keeps."""
+    returns = process._Returns()
+    returns.look()  # no worker's process: nothing happens
+    assert returns.least == 0
+    returns.wanted = True
+    returns.least = before = process.resident()
+    gaps = [np.ones(2**17, np.uint8) for _ in range(2 * returns.most // 2**17)]  # too small for maps
+    last = np.ones(2**16, np.uint8)
+    assert process.resident() > before + returns.most
+    del gaps
+    returns.look()
+    assert process.resident() < before + returns.most / 2
+    assert last.all()
+    trimmed = returns.least
+    returns.look()  # little more than that
+    assert returns.least == trimmed
+
+
+def test_tasks_look_after_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(process.RETURNS, "look", lambda: looks.append(1))
+    assert processors.alike(max)(1, 2) == 2
+    with pytest.raises(ValueError, match="empty"):
+        processors.alike(max)([])
+    assert len(looks) == 2
 
 
 def test_the_process_of_a_client_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from typing import Any
 import dask
 from threadpoolctl import threadpool_info
 
+from dkdist.execution.processes.process import RETURNS
+
 ALLOW = "dkdist.allow-mixed-processors"
 PLACES, WORDS = 3, 4  # addresses that are named for each kind; words of a difference
 
@@ -135,7 +137,10 @@ def places(addresses: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Alike:
-    """A function of tasks that refuses to run on processors of another kind than it was made for."""
+    """A function of tasks that refuses to run on processors of another kind than it was made for.
+
+    A worker gives memory back after it.
+    """
 
     function: Callable[..., Any]
     kind: str
@@ -148,7 +153,10 @@ class Alike:
                 f"{_this_place()} took on work that began on processors of another kind, whose results have other last "
                 f"bits. It has\n{found}\n{TO_FIX}"
             )
-        return self.function(*args)
+        try:
+            return self.function(*args)
+        finally:
+            RETURNS.look()
 
 
 def alike(function: Callable[..., Any]) -> Callable[..., Any]:
