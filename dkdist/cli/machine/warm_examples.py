@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 
 import dkdist as dk
+from dkdist.loops.column_rows import fill_rows, run_starts
 
 DISTANCES = ("dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "sliced-wasserstein")
 
