@@ -33,11 +33,10 @@ import numpy as np
 from dkdist.densities.tensor_loops import all_degrees, cosines, room_for, tensor_sums
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, SUM, loop
-from dkdist.loops.elementary import f32, log, sincospi
+from dkdist.loops.elementary import f32, larger, log, sincospi
+from dkdist.loops.elementary import root as root_of
 from dkdist.loops.points import TILE, fill_shares, read_only, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
-from dkdist.loops.registers.scalars import larger
-from dkdist.loops.registers.scalars import root as root_of
 
 
 class NodeSeries(NamedTuple):

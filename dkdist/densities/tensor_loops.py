@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from dkdist.loops.array_types import F32
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.elementary import cospi, f32
+from dkdist.loops.elementary import cospi, f32, larger, smaller
 from dkdist.loops.points import TILE, cache_lines, fill_shares, total_weight
-from dkdist.loops.registers.scalars import larger, smaller
 from dkdist.loops.registers.vectors import (
     add_outer,
     fused,

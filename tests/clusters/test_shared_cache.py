@@ -12,7 +12,7 @@ from numba import config, njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from dkdist.loops.compile import CodeFiles
-from dkdist.loops.points import count_outside
+from dkdist.loops.points import _count_outside
 
 
 def cache_file(folder: Path, stamp: str = "today") -> CodeFiles:
@@ -69,7 +69,7 @@ def test_processes_that_start_at_once_on_a_new_folder(tmp_path: Path) -> None:
 def test_functions_that_are_not_ours_keep_numbas_own_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert type(count_outside._cache._cache_file) is CodeFiles
+    assert type(_count_outside._cache._cache_file) is CodeFiles
     assert os.environ.get("NUMBA_CACHE_DIR", "") == config.CACHE_DIR
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
 

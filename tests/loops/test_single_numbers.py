@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dkdist.loops.compile import inlined, loop
-from dkdist.loops.registers.scalars import bits, larger, nearest, number, root, smaller
+from dkdist.loops.elementary import bits, larger, nearest, number, root, smaller
 
 NUMBERS = [-2.5, -1.5, -0.5, 0.0, 0.4999999, 0.5, 1.0, 1.5, 2.5, 3.25, 1e9]
 
