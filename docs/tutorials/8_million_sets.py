@@ -90,17 +90,17 @@ assert (dk.load_model(f"{folder.name}/model.npz").predict(test) == model.predict
 # --------------------
 #
 # ``python benchmarks/million.py`` goes this way with a million sets of 200 points and 5,000 random features, on
-# two processor cores: prepared by two workers and learned by the threads of one process, in 44 seconds, of which
+# two processor cores: prepared by two workers and learned by the threads of one process, in 40 seconds, of which
 #
 # =====================================================  ==========
 # generated into a store of 1.46 GB                         9.0 s
-# every chunk verified                                      0.7 s
-# bounds, bandwidth and width of the kernel chosen          3.0 s
+# every chunk verified                                      0.6 s
+# bounds, bandwidth and width of the kernel chosen          2.8 s
 # five epochs of stochastic gradient descent,
-# and 100,000 sets predicted                               30.7 s
+# and 100,000 sets predicted                               27.8 s
 # =====================================================  ==========
 #
-# No process had more than 850 MB of memory. The error fell to 1.411 (from 1.416 with 90,000 sets), that of ridge on
+# No process had more than 550 MB of memory. The error fell to 1.411 (from 1.416 with 90,000 sets), that of ridge on
 # the rows alone is 1.591, and of the mean 2.878. :doc:`/benchmarks` has the machine and more such figures, and
 # :doc:`/clusters` says how the same lines run on many machines.
 
