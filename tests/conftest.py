@@ -7,6 +7,7 @@ runs alone, after others, or on one worker of several.
 
 from binascii import crc32
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,8 +24,6 @@ settings.load_profile("dkdist")
 def start_anew(module, name):
     generator = getattr(module, "RNG", None)
     if generator is not None:
-        import numpy as np  # not before the file that is tested
-
         generator.bit_generator.state = np.random.PCG64(crc32(name.encode())).state
 
 

@@ -7,6 +7,7 @@ Constants are those of the proofs written beside the functions, not asymptotic o
 
 from __future__ import annotations
 
+import math
 from math import ceil
 
 import numpy as np
@@ -76,7 +77,7 @@ def series_order(eps: float, delta: float) -> int:
         return np.asarray(tau * (np.log(tau) - 2 * np.log(delta) - 1) >= -np.log(eps))
 
     high = 1.0
-    while not holds(np.array([high]))[0] or high < np.e * delta**2:
+    while not holds(np.array([high]))[0] or high < math.e * delta**2:
         high *= 2
     low = high / 2
     while high - low > 1:  # beyond e delta^2 the left side rises

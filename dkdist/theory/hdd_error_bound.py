@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 
@@ -155,7 +156,7 @@ def hdd_error_bound(
         M = whole("n_frequencies", n_frequencies)
         frequencies = bounds.sampled_frequencies(Z, M, share) / (2 * sigma**2)
     else:  # sup of a r exp(-a (1 - r)), a = d^2 / (2 sigma^2)
-        frequencies = frequency_error / (np.e * (1 - frequency_error))
+        frequencies = frequency_error / (math.e * (1 - frequency_error))
     truncation = integration = 0.0
     _require(
         n_basis is not None or (smoothness is None and n_nodes is None), "smoothness and n_nodes need n_basis"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -164,7 +165,7 @@ def _taylor(eps: float, d: int, reach: float) -> int:
 
 def _ifgt(eps: float, d: int, reach: float) -> int:
     radius = max(reach, LEAST) / 2
-    order = bounds.series_order(eps, radius) if np.e * radius**2 <= MOST_ORDER else MOST_ORDER + 1
+    order = bounds.series_order(eps, radius) if math.e * radius**2 <= MOST_ORDER else MOST_ORDER + 1
     return _series("ifgt", d, order, reach)
 
 

@@ -33,7 +33,7 @@ class Executions(SchedulerPlugin):
 
 
 class Killer:
-    """Kills one worker process every ``every`` seconds, unless the last is not replaced yet; drawn from the seed."""
+    """Kills a worker process ``every`` seconds after the one before it was replaced; which one, the seed says."""
 
     def __init__(self, client: Client, every: float, seed: int) -> None:
         self.killed = 0
@@ -42,16 +42,22 @@ class Killer:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        while not self._stop.wait(self._every):
+        next_kill = time.monotonic() + self._every
+        while not self._stop.wait(0.1):
             cluster = self._client.cluster
             nannies = list(cluster.workers.values())
             up = [
                 nanny for nanny in nannies if nanny.status is Status.running
             ]  # one that starts a worker gives up
-            if len(cluster.scheduler.workers) == len(up) == len(nannies):  # the last one killed was replaced
+            if (
+                not len(cluster.scheduler.workers) == len(up) == len(nannies)
+            ):  # the last one is not replaced yet
+                next_kill = time.monotonic() + self._every
+            elif time.monotonic() >= next_kill:
                 pids = sorted(nanny.pid for nanny in nannies)
                 os.kill(int(self._rng.choice(pids)), signal.SIGKILL)
                 self.killed += 1
+                next_kill = time.monotonic() + self._every
 
     def __enter__(self) -> Killer:
         self._thread.start()

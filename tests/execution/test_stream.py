@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
-from dkdist.execution.cluster.stream import LINK, TASK, jobs_a_task
+from dkdist.execution.cluster.stream import LINK, MEMORY, TASK, Rate, jobs_a_task
 from dkdist.execution.passes import collect, fold
 from dkdist.execution.progress import Progress
 
@@ -74,6 +74,27 @@ def test_tasks_are_as_long_as_their_time_and_change_by_and_by():
     assert jobs_a_task(2, 10**6, 1.0) == 8
     assert jobs_a_task(100, 1, 1e3) == 25
     assert jobs_a_task(1, 1, 1e3) == 1
+
+
+def test_jobs_that_end_at_once_after_a_pause_do_not_look_like_a_fast_run():
+    rate, now, done = Rate(0.0), 0.0, 0
+    for _ in range(20):
+        now, done = now + 0.5, done + 10
+        n, seconds = rate.of(now, done)
+        assert n / seconds == pytest.approx(20)
+    n, seconds = rate.of(now + 3.0, done + 10)  # a worker died and its jobs were done again
+    assert n / seconds < 20
+    for burst in range(1, 8):  # while its replacement started, others did what now is used in an instant
+        n, seconds = rate.of(now + 3.0 + 0.01 * burst, done + 10 + 10 * burst)
+        assert n / seconds < 20 * (MEMORY + 3.0) / MEMORY
+
+
+def test_a_run_that_becomes_faster_is_told_within_ten_seconds():
+    rate = Rate(0.0)
+    for second in range(1, 101):
+        rate.of(second, second)
+    n, seconds = rate.of(110.0, 1100)
+    assert n / seconds == pytest.approx(100)
 
 
 def test_no_jobs_leave_the_state(client):

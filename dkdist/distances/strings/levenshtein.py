@@ -90,9 +90,8 @@ class Levenshtein(Distance):
     substitution_costs: PairCosts | Mapping[Any, float] | tuple[Any, Any] | None = None
 
     ordered = codes = True
-    like = bare = (
-        ""  # the name of the distance that costs make it; that, if there are no cutoff and no normalising
-    )
+    like = ""  # the name of the distance that costs make it
+    bare = ""  # that, if there are no cutoff and no normalising
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:

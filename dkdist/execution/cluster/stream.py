@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -39,6 +40,7 @@ from dkdist.execution.run import resources
 LINK = 4  # tasks of a fold between two states that the client has
 FIRST = 2  # jobs of its first tasks
 TASK = 0.2  # seconds of a run that a task stands for
+MEMORY = 10.0  # seconds over which its rate is taken: longer than a worker that died takes to be replaced
 GROWTH = 4  # of a task, from one link to the next
 AHEAD = 4  # tasks of a fold under way, beside one for each thread
 TASKS_A_THREAD = 4  # of a map, under way
@@ -190,6 +192,25 @@ def room(width: int, n_under_way: int, n_left: int) -> int:
     return 0 if free < width // 2 and free < n_left else min(free, n_left)
 
 
+class Rate:
+    """Jobs done and the seconds that they took, over the last ten seconds or since the link before them.
+
+    After a worker died all wait for its jobs, and those behind them then end at once: the last link alone would
+    tell of a run as fast as such a burst, and its tasks would be too long to end before the next worker dies.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._links = deque([(now, 0)])
+
+    def of(self, now: float, done: int) -> tuple[int, float]:
+        """So many jobs in so many seconds, when ``done`` are done ``now``."""
+        self._links.append((now, done))
+        while len(self._links) > 2 and now - self._links[1][0] >= MEMORY:
+            self._links.popleft()
+        since, told = self._links[0]
+        return done - told, now - since
+
+
 def jobs_a_task(before: int, n_done: int, seconds: float) -> int:
     """As many as would be done in the time of a task, if so many were done in some seconds; not all at once."""
     return int(np.clip(TASK * n_done / seconds, max(1, before // GROWTH), before * GROWTH))
@@ -240,7 +261,7 @@ class _Fold(_Stream):
     def run(self, state: Any, step: Step, window: Callable[[], int], report: Report) -> Any:
         self.reach = [0]  # jobs up to each task
         wide, threads = Width(window), Width(lambda: resources().all_threads)
-        since, told = time.monotonic(), 0
+        rate = Rate(time.monotonic())
         while self.reach[self.n_done] < len(self.jobs):
             self._hand_out(state, step, wide.now(), threads.now())
             reached = 1 + max(future.key[1] for future in self.next_ended())
@@ -251,8 +272,7 @@ class _Fold(_Stream):
                 (state,) = self.watch.gather([self.futures[self.step, reached - 1]])
                 self.let_go((self.step, reached - 1))
                 report(state, done)
-                self.size = jobs_a_task(self.size, done - told, time.monotonic() - since)
-                since, told = time.monotonic(), done
+                self.size = jobs_a_task(self.size, *rate.of(time.monotonic(), done))
             self._tidy()
         return state
 

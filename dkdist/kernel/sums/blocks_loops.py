@@ -10,6 +10,7 @@ sort of (point, block). So time and memory go with the number of points and not 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
 def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
     """E of the points of ``blocks`` with weights (n, C)."""
     d = max(1, sum(n > 1 for n in blocks.shape))
-    beta = float(np.log2(np.e) * (cells.side / sigma) ** 2)
+    beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
     height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** d
     J = cells.reach
     if blocks.shape[2] == 1:  # all points are one: its cells along a line

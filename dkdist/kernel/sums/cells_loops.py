@@ -18,6 +18,7 @@ bandwidth; memory: a number for each cell of the box that the points lie in.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ def _add_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells,
     wide = widths > 0
     places = np.zeros((len(x), 3))
     places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
-    beta = float(np.log2(np.e) * (cells.side / sigma) ** 2)
+    beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
     _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), beta, cells.shape, f)
 
 

@@ -16,6 +16,8 @@ A kernel more is a branch of `profile` and of `slope`, a name and a unit here, a
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dkdist.loops.compile import ELEMENTWISE, inlined
@@ -25,7 +27,7 @@ LANES = 64
 f64, i64 = np.float64, np.int64
 _SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
 _LOWEST = f64(-1000.0)  # powers of two below are counted as this one
-_LOG2E = float(np.log2(np.e))
+_LOG2E = float(np.log2(math.e))
 _C = f64(np.log(2.0))
 _TINY = f64(1e-100)
 

@@ -15,6 +15,7 @@ Points are scaled, so that k = 2^(-r^2) (`exact_loops.scaled`). Both errors are 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ def tree_energy(tree: Tree, eps: float) -> float:
 
 def separated_energy(tree: Tree, eps: float) -> float:
     """E within eps W^2 from the well-separated pairs of a tree with single points as leaves."""
-    delta = -np.expm1(-np.e * eps / 2)
+    delta = -np.expm1(-math.e * eps / 2)
     return float(_separated(tree, delta, 2 * eps))
 
 

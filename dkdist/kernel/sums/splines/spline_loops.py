@@ -37,6 +37,20 @@ def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
             B[0, i] *= (1.0 - u[i]) * over
 
 
+@inlined(ELEMENTWISE)
+def _within_cells(places, first, m, j, u):  # type: ignore[no-untyped-def]
+    """u[i] = how far point ``first`` + i is within its cell, along axis j."""
+    for i in range(m):
+        place = places[first + i, j]
+        u[i] = place - np.floor(place)
+
+
+@inlined(ELEMENTWISE)
+def _corner(places, point, n1, n2):  # type: ignore[no-untyped-def]
+    """The first cell that a point's splines reach, counted along the mesh's memory."""
+    return (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+
+
 @loop(ELEMENTWISE)
 def spread(places, z, p, f):  # type: ignore[no-untyped-def]
     """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
@@ -50,13 +64,11 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
         m = min(TILE, len(places) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
-                for i in range(m):
-                    place = places[first + i, j]
-                    u[i] = place - np.floor(place)
+                _within_cells(places, first, m, j, u)
                 _splines(u, p, g[j])
         for i in range(m):
             point = first + i
-            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+            corner = _corner(places, point, n1, n2)
             for a in range(row):
                 line[a] = g[2, a, i]
             for a in range(n_first):
@@ -93,13 +105,11 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
         m = min(TILE, len(places) - first)
         for j in range(3):
             if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
-                for i in range(m):
-                    place = places[first + i, j]
-                    u[i] = place - np.floor(place)
+                _within_cells(places, first, m, j, u)
                 _splines_and_slopes(u, p, g[j], s[j])
         for i in range(m):
             point = first + i
-            corner = (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+            corner = _corner(places, point, n1, n2)
             for a in range(row):
                 line[a], slope[a] = g[2, a, i], s[2, a, i]
             value = by_first = by_second = by_third = 0.0
