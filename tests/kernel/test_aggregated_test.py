@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from scipy.stats import binomtest
 
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
-from dkdist.kernel.comparing.kernel_family import kernel_family
+from dkdist.kernel.comparing.kernel_family import kernel_family, shared_frequencies
 from dkdist.kernel.comparing.samples import Held, Look, in_units
 from dkdist.kernel.sums.random_loops import waves_of
 
@@ -63,24 +65,58 @@ def test_power_where_one_bandwidth_has_little(difference):
         assert median < 0.5
 
 
+def brute_force(x, y, family):
+    """The squared distances by all kernels of points from the origin: by definition."""
+    gaussian = [dk.kernel_distance(x, y, sigma=s, squared=True) for s in family.sigmas]
+    v, w = (np.clip(z / family.spread, -4, 4) for z in (x, y))
+    means, squares = v.mean(axis=0) - w.mean(axis=0), (v**2).mean(axis=0) - (w**2).mean(axis=0)
+    return np.array([*gaussian, (means**2).sum(), (squares**2).sum(), squares.sum() ** 2])
+
+
 def test_random_features_stand_for_the_kernels():
-    """Squared distances by weighted frequencies, against all pairs; squares against their means."""
+    """Squared distances by weighted frequencies, against all pairs; moments against their means."""
     points = np.concatenate([P, Q])
     centre, unit = np.median(points, axis=0), 0.5
-    family = kernel_family(in_units(points, centre, unit), 51, 0)
-    look = Look(
-        centre, unit, waves_of(family.frequencies, np.zeros(2)), len(family.frequencies), family.spread
-    )
+    family = kernel_family(in_units(points, centre, unit))
+    shared = shared_frequencies(family.sigmas, 2, 51, 0)
+    look = Look(centre, unit, waves_of(shared.W, np.zeros(2)), len(shared.W), family)
     one = np.zeros(len(points), np.uint16)
     sums = [Held(x).bin_sums(look, one[: len(x)], 1)[0] / len(x) for x in (P, Q)]
-    found = family.statistics((sums[0] - sums[1])[None])[:, 0]
-    exact = [dk.kernel_distance(P, Q, sigma=s * unit, squared=True) for s in family.sigmas]
-    np.testing.assert_allclose(found[:10], exact, rtol=0.3, atol=2e-3)
-    assert np.corrcoef(found[:10], exact)[0, 1] > 0.99
-    u = [np.clip((x - centre) / unit / family.spread, -4, 4) ** 2 for x in (P, Q)]
-    apart = u[0].mean(axis=0) - u[1].mean(axis=0)
-    np.testing.assert_allclose(found[10:], [(apart**2).sum(), apart.sum() ** 2], rtol=1e-3)
-    assert (family.weights >= 0).all()
+    apart, F2 = (sums[0] - sums[1])[None], 2 * len(shared.W)
+    found, exact = (
+        shared.of_waves(apart[:, :F2])[:, 0],
+        brute_force(*((x - centre) / unit for x in (P, Q)), family),
+    )
+    np.testing.assert_allclose(found, exact[:10], rtol=0.3, atol=2e-3)
+    assert np.corrcoef(found, exact[:10])[0, 1] > 0.99
+    np.testing.assert_allclose(family.of_moments(apart[:, F2:])[:, 0], exact[10:], rtol=1e-3)
+    assert (shared.weights >= 0).all()
+
+
+def test_few_points_are_compared_by_all_pairs():
+    """Of the samples as they are and permuted, against brute force by definition, for wide and narrow kernels."""
+    x, y = RNG.normal(size=(5, 2)), RNG.normal(size=(4, 2)) + 0.3
+    family = kernel_family(np.concatenate([x, y]))
+    found = testing._from_all_pairs(np.concatenate([x, y]), 5, family, 300, np.random.default_rng(0))
+    points, of_P = np.concatenate([x, y]), [np.array(c) for c in combinations(range(9), 5)]
+    every = np.stack([brute_force(points[c], np.delete(points, c, axis=0), family) for c in of_P], axis=1)
+    np.testing.assert_allclose(found[:, 0], every[:, 0], rtol=1e-5, atol=1e-9)
+    apart = np.abs(np.cbrt(found[:, :, None]) - np.cbrt(np.maximum(every, 0))[:, None]).max(axis=0)
+    assert apart.min(axis=1).max() < 1e-3
+    assert len(np.unique(apart.argmin(axis=1))) > 100  # of 126
+
+
+def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
+    """The same points below and above the number that is compared by all pairs: nearly the same score."""
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(300, 2)), rng.normal([0.2, 0], 1, (280, 2))
+    exact = dk.two_sample_test(x, y, random_state=0)
+    monkeypatch.setattr(testing, "SAMPLE", 579)
+    by_frequencies = dk.two_sample_test(x, y, random_state=0)
+    assert exact.kernel == by_frequencies.kernel == "means"
+    assert by_frequencies.statistic == pytest.approx(
+        exact.statistic, abs=0.3
+    )  # other permutations: 3 / sqrt(999)
 
 
 @pytest.mark.parametrize(
@@ -100,23 +136,18 @@ def test_permutations_exchange_points(monkeypatch):
     """What the test calls permuted samples are partitions of the points: sums of brute force, of bins of one point."""
     x, y = RNG.normal(size=(5, 1)), RNG.normal(size=(4, 1))
     seen = []
-    family = kernel_family(np.concatenate([x, y]), 51, 0)
+    family = kernel_family(np.concatenate([x, y]))
+    shared = shared_frequencies(family.sigmas, 1, 51, 0)
     monkeypatch.setattr(
-        type(family), "statistics", lambda self, apart: seen.append(apart) or np.zeros((1, len(apart)))
+        type(shared), "of_waves", lambda self, apart: seen.append(apart) or np.zeros((1, len(apart)))
     )
-    look = Look(
-        np.zeros(1), 1.0, waves_of(family.frequencies, np.zeros(1)), len(family.frequencies), family.spread
-    )
-    testing._statistics(Held(x), Held(y), look, family, 400, np.random.default_rng(0))
+    look = Look(np.zeros(1), 1.0, waves_of(shared.W, np.zeros(1)), len(shared.W), family)
+    testing._from_frequencies(Held(x), Held(y), look, shared, 400, np.random.default_rng(0))
     columns = np.concatenate(seen)
     points = np.concatenate([x, y])
-    phi = np.concatenate(
-        [np.sin(points @ family.frequencies.T), np.cos(points @ family.frequencies.T)], axis=1
-    )
+    phi = np.concatenate([np.sin(points @ shared.W.T), np.cos(points @ shared.W.T)], axis=1)
     F2 = phi.shape[1]
     np.testing.assert_allclose(columns[0, :F2], phi[:5].mean(axis=0) - phi[5:].mean(axis=0), atol=1e-5)
-    from itertools import combinations
-
     every = np.array(
         [phi[list(c)].mean(0) - np.delete(phi, c, axis=0).mean(0) for c in combinations(range(9), 5)]
     )
@@ -187,7 +218,7 @@ def test_power_by_pilots_and_by_functions():
     by_function = dk.two_sample_power(
         lambda n, rng: rng.normal(size=(n, 1)),
         draw,
-        [10, 80],
+        [10, 100],
         n_repetitions=60,
         n_permutations=39,
         random_state=0,
@@ -196,17 +227,17 @@ def test_power_by_pilots_and_by_functions():
     by_pilot = dk.two_sample_power(
         rng.normal(size=(800, 1)),
         draw(800, rng),
-        [80, 10],
+        [100, 10],
         n_repetitions=60,
         n_permutations=39,
         random_state=0,
     )
-    assert by_function.sizes.tolist() == by_pilot.sizes.tolist() == [10, 80]
+    assert by_function.sizes.tolist() == by_pilot.sizes.tolist() == [10, 100]
     for i in range(2):  # intervals of both meet, but for the little that a pilot of 800 is off
         assert by_pilot.low[i] - 0.1 <= by_function.high[i]
         assert by_function.low[i] - 0.1 <= by_pilot.high[i]
     assert by_function.power[0] < 0.6 < 0.85 < by_function.power[1]
-    assert by_function.size_for(0.8) == 80
+    assert by_function.size_for(0.8) == 100
     with pytest.raises(ValueError, match="no size reached a power of 1"):
         dk.two_sample_power(
             P[:99], P[99:], [20], n_repetitions=9, n_permutations=19, random_state=0

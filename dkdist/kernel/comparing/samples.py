@@ -1,7 +1,7 @@
 """The two samples of a test, in memory or read block by block: some of their points, and sums over bins of them.
 
-A bin is a random group of points of one sample. Its sums are those of sines and cosines of w . u, and of squares of u
-over a spread, for points u = (x - centre) / unit.
+A bin is a random group of points of one sample. Its sums are those of sines and cosines of w . u, and of coordinates
+and their squares in units of a spread, for points u = (x - centre) / unit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dkdist.kernel.comparing.kernel_family import Family
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.distance.shapes import Shape, is_mesh
 from dkdist.kernel.sums.random_loops import Waves, mean_features
@@ -18,23 +19,22 @@ from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets
 
 FARTHEST = 1e30  # units from the centre; a point beyond, which has no phase in float32, counts there
-CUT = 4.0  # spreads: coordinates beyond have the square of this one
 AT_ONCE = 2**18  # points whose coordinates are copied at a time
 
 
 class Look(NamedTuple):
-    """How points are seen: from a centre (d,), in a unit, through waves of F frequencies, and in spreads (d,)."""
+    """How points are seen: from a centre (d,), in a unit, through waves of F frequencies, by a family's kernels."""
 
     centre: F64
     unit: float
     waves: Waves
     n_frequencies: int
-    spread: F64
+    family: Family
 
     @property
     def n_sums(self) -> int:
-        """How many sums a bin has: of sines, cosines and squares."""
-        return 2 * self.n_frequencies + len(self.spread)
+        """How many sums a bin has: of sines, cosines and moments."""
+        return 2 * (self.n_frequencies + len(self.family.spread))
 
     def sums(self, x: F64, offsets: I64) -> F32:
         """Sums over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one at least, of (n, d): (bins, n_sums)."""
@@ -43,8 +43,7 @@ class Look(NamedTuple):
         means = np.empty((len(out), 2 * F), np.float32)
         mean_features(u.astype(np.float32), offsets, None, self.waves, means)
         out[:, : 2 * F] = means * (np.sqrt(F) * np.diff(offsets))[:, None]
-        with np.errstate(over="ignore"):
-            out[:, 2 * F :] = np.add.reduceat(np.clip(u / self.spread, -CUT, CUT) ** 2, offsets[:-1])
+        out[:, 2 * F :] = np.add.reduceat(self.family.moments(u), offsets[:-1])
         return out
 
 
@@ -69,7 +68,7 @@ class Sample(Protocol):
         """The points at some positions, in rising order."""
 
     def bin_sums(self, look: Look, bins: U16, n_bins: int) -> F32:
-        """Sums of sines, cosines and squares over the points of each bin: (n_bins, n_sums)."""
+        """Sums of sines, cosines and moments over the points of each bin: (n_bins, n_sums)."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Held:
 
 
 def sums_over_bins(look: Look, x: F64, bins: U16, n_bins: int) -> F32:
-    """Sums of sines, cosines and squares over those of the points (n, d) that are in each bin: (n_bins, n_sums)."""
+    """Sums of sines, cosines and moments over those of the points (n, d) that are in each bin: (n_bins, n_sums)."""
     sums = np.zeros((n_bins, look.n_sums), np.float32)
     order = np.argsort(bins, kind="stable")
     offsets = np.searchsorted(bins[order], np.arange(n_bins + 1))

@@ -26,10 +26,11 @@ TIES = 1e-12  # of the diagonal: statistics that differ by less are equal
 class TwoSampleTest:
     """What `two_sample_test` found.
 
-    ``statistic`` is D^2 (biased) with a bandwidth given; without one, the largest standardised distance of all kernels.
+    ``statistic`` is D^2 (biased) with a bandwidth given; without one, the largest standardised distance of all kernels,
+    each with its head start.
     ``p_value`` is the share of permutations with one as large, the samples as they are among them. ``sigma`` and
     ``kernel`` are what was given. Without a bandwidth ``kernel`` is the one by which the samples differ most,
-    "gaussian", "spread" or "radius", and ``sigma`` the most telling bandwidth, by which `witness` shows where.
+    "gaussian", "means", "spread" or "radius", and ``sigma`` the most telling bandwidth, by which `witness` shows where.
     """
 
     statistic: float
@@ -51,9 +52,9 @@ def two_sample_test(
 ) -> TwoSampleTest:
     """Test whether two samples are of one distribution, by permutations of the kernel distance.
 
-    With no bandwidth given, twelve kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 %
-    quantile of the distances between points to twice the 95 % quantile, and two of the squares of coordinates, which
-    see scales. A difference need show in one of them alone.
+    With no bandwidth given, thirteen kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 %
+    quantile of the distances between points to twice the 95 % quantile, one of the means of coordinates, which sees
+    shifts, and two of their squares, which see scales. A difference need show in one of them alone.
 
     Parameters
     ----------
@@ -89,12 +90,13 @@ def two_sample_test(
     The level is exact: if both are of one distribution, p_value <= a with probability at most a, for any kernels and
     any n, m, d (shown in `dkdist.kernel.comparing.aggregated_test`).
 
-    Without a bandwidth: 510 random frequencies serve all Gaussian kernels, each as another weighting of them; fewer
-    than 4,096 points have more at the same cost, up to 2,040, since what is narrow shows in few of them. Statistic: the
-    largest of the squared distances, their cube roots standardised by those of the permutations. Beyond 4,096 points it
-    is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in
-    the plane, and at most 4e6 multiply-adds a permutation, whatever n and m are. Memory: at most 32 MiB
-    and 2 bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
+    Without a bandwidth: up to 1,024 points all pairs are compared. Of more, 510 random frequencies serve all Gaussian
+    kernels, each as another weighting of them; fewer than 4,096 points have more at the same cost, up to 2,040, since
+    what is narrow shows in few of them. Statistic: the largest of the squared distances, their cube roots standardised
+    by those of the permutations, means with .2 standard deviations added and squares with .5 taken away. Beyond 4,096
+    points it is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one
+    core in the plane, and at most 1e7 multiply-adds a permutation, whatever n and m are. Memory: at most 64 MiB and 2
+    bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
     O(n + m) memory.
