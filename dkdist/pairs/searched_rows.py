@@ -10,11 +10,12 @@ import numpy as np
 
 from dkdist.execution.blocks import is_lazy, local_blocks, row_blocks
 from dkdist.execution.passes import collect
+from dkdist.execution.run import n_cores
 from dkdist.learners.rows import checked
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.top_k import merged_nearest, nearest_rows
 
-PIECES = 16  # that rows in memory are searched in, by this machine's threads
+PIECES = 2  # for each core of this machine, that rows in memory are searched in
 AT_ONCE = 64  # blocks of lazy rows that are in this process together
 
 
@@ -23,7 +24,9 @@ class SearchedRows:
 
     def __init__(self, X: Any) -> None:
         self.n_columns = int(X.shape[1])
-        self.blocks = row_blocks(X) if is_lazy(X) else local_blocks(X, -(-len(X) // PIECES))
+        self.blocks = (
+            row_blocks(X) if is_lazy(X) else local_blocks(X, -(-len(X) // (PIECES * n_cores(local=True))))
+        )
         self.starts = [int(a) for a in self.blocks.bounds[:-1]]
 
     def nearest(self, queries: F32, k: int) -> tuple[F64, I64]:
