@@ -26,9 +26,9 @@ class Coreset:
 
     Indices are distinct. Weights are in the unit of the set's, and give `kernel_distance` what it takes as weights.
     ``distance`` is the kernel distance D between the set and its coreset, both with their weights; of one that
-    `merge_coresets` has made, a bound of it. ``points`` (size, d) are the points themselves, ``sigma`` the bandwidth,
-    ``n_points`` the number of those they stand for, and ``total`` the sum of their weights, None if they had none.
-    ``finer`` is what a merged one was chosen from, and None for others.
+    `merge_coresets` has made, a bound of it. ``points`` (size, d) are the points themselves, ``kernel`` and ``sigma``
+    what they were chosen by, ``n_points`` the number of those they stand for, and ``total`` the sum of their weights,
+    None if they had none. ``finer`` is what a merged one was chosen from, and None for others.
 
     Examples
     --------
@@ -47,6 +47,7 @@ class Coreset:
     n_points: int = 0
     total: float | None = None
     finer: Union | None = field(default=None, repr=False)
+    kernel: str = "gaussian"
 
     def _repr_html_(self) -> str:
         from dkdist.plain.html_text import pairs_table
@@ -57,6 +58,7 @@ class Coreset:
             ("points", f"{len(self.indices):,}"),
             ("weights", weights),
             ("distance", f"{self.distance:.4g}"),
+            ("kernel", f"{self.kernel}, sigma {self.sigma:.4g}" if self.sigma > 0 else self.kernel),
         ]
         return pairs_table("Coreset", pairs)
 
@@ -91,6 +93,7 @@ def coreset(
     size: int,
     *,
     sigma: float | str,
+    kernel: str = "gaussian",
     weights: Any = None,
     method: str = "swap",
     optimal_weights: bool = False,
@@ -165,13 +168,15 @@ def coreset(
     """
     optimal_weights = as_flag("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, choosing.METHODS)
+    kernel = choosing.given_kernel(kernel)
     if hasattr(P, "blocks"):  # arrays of Dask and Zarr and stores: what reads them is loaded for them alone
         from dkdist.kernel.coresets.streamed_coreset import streamed_coreset
         from dkdist.kernel.distance.lazy.lazy_points import lazy_points
 
         lazy = lazy_points(P, weights)
         if lazy is not None:
-            return Coreset(*streamed_coreset(lazy, size, sigma, method, optimal_weights, random_state))
+            made = streamed_coreset(lazy, size, sigma, kernel, method, optimal_weights, random_state)
+            return Coreset(*made, kernel=kernel)
     points, p = points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # the kernel knows differences alone
     choosing.require_size(size, len(x))
@@ -183,13 +188,13 @@ def coreset(
         width = choosing.median_width(points[counted[least_keys(keys, choosing.SAMPLE)]])
     extent = float(np.ptp(x, axis=0).max())
     choosing.require_floats(width_of_the_points=extent, bandwidth_sigma=width, total_weight=float(p.sum()))
-    choice = choosing.Choice(size, width, method, draw_seed(random_state))
+    choice = choosing.Choice(size, width, method, draw_seed(random_state), kernel)
     indices, chosen = choosing.choose(x.astype(np.float32), p, choice)
     if optimal_weights:
-        chosen = choosing.nearest_weights(x, p, indices, chosen, width)
-    distance = choosing.achieved(x, p, indices, chosen, width, choice.seed)
+        chosen = choosing.nearest_weights(x, p, indices, chosen, choice)
+    distance = choosing.achieved(x, p, indices, chosen, choice)
     total = None if weights is None else float(p.sum())
-    return Coreset(indices, chosen, distance, points[indices], width, len(points), total)
+    return Coreset(indices, chosen, distance, points[indices], width, len(points), total, kernel=kernel)
 
 
 def points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:

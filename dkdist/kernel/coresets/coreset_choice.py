@@ -8,17 +8,20 @@ import numpy as np
 
 from dkdist.base.drawn_samples import median_distance
 from dkdist.base.embedding_spec import Domain, EmbeddingParameters
-from dkdist.base.parameter_checks import LEAST, MOST, one_of, positive, settled
+from dkdist.base.parameter_checks import LEAST, MOST, is_word, one_of, positive, settled
 from dkdist.base.roles import Role
 from dkdist.execution.processes.process import drawn
-from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix
+from dkdist.kernel.coresets.best_weights import best_weights
 from dkdist.kernel.coresets.coreset_loops import halve, spatial_order, strata, swap
 from dkdist.kernel.coresets.pivotal_loops import certain, halve_unequal, one_of_each, stand_ins
 from dkdist.kernel.distance.kernel_distance import kernel_distance
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
+from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST
+from dkdist.kernel.kinds.kernel_values import kernel_matrix
+from dkdist.kernel.kinds.sorted_energy import can_be_sorted
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
-from dkdist.kernel.sums.random_loops import float32_error
+from dkdist.kernel.sums.random_loops import MOST_TURNS, float32_error
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import column_bounds
 from dkdist.sets import SampleSets
@@ -31,7 +34,7 @@ MODES = 1024  # features of a point from a Fourier grid, at most
 COMPONENTS = 1024  # random features of a point, where no grid is good enough
 LEFT_OUT = 0.01  # weight of the frequencies that a grid may leave out, times the size of the coreset
 WORST = 1e-2  # error of the kernel by a grid: one with more is not used
-MOST_PAIRS = 30_000  # points of more dimensions whose distance is found exactly
+MOST_PAIRS = 30_000  # points whose distance is found exactly where that takes all pairs
 SAMPLE = 1024  # points that the median distance is taken of
 UNSEEN = 4096  # random features that distances are estimated by
 MOST_ROUNDING = 1e-2  # of the kernel of two points by random features
@@ -44,6 +47,7 @@ class Choice(NamedTuple):
     sigma: float
     method: str
     seed: int
+    kernel: str = "gaussian"
 
 
 def require_size(size: int, n: int) -> None:
@@ -69,13 +73,31 @@ def require_floats(**values: float) -> None:
             )
 
 
-def require_resolved(widths: F64, sigma: float) -> None:
-    """Refuse a bandwidth that features in float32 of points in a box cannot tell from a smaller one."""
-    if float32_error(widths, sigma) > MOST_ROUNDING:
+def unseen_spec(centre: F64, widths: F64, choice: Choice) -> RandomMeanSpec:
+    """Features that a choice has not seen, which estimate distances of points in a box.
+
+    ValueError for a bandwidth that they, float32, cannot tell from a smaller one.
+    """
+    sigma, highest = choice.sigma, 0.0 if choice.kernel == "gaussian" else HIGHEST
+    turns = (len(widths) + 1) * highest * float(widths.max()) / (2 * np.pi * sigma)
+    if float32_error(widths, sigma) > MOST_ROUNDING or turns > MOST_TURNS:
         raise ValueError(
             f"sigma={sigma:.3g} is too small for points {widths.max():.3g} wide, whose distance is estimated by "
             "features in float32: give a larger one, or drop outliers"
         )
+    centres = tuple(centre.tolist())
+    return RandomMeanSpec(centres, (sigma,), UNSEEN, "orthogonal", choice.seed + 1, kernel=choice.kernel)
+
+
+def given_kernel(kernel: str) -> str:
+    """The kernel's name; those without frequencies are refused."""
+    if is_word(kernel, "energy"):
+        raise ValueError(
+            f"coresets are chosen by frequencies, of kernel {', '.join(map(repr, FREQUENCIES))}; found 'energy', "
+            "which has none: use 'matern12' with a sigma of ten times the width of the points, whose D^2 times sigma "
+            "is nearly that of 'energy'"
+        )
+    return str(one_of("kernel", kernel, tuple(FREQUENCIES)))
 
 
 def given_width(sigma: float | str) -> float | None:
@@ -183,13 +205,15 @@ def point_spec(low: F64, high: F64, choice: Choice) -> GridMeanSpec | RandomMean
 
     Swaps bring D^2 to a few W^2 / size^2; frequencies that are left out add some W^2 / size times their weight.
     """
-    if len(low) <= MOST_DIMS:
+    if len(low) <= MOST_DIMS and choice.kernel == "gaussian":
         grid = fourier_grid(high - low, choice.sigma, min(WORST, LEFT_OUT / choice.size), MODES)
         if grid.error <= WORST:
             domain = Domain(tuple(low.tolist()), tuple(high.tolist()), fixed=False)
             return GridMeanSpec(domain, (choice.sigma,), (grid.periods,), (grid.cutoff,), grid.n_features)
     centre = tuple(((low + high) / 2).tolist())
-    return RandomMeanSpec(centre, (choice.sigma,), COMPONENTS, "orthogonal", choice.seed)
+    return RandomMeanSpec(
+        centre, (choice.sigma,), COMPONENTS, "orthogonal", choice.seed, kernel=choice.kernel
+    )
 
 
 def _mean(embedding: EmbeddingParameters, y: F32, share: F64) -> F64:
@@ -197,25 +221,24 @@ def _mean(embedding: EmbeddingParameters, y: F32, share: F64) -> F64:
     return np.asarray(row, np.float64)
 
 
-def nearest_weights(x: F64, p: F64, indices: I64, weights: F64, sigma: float) -> F64:
+def nearest_weights(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) -> F64:
     """The signed weights of points that bring them nearest to all, by exact sums; never farther than those given."""
-    few = x[indices]
-    overlaps = sums(scaled(few, sigma), scaled(x, sigma), p[:, None])[:, 0]
-    return best_weights(kernel_matrix(few, sigma), overlaps, weights)
+    few, (_, sigma, _, _, kernel) = x[indices], choice
+    overlaps = sums(scaled(few, sigma, kernel), scaled(x, sigma, kernel), p[:, None], kernel)[:, 0]
+    return best_weights(kernel_matrix(few, sigma, kernel), overlaps, weights)
 
 
-def achieved(x: F64, p: F64, indices: I64, weights: F64, sigma: float, seed: int) -> float:
+def achieved(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) -> float:
     """The kernel distance between points with weights p and some of them with other weights."""
     n, d = x.shape
-    if d <= 3 or n <= MOST_PAIRS:
-        eps = 1e-8 * float(p.sum()) ** 2
-        return kernel_distance(x, x[indices], sigma=sigma, weights=(p, weights), eps=eps)
+    fast = d <= MOST_DIMS if choice.kernel == "gaussian" else can_be_sorted(d, choice.kernel)
+    if fast or n <= MOST_PAIRS:
+        eps, both = 1e-8 * float(p.sum()) ** 2, (p, weights)
+        return kernel_distance(x, x[indices], sigma=choice.sigma, weights=both, eps=eps, kernel=choice.kernel)
     low, high = column_bounds(x)
-    require_resolved(high - low, sigma)
     points = x.astype(np.float32)
-    low, high = column_bounds(points.astype(np.float64))
-    centre = tuple(((low + high) / 2).tolist())
-    unseen = drawn(RandomMeanSpec(centre, (sigma,), UNSEEN, "orthogonal", seed + 1))
+    centre = np.sum(column_bounds(points.astype(np.float64)), axis=0) / 2
+    unseen = drawn(unseen_spec(centre, high - low, choice))
     few = unseen.embed_points(points[indices]).astype(np.float64)
     apart = p.sum() * _mean(unseen, points, p) - weights @ few
     return float(np.sqrt((apart**2).sum()))

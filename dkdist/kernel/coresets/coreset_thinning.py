@@ -33,6 +33,8 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         As for `coreset`.
     random_state : int, Generator or None
         Seed; a set's coreset depends on the seed and on its own points alone.
+    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
+        As for `coreset`.
 
     Attributes
     ----------
@@ -46,7 +48,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     SampleSetError
         Naming the set: empty, not finite, negative weights.
     ValueError
-        For method="every" in more than one dimension.
+        For method="every" in more than one dimension, and a kernel that has no frequencies.
 
     Notes
     -----
@@ -63,17 +65,24 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, size: int = 256, sigma: float | str = "median", method: str = "swap", random_state: Any = None
+        self,
+        size: int = 256,
+        sigma: float | str = "median",
+        method: str = "swap",
+        random_state: Any = None,
+        kernel: str = "gaussian",
     ) -> None:
         self.size = size
         self.sigma = sigma
         self.method = method
         self.random_state = random_state
+        self.kernel = kernel
 
     def fit(self, X: Any, y: Any = None) -> CoresetThinning:
         """Check the sets X and find sigma; one pass over the data for "median". ``y`` is not used."""
         whole("size", self.size)
         one_of("method", self.method, choosing.METHODS)
+        choosing.given_kernel(self.kernel)
         sets = check_sets(X)
         choosing.require_line(self.method, sets.n_dims)
         given = choosing.given_width(self.sigma)
@@ -92,6 +101,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         whole("size", self.size)
         one_of("method", self.method, choosing.METHODS)
+        choosing.given_kernel(self.kernel)
         sets = known_sets(self, X)
         blocks = [sets] if isinstance(sets, SampleSets) else sets.blocks()
         points, weights, position = list[F32](), list[F64](), 0
@@ -112,6 +122,6 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         if len(x) <= self.size:
             return x, w
         centred = (x - x.mean(axis=0, dtype=np.float64)).astype(np.float32)
-        choice = choosing.Choice(self.size, self.sigma_, self.method, self._seed)
+        choice = choosing.Choice(self.size, self.sigma_, self.method, self._seed, self.kernel)
         indices, weights = choosing.choose(centred, w, choice)
         return x[indices], weights

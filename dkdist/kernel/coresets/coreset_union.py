@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.roles import Role
-from dkdist.kernel.coresets.best_weights import ROUNDING, best_weights, kernel_matrix, square
+from dkdist.kernel.coresets.best_weights import ROUNDING, best_weights, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.pivotal_loops import certain
+from dkdist.kernel.kinds.kernel_values import kernel_column, kernel_matrix
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F64, I64
 
@@ -66,30 +67,35 @@ def n_kept(size: int) -> int:
     return min(KEPT * size, size + MORE)
 
 
-def reduced(parts: list[Union], size: int, sigma: float) -> Union:
+def reduced(parts: list[Union], size: int, sigma: float, kernel: str) -> Union:
     """All parts together; thinned in a tree where they are more than twice what a ``size`` to come asks for."""
     kept, union = n_kept(size), together(parts)
     if len(union.weights) <= 2 * kept:
         return union
     if len(parts) == 1:
-        return thinned(union, kept, sigma, optimal=True)
+        return thinned(union, kept, sigma, kernel, optimal=True)
     half = len(parts) // 2
-    sides = [reduced(side, size, sigma) for side in (parts[:half], parts[half:])]
+    sides = [reduced(side, size, sigma, kernel) for side in (parts[:half], parts[half:])]
     return together(
-        [side if len(side.weights) <= kept else thinned(side, kept, sigma, optimal=True) for side in sides]
+        [
+            side if len(side.weights) <= kept else thinned(side, kept, sigma, kernel, optimal=True)
+            for side in sides
+        ]
     )
 
 
-def thinned(union: Union, size: int, sigma: float, *, optimal: bool, rounds: int = 0, seed: int = 0) -> Union:
+def thinned(
+    union: Union, size: int, sigma: float, kernel: str, *, optimal: bool, rounds: int = 0, seed: int = 0
+) -> Union:
     """``size`` of the points of a union after ``rounds`` of swaps, of equal weights or the ``optimal`` signed ones.
 
     The kernel distance is a norm: that to the whole is at most the union's own and the one to the union.
     """
     x, w = union.points - union.points.mean(axis=0), union.weights
-    u = scaled(x, sigma)
-    overlaps = sums(u, u, w[:, None])[:, 0]
-    chosen, shares = _chosen(x / sigma, union.shares, overlaps, size, rounds, seed)
-    K, b = kernel_matrix(x[chosen], sigma), overlaps[chosen]
+    u = scaled(x, sigma, kernel)
+    overlaps = sums(u, u, w[:, None], kernel)[:, 0]
+    chosen, shares = _chosen(x / sigma, kernel, union.shares, overlaps, size, rounds, seed)
+    K, b = kernel_matrix(x[chosen], sigma, kernel), overlaps[chosen]
     weights = best_weights(K, b, shares) if optimal else shares
     moved = max(0.0, float(w @ overlaps) + square(K, b, weights))
     rounding = ROUNDING * float(np.abs(w).sum() + np.abs(weights).sum()) ** 2
@@ -98,7 +104,7 @@ def thinned(union: Union, size: int, sigma: float, *, optimal: bool, rounds: int
     return Union(*few, union.n_points, union.total)
 
 
-def _chosen(x: F64, shares: F64, b: F64, size: int, rounds: int, seed: int) -> tuple[I64, F64]:
+def _chosen(x: F64, kernel: str, shares: F64, b: F64, size: int, rounds: int, seed: int) -> tuple[I64, F64]:
     """(positions, shares) of heavy points as they are, and of others of equal shares: one of each region, swapped.
 
     x are in units of sigma. With n of weight W / n each, and t_j their sum of k(., x_j), taking p for one of them
@@ -110,27 +116,28 @@ def _chosen(x: F64, shares: F64, b: F64, size: int, rounds: int, seed: int) -> t
     order, W = spatial_order(y.astype(np.float32)), float(own.sum())
     few = order[strata(own[order], n, np.full(n, 0.5))]
     if rounds:
-        aim = (n / W) * (b[light] - sums(scaled(y, 1.0), scaled(x[heavy], 1.0), shares[heavy][:, None])[:, 0])
-        _swap(y, aim, few, rounds, np.random.default_rng([seed, Role.CORESET]))
+        aim = (n / W) * (b[light] - _sums(y, x[heavy], shares[heavy], kernel))
+        _swap(y, kernel, aim, few, rounds, np.random.default_rng([seed, Role.CORESET]))
     return np.concatenate([heavy, light[few]]), np.concatenate([shares[heavy], np.full(n, W / n)])
 
 
-def _swap(y: F64, aim: F64, chosen: I64, rounds: int, rng: np.random.Generator) -> None:
+def _swap(y: F64, kernel: str, aim: F64, chosen: I64, rounds: int, rng: np.random.Generator) -> None:
     """Replace points (n, d) of ``chosen`` by those that bring their sums of the kernel nearest to ``aim`` (n,)."""
-    excess = sums(scaled(y, 1.0), scaled(y[chosen], 1.0), np.ones((len(chosen), 1)))[:, 0] - aim
+    excess = _sums(y, y[chosen], np.ones(len(chosen)), kernel) - aim
     taken = np.zeros(len(y))
     taken[chosen] = np.inf
     for _ in range(rounds):
         before = chosen.copy()
         for c in rng.permutation(len(chosen)):
-            excess -= _kernel(y, chosen[c])
+            excess -= kernel_column(y, chosen[c], kernel)
             taken[chosen[c]] = 0
             chosen[c] = np.argmin(excess + taken)
             taken[chosen[c]] = np.inf
-            excess += _kernel(y, chosen[c])
+            excess += kernel_column(y, chosen[c], kernel)
         if (chosen == before).all():
             break
 
 
-def _kernel(y: F64, j: int) -> F64:
-    return np.asarray(np.exp(-0.5 * ((y - y[j]) ** 2).sum(axis=1)))
+def _sums(y: F64, x: F64, w: F64, kernel: str) -> F64:
+    """sum_i w_i k(y_l, x_i) of points in units of sigma: (m,)."""
+    return sums(scaled(y, 1.0, kernel), scaled(x, 1.0, kernel), w[:, None], kernel)[:, 0]

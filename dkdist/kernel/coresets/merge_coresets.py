@@ -25,8 +25,8 @@ def merge_coresets(
     Parameters
     ----------
     coresets : sequence of `Coreset`
-        Of disjoint parts, with one bandwidth and dimension, in the order of the parts. If the parts had no weights,
-        each counts by its number of points; if they had, by its weight.
+        Of disjoint parts, with one kernel, bandwidth and dimension, in the order of the parts. If the parts had no
+        weights, each counts by its number of points; if they had, by its weight.
     size : int, optional
         How many points to keep; without it, or if there are no more, those of all.
     optimal_weights : bool, default=False
@@ -44,8 +44,8 @@ def merge_coresets(
     Raises
     ------
     ValueError
-        For no coresets, several bandwidths or dimensions, some of weighted sets and some not, and those that were made
-        without their points.
+        For no coresets, several kernels, bandwidths or dimensions, some of weighted sets and some not, and those that
+        were made without their points.
 
     Notes
     -----
@@ -54,7 +54,7 @@ def merge_coresets(
         D(sum s_i P_i, R) <= sum s_i D(P_i, S_i) + D(sum s_i S_i, R),
 
     of which the last is found exactly: the bound holds at every level of a tree. (It is certified where those of the
-    parts are: always, but for more than 30,000 points of more than three dimensions, which are estimated.) The true
+    parts are: always, but where `coreset` estimates those of more than 30,000 points.) The true
     distance is less, since errors of parts are not all of one direction.
 
     Points are swapped for better ones of all parts until none is found, up to 8 times each. Before, where there are
@@ -82,18 +82,22 @@ def merge_coresets(
     optimal_weights = as_flag("optimal_weights", optimal_weights)
     parts, seed = _checked(coresets), draw_seed(random_state)
     counted = None if size is None else whole("size", size)
-    return merged([union_of(part) for part in parts], counted, parts[0].sigma, optimal_weights, seed)
+    return merged(
+        [union_of(part) for part in parts], counted, parts[0].sigma, parts[0].kernel, optimal_weights, seed
+    )
 
 
-def merged(unions: list[Union], size: int | None, sigma: float, optimal: bool, seed: int) -> Coreset:
+def merged(
+    unions: list[Union], size: int | None, sigma: float, kernel: str, optimal: bool, seed: int
+) -> Coreset:
     """The coreset of all unions together: of all of their points, or ``size`` of them."""
     if size is None or size >= sum(len(union.weights) for union in unions):
         few, finer = together(unions), None
     else:
-        finer = reduced(unions, size, sigma)
-        few = thinned(finer, size, sigma, optimal=optimal, rounds=ROUNDS, seed=seed)
+        finer = reduced(unions, size, sigma, kernel)
+        few = thinned(finer, size, sigma, kernel, optimal=optimal, rounds=ROUNDS, seed=seed)
     indices, weights, distance, points, _, n_points, total = few
-    return Coreset(indices, weights, distance, points, sigma, n_points, total, finer)
+    return Coreset(indices, weights, distance, points, sigma, n_points, total, finer, kernel)
 
 
 def union_of(part: Coreset) -> Union:
@@ -122,6 +126,11 @@ def _checked(coresets: Any) -> list[Coreset]:
             )
     first = parts[0]
     for i, part in enumerate(parts):
+        if part.kernel != first.kernel:
+            raise ValueError(
+                f"coreset {i} has kernel={part.kernel!r}, and coreset 0 kernel={first.kernel!r}: make all of them with "
+                "one kernel"
+            )
         if part.points.shape[1] != first.points.shape[1] or part.sigma != first.sigma:
             raise ValueError(
                 f"coreset {i} has sigma={part.sigma:.7g} and {part.points.shape[1]} dimensions, and coreset 0 "

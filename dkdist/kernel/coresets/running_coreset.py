@@ -9,6 +9,7 @@ import numpy as np
 from dkdist.base.parameter_checks import draw_seed, positive, whole
 from dkdist.base.roles import Role
 from dkdist.kernel.coresets.coreset import Coreset, coreset, points_and_weights
+from dkdist.kernel.coresets.coreset_choice import given_kernel
 from dkdist.kernel.coresets.coreset_union import Union, n_kept, thinned, together
 from dkdist.kernel.coresets.merge_coresets import merged, union_of
 from dkdist.loops.array_types import F64, I64
@@ -26,12 +27,16 @@ class RunningCoreset:
     size : int
         How many points to choose.
     sigma : float
-        Standard deviation of the Gaussian kernel.
+        Bandwidth, as for `coreset`.
+    kernel : str, default="gaussian"
+        As for `coreset`.
     random_state : int, Generator or None
         Seed.
 
     Raises
     ------
+    ValueError
+        For a kernel that has no frequencies.
     SampleSetError
         For points or weights that are not finite, negative weights, pieces of other dimensions than the first, and
         pieces with and without weights.
@@ -58,8 +63,11 @@ class RunningCoreset:
     (10000, (32, 2), True)
     """
 
-    def __init__(self, size: int, *, sigma: float, random_state: Any = None) -> None:
+    def __init__(
+        self, size: int, *, sigma: float, kernel: str = "gaussian", random_state: Any = None
+    ) -> None:
         self.size, self.sigma = whole("size", size), positive("sigma", sigma)
+        self.kernel = given_kernel(kernel)
         self.n_points = 0
         self._seed = draw_seed(random_state)
         self._weighted = False
@@ -103,7 +111,7 @@ class RunningCoreset:
         unions = [union for _, union in self._nodes]
         if len(p):
             unions.append(self._union(points, p, rows, self.n_points))
-        return merged(unions, self.size, self.sigma, optimal_weights, self._seed)
+        return merged(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
 
     def _together(self) -> tuple[F64, F64, I64]:
         points, p, rows = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
@@ -112,7 +120,8 @@ class RunningCoreset:
     def _union(self, points: F64, p: F64, rows: I64, end: int) -> Union:
         """What stands for points that wait, of rows up to ``end`` - 1."""
         rng = np.random.default_rng([self._seed, Role.CORESET, self._blocks])
-        few = coreset(points, min(len(p), n_kept(self.size)), sigma=self.sigma, weights=p, random_state=rng)
+        kept = min(len(p), n_kept(self.size))
+        few = coreset(points, kept, sigma=self.sigma, kernel=self.kernel, weights=p, random_state=rng)
         scale, total = (1.0, float(p.sum())) if self._weighted else (1 / len(p), None)
         union = union_of(few)
         return union._replace(
@@ -126,6 +135,6 @@ class RunningCoreset:
         while self._nodes and self._nodes[-1][0] == level:
             union = together([self._nodes.pop()[1], union])
             if len(union.weights) > n_kept(self.size):
-                union = thinned(union, n_kept(self.size), self.sigma, optimal=True)
+                union = thinned(union, n_kept(self.size), self.sigma, self.kernel, optimal=True)
             level += 1
         self._nodes.append((level, union))

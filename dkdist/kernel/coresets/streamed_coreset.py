@@ -26,13 +26,14 @@ from dkdist.execution.blocks import Job
 from dkdist.execution.passes import default_window
 from dkdist.execution.tree import tree_sum
 from dkdist.kernel.coresets import coreset_choice as choosing
-from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix, square
+from dkdist.kernel.coresets.best_weights import best_weights, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.pivotal_loops import one_of_each, pivotal, stand_ins
 from dkdist.kernel.coresets.streamed_distance import Judge, find_judge
 from dkdist.kernel.coresets.streamed_survey import Survey, survey_points
 from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
+from dkdist.kernel.kinds.kernel_values import kernel_matrix
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F64, I64
 
@@ -49,7 +50,13 @@ class Share(NamedTuple):
 
 
 def streamed_coreset(
-    points: LazyPoints, size: int, sigma: float | str, method: str, optimal: bool, random_state: Any
+    points: LazyPoints,
+    size: int,
+    sigma: float | str,
+    kernel: str,
+    method: str,
+    optimal: bool,
+    random_state: Any,
 ) -> tuple[I64, F64, float, F64, float, int, float | None]:
     """Indices and weights of the points that stand for the whole set, and what else a `Coreset` holds, in its order."""
     choosing.require_size(size, points.n_points)
@@ -61,7 +68,7 @@ def streamed_coreset(
     choosing.require_floats(width_of_the_points=float(found.box.widths.max()), total_weight=total)
     width = choosing.median_width(found.sample) if width is None else width
     choosing.require_floats(bandwidth_sigma=width)
-    choice = choosing.Choice(size, width, method, draw_seed(random_state))
+    choice = choosing.Choice(size, width, method, draw_seed(random_state), kernel)
     indices, weights, distance, few = _chosen_points(points, found, choice, optimal)
     return indices, weights, distance, few, width, points.n_points, total if points.weighted else None
 
@@ -70,10 +77,10 @@ def _chosen_points(
     points: LazyPoints, found: Survey, choice: choosing.Choice, optimal: bool
 ) -> tuple[I64, F64, float, F64]:
     """The second pass, the choice, and the third pass if weights are to be ``optimal``."""
-    size, sigma, box = choice.size, choice.sigma, found.box
+    size, box = choice.size, found.box
     half = (box.widths / 2).astype(np.float32).astype(np.float64)
     draws = size if choice.method == "random" and size < found.n else 0
-    spec, judge = choosing.point_spec(-half, half, choice), find_judge(box, sigma, choice.seed + 1)
+    spec, judge = choosing.point_spec(-half, half, choice), find_judge(box, choice)
     unit = 1.0 if points.weighted else 1 / points.n_points
     task = Piecework(choice, points.weighted, unit, spec, judge, draws, found.heavy, found.equal)
     firsts = [int(first) for first in points.blocks.bounds[:-1]]
@@ -94,7 +101,7 @@ def _chosen_points(
         jobs = [Job((i,), first) for i, first in enumerate(firsts)]
         work = partial(_overlaps, task, few)
         overlaps = tree_sum(points.blocks, jobs, work, np.add, window=window, label="coreset_weights")
-        given, K = weights, kernel_matrix(few - box.low, sigma)
+        given, K = weights, kernel_matrix(few - box.low, choice.sigma, choice.kernel)
         weights = best_weights(K, overlaps, given)
         if task.judge.certified:  # weights of both signs would add to its error
             gain = square(K, overlaps, weights) - square(K, overlaps, given)
@@ -108,8 +115,8 @@ def _overlaps(task: Piecework, few: F64, made: Iterator[Any], first: int) -> F64
     """The third pass over a block: sum_i p_i k(x_i, s) for each point s of the coreset."""
     x, p = split_weights(next(made), task.weighted, first)
     weights = np.full((len(x), 1), task.unit) if p is None else p[:, None]
-    low, sigma = task.judge.box.low, task.choice.sigma
-    return sums(scaled(few - low, sigma), scaled(x - low, sigma), weights)[:, 0]
+    u, v = (scaled(y - task.judge.box.low, task.choice.sigma, task.choice.kernel) for y in (few, x))
+    return sums(u, v, weights, task.choice.kernel)[:, 0]
 
 
 def _chosen(task: Piecework, total: Share, W: float) -> tuple[I64, F64]:

@@ -1,7 +1,7 @@
 """Kernel distances between weighted points that are seen piece by piece, from sums over the points.
 
-Of up to three dimensions the sums are those over cells (`kernel_cells`), with a certified error; of more, or where
-cells would fill the memory, random Fourier features.
+Of the Gaussian kernel in up to three dimensions the sums are those over cells (`kernel_cells`), with a certified error;
+of others, of more dimensions, and where cells would fill the memory, random Fourier features.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from dkdist.base.embedding_spec import EmbeddingSpec
 from dkdist.execution.processes.process import drawn
-from dkdist.kernel.coresets.coreset_choice import UNSEEN, require_resolved
+from dkdist.kernel.coresets.coreset_choice import Choice, unseen_spec
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
 from dkdist.kernel.sums.cells_loops import Cells, cell_sums, kernel_cells, sums_energy
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
@@ -75,11 +75,11 @@ class Judge(NamedTuple):
         return float(np.sqrt(max(0.0, sums_energy(total[None], self.box.widths, self.sigma, self.how))))
 
 
-def find_judge(box: Box, sigma: float, seed: int) -> Judge:
+def find_judge(box: Box, choice: Choice) -> Judge:
     """The judge with the least error for points of a box."""
-    d = len(box.low)
-    cells = kernel_cells(box.widths, sigma, KERNEL_ERROR) if d <= MOST_DIMS else None
-    if cells is not None and cells.n_cells <= MOST_CELLS:
-        return Judge(box, sigma, cells)
-    require_resolved(box.widths, sigma)
-    return Judge(box, sigma, RandomMeanSpec((0.0,) * d, (sigma,), UNSEEN, "orthogonal", seed))
+    d, sigma = len(box.low), choice.sigma
+    if d <= MOST_DIMS and choice.kernel == "gaussian":
+        cells = kernel_cells(box.widths, sigma, KERNEL_ERROR)
+        if cells is not None and cells.n_cells <= MOST_CELLS:
+            return Judge(box, sigma, cells)
+    return Judge(box, sigma, unseen_spec(np.zeros(d), box.widths, choice))
