@@ -272,6 +272,7 @@ CALLS: dict[str, Call] = {
             "P": P,
             "size": 3,
             "sigma": 1.0,
+            "kernel": "gaussian",
             "weights": None,
             "method": "swap",
             "optimal_weights": False,
@@ -291,7 +292,15 @@ CALLS: dict[str, Call] = {
         lambda P, weights, optimal_weights, **a: (
             dk.RunningCoreset(**a).add(P, weights).coreset(optimal_weights=optimal_weights).indices
         ),
-        {"P": P, "weights": None, "size": 3, "sigma": 1.0, "optimal_weights": False, "random_state": 0},
+        {
+            "P": P,
+            "weights": None,
+            "size": 3,
+            "sigma": 1.0,
+            "kernel": "gaussian",
+            "optimal_weights": False,
+            "random_state": 0,
+        },
     ),
     "coreset_size": Call(dk.coreset_size, {"eps": 0.1, "delta": 0.05}),
     "align": Call(

@@ -108,8 +108,10 @@ def coreset(
     size : int
         How many to choose, at most n; `coreset_size` says how many a random sample needs.
     sigma : float or "median"
-        Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)); "median" is the median distance of 1,024
-        points, drawn at random from the seed among those that weigh.
+        Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r in another one; "median" is
+        the median distance of 1,024 points, drawn at random from the seed among those that weigh.
+    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
+        As in `kernel_distance`.
     weights : (n,) array or dask array, optional
         Of the points, >= 0. Without them each point weighs 1 / n. A `SetStore` has its own.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
@@ -134,26 +136,29 @@ def coreset(
     ------
     ValueError
         For a size beyond the number of points, points that are not finite, weights that are negative, of another length
-        or without a sum, a sigma too small for the features that estimate the distance (below some 1 / 300,000 of the
-        width of the points), a store that holds several sets, and method="every" for points that are not in memory.
+        or without a sum, a kernel that has no frequencies ("energy"), a sigma too small for the features that estimate
+        the distance (below some 1 / 300,000 of the width of the points; for other kernels than the Gaussian, below
+        d / 600,000 of it), a store that holds several sets, and method="every" for points that are not in memory.
 
     Notes
     -----
-    The guarantee is the ``distance`` itself: found to 1e-8 in D^2 by `kernel_distance`, and for more than 30,000
-    points in more than three dimensions estimated by 4,096 random features that the choice has not seen. A random
-    sample has E D^2 <= (W^2 - kappa(P, P)) / size, whatever the weights; swaps are several times nearer. Points that
-    weigh as much as the others do for each place left are certain and keep their weight, by every method; all others
-    have equal weights, and stand for each other with probabilities by weight
-    (`dkdist.kernel.coresets.pivotal_loops`). The sum of the weights is the set's. Cost of "swap" from n points: n log
-    n for the order, 16,384 features of at most 1,024 numbers, .05 to .5 s for sizes of hundreds.
+    The guarantee is the ``distance`` itself: found to 1e-8 in D^2 by `kernel_distance`, of any number of points for the
+    Gaussian kernel in up to three dimensions, exponential ones on a line and "laplace" in the plane, else of up to
+    30,000. Of more it is estimated by 4,096 random features that the choice has not seen, with a standard error of some
+    2 to 5 % (10 % on a line). A random sample has E D^2 <= (W^2 - kappa(P, P)) / size, whatever the weights and the
+    kernel; swaps are several times nearer, the less so the rougher the kernel and the more dimensions (docs/kernel.md).
+    Points that weigh as much as the others do for each place left are certain and keep their weight, by every method;
+    all others have equal weights, and stand for each other with probabilities by weight
+    (`dkdist.kernel.coresets.pivotal_loops`). The sum of the weights is the set's. Cost of "swap" from n points: n log n
+    for the order, 16,384 features of at most 1,024 numbers, .05 to .5 s for sizes of hundreds.
 
     Sets that are not in memory take two passes: one for bounds and weights, one in which each piece gives its share
     of the sums over all points and its best candidates; swaps then choose among the 16,384 candidates of all pieces,
-    toward the mean embedding of the whole set. The ``distance`` is to the whole set: to 1e-8 in D^2 for up to three
-    dimensions and four million cells (sigma at least some 1/1000 of the width in the plane, 1/100 in space), else
-    estimated by 4,096 random features. Memory: for each thread a piece (of stores, 4 MiB or one chunk; of dask arrays,
-    a chunk of rows) and its sums (at most 32 MiB), and the features of the candidates. Results depend on the pieces,
-    and on no scheduler.
+    toward the mean embedding of the whole set. The ``distance`` is to the whole set: to 1e-8 in D^2 for the Gaussian
+    kernel in up to three dimensions and four million cells (sigma at least some 1/1000 of the width in the plane, 1/100
+    in space), else estimated by 4,096 random features. Memory: for each thread a piece (of stores, 4 MiB or one chunk;
+    of dask arrays, a chunk of rows) and its sums (at most 32 MiB), and the features of the candidates. Results depend
+    on the pieces, and on no scheduler.
 
     Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 4; Dwivedi, Mackey: Kernel thinning (2021).
 
@@ -165,6 +170,9 @@ def coreset(
     >>> sample = dk.coreset(P, 50, sigma=1.0, method="random", random_state=0)
     >>> len(few.indices), few.distance < sample.distance / 4
     (50, True)
+    >>> rough = dk.coreset(P, 50, sigma=1.0, kernel="matern32", random_state=0)
+    >>> rough.kernel, rough.distance < 0.05
+    ('matern32', True)
     """
     optimal_weights = as_flag("optimal_weights", optimal_weights)
     size, method = whole("size", size), one_of("method", method, choosing.METHODS)

@@ -93,9 +93,9 @@ def given_kernel(kernel: str) -> str:
     """The kernel's name; those without frequencies are refused."""
     if is_word(kernel, "energy"):
         raise ValueError(
-            f"coresets are chosen by frequencies, of kernel {', '.join(map(repr, FREQUENCIES))}; found 'energy', "
-            "which has none: use 'matern12' with a sigma of ten times the width of the points, whose D^2 times sigma "
-            "is nearly that of 'energy'"
+            f"kernel must be one of {', '.join(map(repr, FREQUENCIES))}, whose frequencies coresets are chosen by; "
+            "found 'energy', which has none: use 'matern12' with a sigma of three times the width of the points, whose "
+            "D^2 times sigma is that of 'energy' within 1 %"
         )
     return str(one_of("kernel", kernel, tuple(FREQUENCIES)))
 
@@ -223,7 +223,7 @@ def _mean(embedding: EmbeddingParameters, y: F32, share: F64) -> F64:
 
 def nearest_weights(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) -> F64:
     """The signed weights of points that bring them nearest to all, by exact sums; never farther than those given."""
-    few, (_, sigma, _, _, kernel) = x[indices], choice
+    few, sigma, kernel = x[indices], choice.sigma, choice.kernel
     overlaps = sums(scaled(few, sigma, kernel), scaled(x, sigma, kernel), p[:, None], kernel)[:, 0]
     return best_weights(kernel_matrix(few, sigma, kernel), overlaps, weights)
 
