@@ -9,6 +9,8 @@ process of its own, whose peak memory is what the system counts; "nothing" thins
 stored      the coreset of the stored set, read piece by piece (all cores)
 memory      the same of the loaded set; a random sample beside it; and the distance of the stored set's coreset to the
             whole set, found by `kernel_distance` in memory, beside the one that was reported
+kernels     coresets of at most 50,000 points by each kernel: true distances by all pairs, what was reported over them,
+            and the distance of a random sample by theory
 embed       ``MeanEmbedding(method="fourier")`` of a stored set of ``--embed`` points: bounds in one pass, the row in
             another
 """
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,9 @@ from common import options, peak, report_here, write
 import dkdist as dk
 
 SIGMA = 0.1
+KERNELS = ("gaussian", "rational-quadratic", "matern52", "matern32", "matern12", "laplace")
+MOST_PAIRS = 50_000  # points of which all pairs are taken
+NOWHERE = np.full((1, 2), 1e6)  # where no kernel reaches
 
 
 def make_points(n: int) -> np.ndarray:
@@ -80,6 +86,23 @@ def memory(path: Path, n: int, size: int) -> dict[str, Any]:
     }
 
 
+def kernels(path: Path, n: int, size: int) -> dict[str, Any]:
+    x = make_points(min(n, MOST_PAIRS)).astype("f8")
+    given, rows = {"memory": x, "stored": dk.write_sets(f"{path}.few", [x])}, {}
+    for kernel in KERNELS:
+        by = partial(dk.kernel_distance, x, sigma=SIGMA, kernel=kernel, method="exact")
+        one_and_mean = by(NOWHERE, squared=True)  # k(x, x) and the mean of all k
+        rows[kernel] = row = {"random": float(np.sqrt((2 - one_and_mean) / size))}
+        for name, points in given.items():
+            dk.coreset(points, 2, sigma=SIGMA, kernel=kernel, random_state=0)  # compiles
+            start = time.perf_counter()
+            few = dk.coreset(points, size, sigma=SIGMA, kernel=kernel, random_state=0)
+            row[f"{name}_seconds"] = time.perf_counter() - start
+            row[name] = by(few.points, weights=(None, few.weights))
+            row[f"{name}_reported"] = few.distance / row[name]
+    return {"rows": rows}
+
+
 def embed(path: Path, n: int, size: int) -> dict[str, Any]:
     sets = dk.open_sets(path)
     start = time.perf_counter()
@@ -96,7 +119,7 @@ def embed(path: Path, n: int, size: int) -> dict[str, Any]:
     }
 
 
-STAGES = {f.__name__: f for f in (generate, nothing, stored, memory, embed)}
+STAGES = {f.__name__: f for f in (generate, nothing, stored, memory, kernels, embed)}
 
 
 def run(stage: str, path: Path, n: int, size: int) -> Any:
@@ -140,6 +163,20 @@ def coresets(folder: Path, n: int, size: int) -> dict[str, Any]:
     return row
 
 
+def other_kernels(folder: Path, n: int, size: int) -> dict[str, Any]:
+    rows: dict[str, Any] = run("kernels", folder / "kernels.zarr", n, size)["rows"]
+    print(
+        f"coresets of {size} of {min(n, MOST_PAIRS):,} points by other kernels: distance, reported over it, seconds"
+    )
+    for kernel, row in rows.items():
+        each = (
+            f"{name} {row[name]:.3e} {row[f'{name}_reported']:6.3f} {row[f'{name}_seconds']:6.2f} s"
+            for name in ("memory", "stored")
+        )
+        print(f"  {kernel:18s}  random {row['random']:.3e}  {'  '.join(each)}")
+    return rows
+
+
 def embeddings(folder: Path, n: int, size: int) -> dict[str, Any]:
     path = folder / "embed.zarr"
     run("generate", path, n, size)
@@ -173,6 +210,7 @@ def main(argv: list[str] | None = None) -> None:
     figures = report_here()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         figures["coreset"] = coresets(Path(folder), args.points, args.size)
+        figures["kernels"] = other_kernels(Path(folder), args.points, args.size)
         if args.embed:
             figures["embed"] = embeddings(Path(folder), args.embed, args.size)
     write(args.output, figures)

@@ -178,6 +178,13 @@ def test_huge_sets_in_small(tmp_path: Path) -> None:
     row = figures["coreset"]
     assert abs(row["stored"] - row["independent"]) < 1e-4
     assert row["stored"] < 0.5 * row["random"]
+    for kernel, row in figures["kernels"].items():
+        assert (
+            max(row["memory"], row["stored"])
+            < (0.7 if kernel in ("laplace", "matern12") else 0.5) * row["random"]
+        )
+        assert row["memory_reported"] == pytest.approx(1, abs=1e-3)  # all pairs
+        assert row["stored_reported"] == pytest.approx(1, abs=0.3)
     assert figures["embed"]["distance_to_a_million"] < 0.02
     assert not list(tmp_path.rglob("*.zarr"))
 
