@@ -10,7 +10,7 @@ stored      the coreset of the stored set, read piece by piece (all cores)
 memory      the same of the loaded set; a random sample beside it; and the distance of the stored set's coreset to the
             whole set, found by `kernel_distance` in memory, beside the one that was reported
 kernels     coresets of at most 50,000 points by each kernel: true distances by all pairs, what was reported over them,
-            and the distance of a random sample by theory
+            those of coresets five times as large that `merge_coresets` thins, and that of a random sample by theory
 embed       ``MeanEmbedding(method="fourier")`` of a stored set of ``--embed`` points: bounds in one pass, the row in
             another
 """
@@ -100,6 +100,9 @@ def kernels(path: Path, n: int, size: int) -> dict[str, Any]:
             row[f"{name}_seconds"] = time.perf_counter() - start
             row[name] = by(few.points, weights=(None, few.weights))
             row[f"{name}_reported"] = few.distance / row[name]
+        many = dk.coreset(x, 5 * size, sigma=SIGMA, kernel=kernel, random_state=0)
+        few = dk.merge_coresets([many], size, random_state=0)
+        row["merged"] = by(few.points, weights=(None, few.weights))
     return {"rows": rows}
 
 
@@ -173,7 +176,7 @@ def other_kernels(folder: Path, n: int, size: int) -> dict[str, Any]:
             f"{name} {row[name]:.3e} {row[f'{name}_reported']:6.3f} {row[f'{name}_seconds']:6.2f} s"
             for name in ("memory", "stored")
         )
-        print(f"  {kernel:18s}  random {row['random']:.3e}  {'  '.join(each)}")
+        print(f"  {kernel:18s}  random {row['random']:.3e}  {'  '.join(each)}  merged {row['merged']:.3e}")
     return rows
 
 
