@@ -11,7 +11,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.kernel.coresets import coreset_choice, running_coreset
-from dkdist.kernel.kinds import kernel_values
+from dkdist.kernel.coresets.best_weights import kernel_matrix as matrix_of_few
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST
 
 from .kernel_profiles import kernel_matrix
@@ -49,9 +49,8 @@ def lazily(points=P):
 def test_kernels_of_few_points(kernel, d):
     x = RNG.normal(size=(40, d))
     x[1] = x[0]
-    K, expected = kernel_values.kernel_matrix(x, 0.8, kernel), kernel_matrix(x / 0.8, x / 0.8, kernel)
-    np.testing.assert_allclose(K, expected, rtol=1e-13)
-    np.testing.assert_allclose(kernel_values.kernel_column(x / 0.8, 1, kernel), expected[1], rtol=1e-13)
+    expected = kernel_matrix(x / 0.8, x / 0.8, kernel)
+    np.testing.assert_allclose(matrix_of_few(x, 0.8, kernel), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", OTHERS)

@@ -11,14 +11,13 @@ from dkdist.base.embedding_spec import Domain, EmbeddingParameters
 from dkdist.base.parameter_checks import LEAST, MOST, is_word, one_of, positive, settled
 from dkdist.base.roles import Role
 from dkdist.execution.processes.process import drawn
-from dkdist.kernel.coresets.best_weights import best_weights
+from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix
 from dkdist.kernel.coresets.coreset_loops import halve, spatial_order, strata, swap
 from dkdist.kernel.coresets.pivotal_loops import certain, halve_unequal, one_of_each, stand_ins
 from dkdist.kernel.distance.kernel_distance import kernel_distance
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST
-from dkdist.kernel.kinds.kernel_values import kernel_matrix
-from dkdist.kernel.kinds.sorted_energy import can_be_sorted
+from dkdist.kernel.kinds.kernel_kinds import can_be_sorted
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.kernel.sums.random_loops import MOST_TURNS, float32_error

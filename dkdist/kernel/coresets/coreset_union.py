@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.roles import Role
-from dkdist.kernel.coresets.best_weights import ROUNDING, best_weights, square
+from dkdist.kernel.coresets.best_weights import ROUNDING, best_weights, kernel_matrix, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.pivotal_loops import certain
-from dkdist.kernel.kinds.kernel_values import kernel_column, kernel_matrix
+from dkdist.kernel.kinds.kernel_kinds import kernel_values
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F64, I64
 
@@ -129,11 +129,11 @@ def _swap(y: F64, kernel: str, aim: F64, chosen: I64, rounds: int, rng: np.rando
     for _ in range(rounds):
         before = chosen.copy()
         for c in rng.permutation(len(chosen)):
-            excess -= kernel_column(y, chosen[c], kernel)
+            excess -= _column(y, chosen[c], kernel)
             taken[chosen[c]] = 0
             chosen[c] = np.argmin(excess + taken)
             taken[chosen[c]] = np.inf
-            excess += kernel_column(y, chosen[c], kernel)
+            excess += _column(y, chosen[c], kernel)
         if (chosen == before).all():
             break
 
@@ -141,3 +141,9 @@ def _swap(y: F64, kernel: str, aim: F64, chosen: I64, rounds: int, rng: np.rando
 def _sums(y: F64, x: F64, w: F64, kernel: str) -> F64:
     """sum_i w_i k(y_l, x_i) of points in units of sigma: (m,)."""
     return sums(scaled(y, 1.0, kernel), scaled(x, 1.0, kernel), w[:, None], kernel)[:, 0]
+
+
+def _column(y: F64, j: int, kernel: str) -> F64:
+    """k(y_i, y_j) of points in units of sigma: (n,)."""
+    apart = y - y[j]
+    return kernel_values((np.abs(apart) if kernel == "laplace" else apart**2).sum(axis=1), kernel)

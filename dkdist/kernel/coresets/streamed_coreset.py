@@ -26,14 +26,13 @@ from dkdist.execution.blocks import Job
 from dkdist.execution.passes import default_window
 from dkdist.execution.tree import tree_sum
 from dkdist.kernel.coresets import coreset_choice as choosing
-from dkdist.kernel.coresets.best_weights import best_weights, square
+from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.pivotal_loops import one_of_each, pivotal, stand_ins
 from dkdist.kernel.coresets.streamed_distance import Judge, find_judge
 from dkdist.kernel.coresets.streamed_survey import Survey, survey_points
 from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
-from dkdist.kernel.kinds.kernel_values import kernel_matrix
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F64, I64
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
+from dkdist.kernel.kinds.kernel_kinds import can_be_sorted
 from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, energy_in_tiles, rounding, scaled
 from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
 from dkdist.loops.array_types import F64
@@ -57,12 +58,11 @@ def make_task(
 def all_pairs(task: Task) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
     points, unit = task.points, UNITS[KERNELS[task.kernel]] / task.sigma
-    if len(points) > SMALL and points.d <= 2:
-        from dkdist.kernel.kinds.sorted_energy import can_be_sorted, sorted_energy  # for many points alone
+    if len(points) > SMALL and can_be_sorted(points.d, task.kernel):
+        from dkdist.kernel.kinds.sorted_energy import sorted_energy  # for many points alone
 
-        if can_be_sorted(points.d, task.kernel):
-            x, z = points.arrays()
-            return resolved(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
+        x, z = points.arrays()
+        return resolved(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
     return resolved(energy_in_tiles(points, unit, task.kernel), task)
 
 

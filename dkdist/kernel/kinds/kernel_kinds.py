@@ -1,4 +1,4 @@
-"""What is known of each kernel beside its values: whether D^2 can be negative, and the form that makes its sums fast.
+"""What is known of each kernel: its values, whether D^2 can be negative, and the form that makes its sums fast.
 
 r = |x - y| / sigma:
 
@@ -20,6 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
+from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
+from dkdist.loops.array_types import F64
 
 _C = float(np.log(2))  # in the units of `profiles_loops`, where exponentials are powers of two
 
@@ -51,3 +54,20 @@ KINDS = {
     "epanechnikov": Kind(definite="not"),
     "laplacian": _MATERN12,
 }
+
+
+def can_be_sorted(d: int, kernel: str) -> bool:
+    """Whether sums of a kernel in d dimensions are those of sorted points: see `sorted_energy`."""
+    return (d == 1 and KINDS[kernel].line is not None) or (d == 2 and kernel == "laplace")
+
+
+def kernel_values(apart: F64, kernel: str) -> F64:
+    """k at squared distances in units of sigma, of "laplace" at distances by city blocks; not for "epanechnikov"."""
+    line = KINDS[kernel].line
+    if line is None:
+        return np.asarray(np.exp(-0.5 * apart) if kernel == "gaussian" else 1 / (1 + 0.5 * apart))
+    u, (a, b, c) = (
+        UNITS[KERNELS[kernel]] * (apart if kernel == "laplace" else np.sqrt(apart)),
+        line.polynomial,
+    )
+    return np.asarray((a + b * u + c * u**2) * np.exp(-line.decay * u))

@@ -10,11 +10,6 @@ from dkdist.kernel.kinds.plane_loops import plane_energy
 from dkdist.loops.array_types import F64
 
 
-def can_be_sorted(d: int, kernel: str) -> bool:
-    """Whether `sorted_energy` is possible in d dimensions."""
-    return (d == 1 and KINDS[kernel].line is not None) or (d == 2 and kernel == "laplace")
-
-
 def sorted_energy(x: F64, z: F64, kernel: str) -> float:
     """sum_ij k(x_i, x_j) <z_i, z_j> of scaled points (n, d), exactly in n log n, where `can_be_sorted`."""
     line = KINDS[kernel].line
