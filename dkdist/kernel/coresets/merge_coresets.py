@@ -54,8 +54,8 @@ def merge_coresets(
         D(sum s_i P_i, R) <= sum s_i D(P_i, S_i) + D(sum s_i S_i, R),
 
     of which the last is found exactly: the bound holds at every level of a tree. (It is certified where those of the
-    parts are: always, but where `coreset` estimates those of more than 30,000 points.) The true
-    distance is less, since errors of parts are not all of one direction.
+    parts are: always, but where `coreset` estimates them.) The true distance is less, since errors of parts are not all
+    of one direction.
 
     Points are swapped for better ones of all parts until none is found, up to 8 times each. Before, where there are
     more than 16 times ``size``, halves of the parts are thinned to 8 times ``size`` (at most 1,024 more than it), with
