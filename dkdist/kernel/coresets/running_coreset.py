@@ -46,9 +46,9 @@ class RunningCoreset:
     Blocks of 32,768 points become coresets of eight times the size (at most 1,024 points more than it), and two that
     stand for as many points become one, with optimal weights: blocks, pairs, fours, eights. What is kept grows with the
     logarithm of the number of points. The ``distance`` of the result is a bound (`merge_coresets`), certified for the
-    Gaussian kernel in up to three dimensions, exponential ones on a line and "laplace" in the plane; by others, those of
-    blocks are estimated. Where the stream is cut into pieces changes no bit. An object of this kind can be pickled, to
-    go on later; those of several streams are put together by `merge_coresets` of their coresets.
+    Gaussian kernel in up to three dimensions, exponential ones on a line and "laplace" in the plane; by others, those
+    of blocks are estimated. Where the stream is cut into pieces changes no bit. An object of this kind can be pickled,
+    to go on later; those of several streams are put together by `merge_coresets` of their coresets.
 
     Cost: some 1e5 points a second in the plane, for sizes of hundreds.
 
