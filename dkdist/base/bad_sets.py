@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dkdist.base.parameter_checks import one_of
+from dkdist.execution.processes.process import waiting
 from dkdist.execution.processes.warn import warn
 from dkdist.loops.array_types import I64
 from dkdist.sets import SampleSetError, SampleSets
@@ -98,7 +99,9 @@ def _read_and_work(
         return work(sets, first)
     if pieces is not None and len(sets) == 1 and in_pieces(sets):
         return pieces(sets, first)
-    return work(sets.points_alone(), first)
+    with waiting():
+        read = sets.points_alone()
+    return work(read, first)
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

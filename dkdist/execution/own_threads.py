@@ -2,6 +2,9 @@
 
     a step whose item is there, if nobody is stepping     else an item, if the window has room     else it waits
 
+There are more threads than cores, since some wait for a disk. In a fold, whose steps all others depend on, only as many
+compute at a time as there are cores (`processes.process`), and a thread looks what is next when it has one.
+
 The threads are made for one run and end with it, so that a fork copies none that sleeps, and a run inside a task of
 another waits for nobody's place. The caller only waits: an error of a thread is raised there when all have ended, and
 Ctrl-C at once, while the threads end with what they are making. Cost: some .1 ms a run, some .01 ms an item.
@@ -14,6 +17,8 @@ from functools import partial
 from threading import Condition, Thread
 from typing import Any
 
+from dkdist.execution.processes.process import Cores
+
 WAKE = (
     0.5  # seconds between two looks of the caller: where a wait cannot be interrupted, Ctrl-C is heard then
 )
@@ -24,8 +29,9 @@ Told = Callable[[int], None]
 class _Crew:
     """Threads at one piece of work; a subclass says in ``take``, under the lock, what a free one does now."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_cores: int | None = None) -> None:
         self.changed, self.over = Condition(), False
+        self._cores = None if n_cores is None else Cores(n_cores)
         self._error: BaseException | None = None
 
     def take(self) -> Callable[[], None] | None:
@@ -62,16 +68,27 @@ class _Crew:
         try:
             while (task := self._next()) is not None:
                 task()
+                self._give_back()
         except BaseException as error:
             self.end(error)
+            self._give_back()
 
     def _next(self) -> Callable[[], None] | None:
-        with self.changed:
-            while not self.over:
-                if (task := self.take()) is not None:
+        """What to do, with a core to do it on; None when it is over."""
+        while True:
+            if self._cores is not None:
+                self._cores.take()
+            with self.changed:
+                if not self.over and (task := self.take()) is not None:
                     return task
+                self._give_back()
+                if self.over:
+                    return None
                 self.changed.wait()
-        return None
+
+    def _give_back(self) -> None:
+        if self._cores is not None:
+            self._cores.give_back()
 
 
 class _Map(_Crew):
@@ -113,9 +130,10 @@ class _Fold(_Crew):
         state: Any,
         n: int,
         window: int,
+        n_cores: int,
         told: Callable[[Any, int], None],
     ) -> None:
-        super().__init__()
+        super().__init__(n_cores)
         self._make, self._step, self._told, self.state = make, step, told, state
         self._n, self._window = n, window
         self._items: dict[int, Any] = {}
@@ -153,6 +171,7 @@ def fold_items(
     *,
     window: int,
     n_threads: int,
+    n_cores: int,
     told: Callable[[Any, int], None],
 ) -> Any:
     """``step(... step(step(state, make(0)), make(1)) ..., make(n - 1))`` with at most ``window`` items alive.
@@ -161,6 +180,6 @@ def fold_items(
     """
     if not n:
         return state
-    crew = _Fold(make, step, state, n, window, told)
+    crew = _Fold(make, step, state, n, window, n_cores, told)
     crew.work(min(n + 1, window + 1, n_threads))
     return crew.state

@@ -28,7 +28,7 @@ from dask.typing import Key
 from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task, maker
 from dkdist.execution.own_threads import each, fold_items
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client, own_threads, resources, run, without_scheduler
+from dkdist.execution.run import active_client, n_cores, own_threads, resources, run, without_scheduler
 
 SEGMENT = 128  # jobs of one graph, which is what a scheduler has to know at a time; and between two reports of a state
 
@@ -151,7 +151,8 @@ def fold(
             make = maker(prepare, blocks)
             return fold_items(
                 lambda j: _with_size(make, jobs[j]), partial(_step_and_count, step, progress), state, len(jobs),
-                window=width(), n_threads=n_threads, told=lambda state, j: report(state, j + 1),
+                window=width(), n_threads=n_threads, n_cores=n_cores(local=True),
+                told=lambda state, j: report(state, j + 1),
             )  # fmt: skip
     for start in range(0, len(jobs), SEGMENT):
         segment = jobs[start : start + SEGMENT]

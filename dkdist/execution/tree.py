@@ -26,7 +26,7 @@ from dkdist.execution.blocks import Blocks, Job, Work, job_task, maker
 from dkdist.execution.own_threads import fold_items
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client, own_threads, resources, run, without_scheduler
+from dkdist.execution.run import active_client, n_cores, own_threads, resources, run, without_scheduler
 
 
 def tree_sum(
@@ -92,7 +92,14 @@ def _on_own_threads(
     with own_threads() as n_threads:
         make = maker(work, blocks)
         waiting = fold_items(
-            lambda j: make(jobs[j]), add, [], len(jobs), window=window, n_threads=n_threads, told=told
+            lambda j: make(jobs[j]),
+            add,
+            [],
+            len(jobs),
+            window=window,
+            n_threads=n_threads,
+            n_cores=n_cores(local=True),
+            told=told,
         )
         total = waiting.pop()[1]
         while waiting:

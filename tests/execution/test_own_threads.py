@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import dask
@@ -14,7 +15,9 @@ import pytest
 from dask.callbacks import Callback
 
 from dkdist.execution.blocks import Blocks, Job, row_blocks
+from dkdist.execution.own_threads import fold_items
 from dkdist.execution.passes import collect, fold, map_pieces
+from dkdist.execution.processes.process import waiting
 from dkdist.execution.run import without_scheduler
 
 X = np.random.default_rng(0).random((60, 4))
@@ -123,3 +126,52 @@ def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:
         )
         assert order == list(range(n))
         assert (counts == 1).all()
+
+
+def summed(make: Any, n: int, n_threads: int, n_cores: int) -> int:
+    return int(
+        fold_items(
+            make, int.__add__, 0, n, window=8, n_threads=n_threads, n_cores=n_cores, told=lambda *_: None
+        )
+    )
+
+
+def test_no_more_compute_at_a_time_than_there_are_cores() -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def make(j: int) -> int:
+        nonlocal now, most
+        with lock:
+            now, most = now + 1, max(most, now + 1)
+        time.sleep(0.002)
+        with lock:
+            now -= 1
+        return j
+
+    assert summed(make, 40, n_threads=6, n_cores=2) == sum(range(40))
+    assert most == 2
+
+
+def test_a_thread_that_waits_lends_its_core() -> None:
+    come = threading.Event()
+
+    def make(j: int) -> bool:
+        if j == 1:
+            come.set()
+            return True
+        with waiting():
+            return come.wait(60)
+
+    assert summed(make, 2, n_threads=2, n_cores=1) == 2
+
+
+def test_cores_are_given_back_after_errors() -> None:
+    def make(j: int) -> int:
+        with waiting():
+            raise LookupError(j)
+
+    for _ in range(3):
+        with pytest.raises(LookupError):
+            summed(make, 9, n_threads=4, n_cores=2)
+    with waiting():  # without a core of a run there is nothing to lend
+        pass

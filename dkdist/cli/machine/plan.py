@@ -76,7 +76,7 @@ def _times(
         n_basis = steps[0].n_basis_
         usual = clone(steps[0]).set_params(n_basis=n_basis, bandwidth=ENOUGH / n_basis)
         steps = [_settled(usual, document["n_dims"], names), *steps[1:]]
-    fit = Asked(points, document["n_dims"], names, tuple(steps), model, n_outputs, on_request, fresh)
+    fit = Asked(points, document["n_dims"], names, tuple(steps), model, n_outputs, on_request, cores, fresh)
     rates = rates_here(fit, lambda: print(f"dkdist: {MEASURING}", file=sys.stderr, flush=True))
     blocks = min(MEDIAN_BLOCKS, found.n_blocks) if asked["features"] and asked["sigma"] == "median" else 0
     sampled = -(-document["n_sets"] * blocks // found.n_blocks)

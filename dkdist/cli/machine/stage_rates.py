@@ -15,10 +15,12 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from importlib.metadata import version
 from pathlib import Path
+from threading import Barrier
 from typing import Any, NamedTuple
 
 import dask
@@ -56,7 +58,8 @@ F32 = np.dtype(np.float32)
 class Asked(NamedTuple):
     """A fit: sets of ``n_points`` points in ``n_dims`` dimensions with ``names``, fitted ``steps`` to rows, a learner.
 
-    ``on_request`` features are made when a step comes to them. ``fresh`` are the same steps before they are fitted.
+    ``on_request`` features are made when a step comes to them; else ``cores`` make blocks of them and learn at the same
+    time. ``fresh`` are the same steps before they are fitted.
     """
 
     n_points: int
@@ -66,12 +69,13 @@ class Asked(NamedTuple):
     learner: Any
     n_outputs: int
     on_request: bool
+    cores: int
     fresh: tuple[Any, ...]
 
     @property
     def key(self) -> str:
         """What tells it from others."""
-        said = [self.n_points, self.n_dims, self.n_outputs, self.on_request, *self.fresh]
+        said = [self.n_points, self.n_dims, self.n_outputs, self.on_request, self.cores, *self.fresh]
         said += [step.spec_ for step in self.steps] + [type(self.learner).__name__, self.learner.get_params()]
         return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
 
@@ -114,7 +118,7 @@ def _write(path: Path, document: Any) -> None:
 
 
 def measure(asked: Asked) -> StageRates:
-    """Run each stage some times, on one thread."""
+    """Run each stage some times, on one thread; what makes and reads blocks of features on as many as in a fit."""
     n = int(np.clip(MOST_POINTS // asked.n_points, 16, MOST_SETS))
     points = np.random.default_rng(0).random((n, asked.n_points, asked.n_dims), np.float32)
     with tempfile.TemporaryDirectory() as folder, one_blas_thread(), dask.config.set(num_workers=1):
@@ -137,8 +141,8 @@ def measure(asked: Asked) -> StageRates:
             embed=(_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
             features=0.0
             if asked.on_request or not features
-            else _usual(lambda: tables[0].transform(rows)) / n,
-            learn=_usual(learn) / n,
+            else _while_others_do(lambda: tables[0].transform(rows), asked.cores) / n,
+            learn=_while_others_do(learn, 1 if asked.on_request else asked.cores) / n,
             squares=squares,
             solve=solve,
         )
@@ -175,6 +179,23 @@ def _usual(work: Callable[[], Any], repeats: int = REPEATS) -> float:
     """The median of the processor's time of some runs, after one that compiles."""
     work()
     return float(np.median([_processor_time(work) for _ in range(repeats)]))
+
+
+def _while_others_do(work: Callable[[], Any], n_threads: int) -> float:
+    """The same of one thread while the others do the same: they share what reaches memory, and its pages."""
+    together = Barrier(n_threads)
+
+    def times(_: int) -> list[float]:
+        work()
+        together.wait()
+        taken = [time.thread_time()]
+        for _ in range(REPEATS):
+            work()
+            taken.append(time.thread_time())
+        return list(np.diff(taken))
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        return float(np.median(list(threads.map(times, range(n_threads)))))
 
 
 def _processor_time(work: Callable[[], Any]) -> float:
