@@ -45,6 +45,10 @@ STRUCTURED_FROM = (
 )
 ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
 LANES = 16  # frequencies of a panel
+TILE_BYTES, TILE_ROWS = (
+    2**20,
+    (32, 512),
+)  # of features that stay in the second level of a cache until they are used
 SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
 
 
@@ -74,10 +78,10 @@ class FourierSpec(Specification["FourierParameters"]):
 class FourierParameters(Tables[FourierSpec]):
     """Drawn frequencies of a `FourierSpec`; immutable, shared by all blocks."""
 
-    tile = 32  # rows whose features are best made at once: few, as they are then used in the cache
-
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
+        self.tile = int(np.clip(TILE_BYTES // (4 * spec.n_components), *TILE_ROWS))
+        """Rows whose features are best made at once: few, as they are then used in the cache."""
         self._fill = (_structured if spec.method == "structured" else _dense)(spec)
 
     def transform(self, X: F32) -> F32:
