@@ -147,7 +147,7 @@ def test_a_killed_import_leaves_the_old_store(tmp_path):
         "def read(i):\n"
         "    if i == 9:\n"
         "        while len(list(beside.glob('.s.writing-*/store/points/c/*'))) < 4: time.sleep(0.01)\n"
-        "        print('far', flush=True); time.sleep(60)\n"
+        "        print('far\\n', end='', flush=True); time.sleep(60)\n"
         "    return counted_batch(100 * i, 100)\n"
         "class Reader:\n"
         "    sizes = staticmethod(lambda i: counted_batch(100 * i, 100).sizes)\n"
