@@ -218,8 +218,8 @@ def test_power_by_pilots_and_by_functions():
     by_function = dk.two_sample_power(
         lambda n, rng: rng.normal(size=(n, 1)),
         draw,
-        [10, 100],
-        n_repetitions=60,
+        [10, 80],
+        n_repetitions=240,
         n_permutations=39,
         random_state=0,
     )
@@ -227,17 +227,17 @@ def test_power_by_pilots_and_by_functions():
     by_pilot = dk.two_sample_power(
         rng.normal(size=(800, 1)),
         draw(800, rng),
-        [100, 10],
-        n_repetitions=60,
+        [80, 10],
+        n_repetitions=240,
         n_permutations=39,
         random_state=0,
     )
-    assert by_function.sizes.tolist() == by_pilot.sizes.tolist() == [10, 100]
+    assert by_function.sizes.tolist() == by_pilot.sizes.tolist() == [10, 80]
     for i in range(2):  # intervals of both meet, but for the little that a pilot of 800 is off
         assert by_pilot.low[i] - 0.1 <= by_function.high[i]
         assert by_function.low[i] - 0.1 <= by_pilot.high[i]
     assert by_function.power[0] < 0.6 < 0.85 < by_function.power[1]
-    assert by_function.size_for(0.8) == 100
+    assert by_function.size_for(0.8) == 80
     with pytest.raises(ValueError, match="no size reached a power of 1"):
         dk.two_sample_power(
             P[:99], P[99:], [20], n_repetitions=9, n_permutations=19, random_state=0

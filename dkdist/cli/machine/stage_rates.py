@@ -183,10 +183,10 @@ def _usual(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 def _while_others_do(work: Callable[[], Any], n_threads: int) -> float:
     """The same of one thread while the others do the same: they share what reaches memory, and its pages."""
+    work()  # what fails does so here, and leaves nobody waiting for others
     together = Barrier(n_threads)
 
     def times(_: int) -> list[float]:
-        work()
         together.wait()
         taken = [time.thread_time()]
         for _ in range(REPEATS):

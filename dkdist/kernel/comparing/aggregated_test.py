@@ -16,10 +16,10 @@ does not grow with the points. Up to 4,096 points every point is its own bin. (D
 permutation testing, 2025.) What is left over when points are shared out, or when one sample is much larger than the
 other, stays where it is.
 
-Which kernel is best nobody knows, and each that is tried takes power from the others: a shift that one kernel finds in
-.80 of trials is found in .66 where it is the largest of twelve. So kernels have head starts, one for all data: means,
-which differ most often, a fifth of a standard deviation, and squares half a one less than the Gaussian kernels, which
-see scales themselves. `benchmarks/two_sample.py` shows what that gives.
+Which kernel is best nobody knows, and each that is tried takes power from the others. So kernels have head starts, the
+same for all data: means, which differ most often, a fifth of a standard deviation, and squares half a one less than the
+Gaussian kernels, which see scales themselves. Both were chosen on other draws of the cases that
+`benchmarks/two_sample.py` shows the power for.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def two_sample_test(
     what is narrow shows in few of them. Statistic: the largest of the squared distances, their cube roots standardised
     by those of the permutations, means with .2 standard deviations added and squares with .5 taken away. Beyond 4,096
     points it is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one
-    core in the plane, and at most 1e7 multiply-adds a permutation, whatever n and m are. Memory: at most 64 MiB and 2
+    core in the plane, and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: at most 80 MiB and 2
     bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
