@@ -130,5 +130,5 @@ def test_the_road_from_a_store_to_coefficients_goes_through_few_files(store: str
             follow()
         finally:
             sys.setprofile(None)
-    assert {"store/set_store.py", "learners/descent.py"} <= called
+    assert {"store/set_store.py", "learners/descent/sgd_steps.py"} <= called
     assert len(called) <= MOST_FILES, sorted(called)

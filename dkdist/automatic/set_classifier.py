@@ -15,7 +15,7 @@ from dkdist.automatic.set_learner import SetLearner, as_weights
 from dkdist.base.inputs import check_sets
 from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, probabilities_of
-from dkdist.learners.sgd_steps import signs
+from dkdist.learners.descent.sgd_steps import signs
 from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
 from dkdist.linear.problems import as_classes, naming_missing
 from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier

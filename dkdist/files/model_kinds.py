@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from dkdist.learners.sgd_steps import Objective, State
+from dkdist.learners.descent.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
 
 MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees

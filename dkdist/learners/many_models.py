@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.learners.descent.sgd_steps import Batch, Objective, State, learn
 from dkdist.learners.ridge_statistics import Statistics, add_rows, merge
 from dkdist.learners.rows import Rows, checked, decision_values, without
-from dkdist.learners.sgd_steps import Batch, Objective, State, learn
 from dkdist.loops.array_types import F64, I64
 
 Leaves = Iterator[tuple[int, Any]]

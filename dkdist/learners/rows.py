@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.learners.descent.descent_loops import Iterate, Steps
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import not_finite
 
@@ -40,26 +40,28 @@ class MadeRows(Protocol):
     def joined(self, others: Sequence[Self]) -> Self:
         """These rows, and those of others below."""
 
+    def descend(self, places: I64, steps: Steps, iterate: Iterate, looks: Any, n_averaged: int) -> int:
+        """Take steps by rows ``places``, none of which is NaN, made a tile at a time; how many iterates the means hold.
+
+        The first tile is the short one, so that the last one is whole. ``looks`` are measured on the way.
+        """
+
 
 Tile = tuple[F, I64, slice]
 """Features, which of their rows come now, and where these stand among all that come."""
 
 
 def tiles(X: F | MadeRows, places: I64) -> Iterator[Tile]:
-    """The rows ``places`` of X in their order: those of an array where they lie, others made a tile at a time.
-
-    The first tile is the short one, so that the last one is whole.
-    """
+    """The rows ``places`` of X in their order: those of an array where they lie, others made a tile at a time."""
     if isinstance(X, np.ndarray):
         yield X, places, slice(0, len(places))
         return
     made = np.empty((min(X.tile, len(places)), X.shape[1]), X.dtype)
     numbers = np.arange(X.tile)
-    ends = range((len(places) - 1) % X.tile + 1, len(places) + 1, X.tile)
-    for start, stop in pairwise((0, *ends)):
-        rows = made[: stop - start]
-        X.fill(places[start:stop], rows)
-        yield rows, numbers[: len(rows)], slice(start, stop)
+    for start in range(0, len(places), X.tile):
+        rows = made[: len(places) - start]
+        X.fill(places[start : start + X.tile], rows)
+        yield rows, numbers[: len(rows)], slice(start, start + len(rows))
 
 
 class Known(NamedTuple):

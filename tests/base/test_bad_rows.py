@@ -18,14 +18,14 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 import dkdist.execution.passes
-import dkdist.learners.sgd_steps
+import dkdist.learners.descent.sgd_steps
 import dkdist.linear.sgd.epochs
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
+from dkdist.learners.descent.sgd_steps import Batch, prepare, step_size
 from dkdist.learners.held_out import held_out_in_stream
 from dkdist.learners.rows import without
-from dkdist.learners.sgd_steps import Batch, prepare, step_size
 
 N, D = 700, 6
 RNG = np.random.default_rng(0)
@@ -155,7 +155,7 @@ def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lan
     ):
         found = skipping(model).fit(X, y)
         with monkeypatch.context() as patch:
-            for module in (dkdist.linear.sgd.epochs, dkdist.learners.sgd_steps):
+            for module in (dkdist.linear.sgd.epochs, dkdist.learners.descent.sgd_steps):
                 patch.setattr(module, "prepare", prepare_without_bad_rows)
             expected = clone(model).fit(clean, y)
         for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):

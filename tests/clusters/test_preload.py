@@ -25,7 +25,7 @@ def compiled(module):
     return any(getattr(thing, "signatures", ()) for thing in vars(sys.modules[f"dkdist.{module}"]).values())
 
 threads = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-found = threads, compiled("densities.density_loops"), compiled("learners.descent")
+found = threads, compiled("densities.density_loops"), compiled("learners.descent.descent_loops")
 """
 READY = ({1}, True, True)
 

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.linalg import hadamard as matrix
 
-from dkdist.kernel.features.random_fourier_features_spec import padded_length, structured_features
+from dkdist.kernel.features.random_fourier_features_loops import Structured, structured_features
+from dkdist.kernel.features.random_fourier_features_spec import padded_length
+from dkdist.loops.points import read_only
 from dkdist.loops.registers.hadamard import structured_product
 
 
@@ -72,9 +74,13 @@ def random_case(seed, m, F):
     return signs, (np.sqrt(rng.chisquare(L, F)) / (L**1.5 * np.pi)).astype(np.float32)
 
 
+def waves(signs, lengths):
+    return Structured(read_only(signs), read_only(lengths), np.float32(1 / np.sqrt(lengths.shape[1])))
+
+
 def features(X, signs, scales):
     outs = np.full((2, len(X), 2 * len(scales)), np.nan, np.float32)
-    structured_features(X, None, signs, np.stack([scales / 3, scales]), outs)
+    structured_features(X, None, waves(signs, np.stack([scales / 3, scales])), outs)
     return outs[1]
 
 
@@ -114,7 +120,7 @@ def test_sigmas_share_the_transform_and_change_no_bit():
     signs, scales = random_case(0, 70, 200)
     lengths = np.stack([scales, 2 * scales])
     both, alone = np.empty((2, 5, 400), np.float32), np.empty((1, 5, 400), np.float32)
-    structured_features(X, None, signs, lengths, both)
+    structured_features(X, None, waves(signs, lengths), both)
     for k in range(2):
-        structured_features(X, None, signs, lengths[k : k + 1], alone)
+        structured_features(X, None, waves(signs, lengths[k : k + 1]), alone)
         np.testing.assert_array_equal(both[k], alone[0])

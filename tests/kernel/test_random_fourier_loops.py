@@ -5,18 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.kernel.features.random_fourier_features_spec import (
-    PART,
-    ROWS,
-    dense_features,
-    orthogonal_frequencies,
-    panels,
-)
+from dkdist.kernel.features.random_fourier_features_loops import PART, ROWS, dense, dense_features, panels
+from dkdist.kernel.features.random_fourier_features_spec import orthogonal_frequencies
 
 
 def features(X, Wt):
     outs = np.full((1, len(X), 2 * Wt.shape[1]), np.nan, np.float32)
-    dense_features(X, panels(Wt), [1.0], outs)
+    dense_features(X, dense(panels(Wt), 2 * Wt.shape[1], [1.0]), outs)
     return outs[0]
 
 

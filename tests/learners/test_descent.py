@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
-from dkdist.learners.descent import CLASSIFIER_LOSSES, LOSSES, descend
+from dkdist.learners.descent.descent_loops import Iterate, Steps, descend
+from dkdist.learners.descent.losses import CLASSIFIER_LOSSES, LOSSES
 
 
 def problem(n: int, D: int, seed: int = 0) -> tuple[Any, Any]:
@@ -21,11 +22,9 @@ def run(X: Any, Y: Any, loss: str, alpha: float, eta: float, epsilon: float = 0.
     K, D = Y.shape[1], X.shape[1]
     W, b = np.zeros((K, D), X.dtype), np.zeros(K)
     M, B = W.copy(), b.copy()
-    steps = np.full(K, eta), np.full(K, alpha)
-    n = descend(
-        X, np.arange(len(X)), Y, np.ones(len(X)), LOSSES[loss].number, epsilon, *steps, W, b, M, B, 0, every,
-        np.ones(K), 0, 0,
-    )  # fmt: skip
+    step, decay = np.full(K, eta), np.full(K, max(0.0, 1.0 - eta * alpha))
+    steps = Steps(Y, np.ones(len(X)), LOSSES[loss].number, epsilon, step, decay, every)
+    n = descend(X, np.arange(len(X)), steps, Iterate(W, b, M, B, np.ones(K)), 0)
     return W, b, M, B, n
 
 
@@ -87,25 +86,9 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
     W, b = np.zeros((3, 8)), np.zeros(3)
     M, B = W.copy(), b.copy()
     Y = np.tile(y[:, None], 3)
-    descend(
-        X,
-        np.arange(300),
-        Y,
-        np.ones(300),
-        LOSSES["squared_error"].number,
-        0.1,
-        etas,
-        alphas,
-        W,
-        b,
-        M,
-        B,
-        0,
-        64,
-        np.ones(3),
-        0,
-        0,
-    )
+    decay = np.maximum(0.0, 1.0 - etas * alphas)
+    steps = Steps(Y, np.ones(300), LOSSES["squared_error"].number, 0.1, etas, decay, 64)
+    descend(X, np.arange(300), steps, Iterate(W, b, M, B, np.ones(3)), 0)
     for k in range(3):
         alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
         for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):

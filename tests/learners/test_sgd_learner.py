@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.learners.descent import LOSSES, probabilities
+from dkdist.learners.descent.losses import LOSSES, probabilities
+from dkdist.learners.descent.sgd_steps import (
+    Batch,
+    Lanes,
+    Objective,
+    State,
+    fit_lane,
+    meet,
+    prepare,
+    step,
+    step_size,
+)
 from dkdist.learners.rows import Known, Rows
-from dkdist.learners.sgd_steps import Batch, Lanes, Objective, State, fit_lane, meet, prepare, step, step_size
 
 
 def known(y: Any, held_out: Any = None) -> Known:

@@ -10,7 +10,7 @@ from pathlib import Path
 SCRIPT = """
 import hashlib, numpy as np, dkdist as dk
 from dkdist.learners.rows import Known
-from dkdist.learners.sgd_steps import Batch, Objective, State, step
+from dkdist.learners.descent.sgd_steps import Batch, Objective, State, step
 from dkdist.densities.divergence_spec import DivergenceSpec
 from dkdist.base.embedding_spec import Domain
 from dkdist.kernel.features.random_fourier_features_spec import FourierSpec

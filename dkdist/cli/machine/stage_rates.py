@@ -36,11 +36,11 @@ from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.processes.processors import kind
 from dkdist.kernel.features.random_fourier_features import FourierMap
+from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
 from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
-from dkdist.learners.sgd_steps import Objective, State, prepare, step
 from dkdist.linear.ridge.ridge_fitting import SAMPLE_ROWS
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code

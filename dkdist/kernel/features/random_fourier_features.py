@@ -234,6 +234,10 @@ class FourierRows:
         if self._lost is not None:
             out[self._lost[places]] = np.nan
 
+    def descend(self, places: I64, *walk: Any) -> int:
+        """Take steps of gradient descent by rows ``places``, none of which is NaN."""
+        return self._parameters.descend(self._clear, places, *walk)
+
     def not_finite(self) -> I64:
         """The places of rows that are not finite: those of A, and those that are so large that their phases are not."""
         spec = self._parameters.spec

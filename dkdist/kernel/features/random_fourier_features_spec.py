@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +30,17 @@ from numpy.typing import NDArray
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
+from dkdist.kernel.features.random_fourier_features_loops import (
+    dense,
+    dense_features,
+    dense_steps,
+    panels,
+    structured,
+    structured_features,
+    structured_steps,
+)
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.elementary import f32, sincospi
-from dkdist.loops.points import read_only
-from dkdist.loops.registers.hadamard import structured_product
-from dkdist.loops.registers.vectors import add_outer, load, spread, store, zeros
 from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
 
@@ -43,8 +48,6 @@ METHODS = ("iid", "orthogonal", "structured")
 STRUCTURED_FROM = (
     64  # input dimensions above which the Hadamard product is the faster one: 3.8 against 5.3 us a row at 64
 )
-ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
-LANES = 16  # frequencies of a panel
 TILE_BYTES, TILE_ROWS = (
     2**20,
     (32, 512),
@@ -82,7 +85,7 @@ class FourierParameters(Tables[FourierSpec]):
         self.spec = spec
         self.tile = int(np.clip(TILE_BYTES // (4 * spec.n_components), *TILE_ROWS))
         """Rows whose features are best made at once: few, as they are then used in the cache."""
-        self._fill = (_structured if spec.method == "structured" else _dense)(spec)
+        self._waves = (_StructuredWaves if spec.method == "structured" else _DenseWaves)(spec)
 
     def transform(self, X: F32) -> F32:
         """Features of rows X (n, m) float32: (n, D) float32, sines then cosines; each row has norm 1.
@@ -102,11 +105,15 @@ class FourierParameters(Tables[FourierSpec]):
 
         Best `tile` rows at once.
         """
-        self._fill(X, places, [self.spec.sigma], out[None])
+        self._waves.fill(X, places, (self.spec.sigma,), out[None])
+
+    def descend(self, X: F32, places: I64, *walk: Any) -> int:
+        """Take steps of gradient descent by these features, as `MadeRows.descend` has it."""
+        return self._waves.descend(X, places, self.spec.sigma, self.tile, *walk)
 
     def _fill_each(self, X: F32, sigmas: Sequence[float], outs: F32) -> None:
         X, lost = without_nan(np.ascontiguousarray(X, np.float32))
-        self._fill(X, None, sigmas, outs)
+        self._waves.fill(X, None, tuple(sigmas), outs)
         if lost is not None:
             outs[:, lost] = np.nan
 
@@ -123,75 +130,35 @@ def without_nan(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
     return np.where(lost[:, None], np.float32(0), X), lost
 
 
-Fill = Callable[[F32, I64 | None, Sequence[float], F32], None]
-"""Of some rows of X, or of all."""
+class _DenseWaves:
+    """Frequencies that rows are multiplied by as they are."""
+
+    def __init__(self, spec: FourierSpec) -> None:
+        frequencies = panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
+        self._of = lru_cache(maxsize=4)(partial(dense, frequencies, spec.n_components))
+
+    def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
+        """Features of some rows of X, or of all, for each sigma."""
+        dense_features(X if places is None else X[places], self._of(sigmas), outs)
+
+    def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
+        """Steps by the features of some rows."""
+        return dense_steps(X, places, self._of((sigma,)), tile, *walk)
 
 
-def _dense(spec: FourierSpec) -> Fill:
-    frequencies = read_only(panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32)))
+class _StructuredWaves:
+    """Frequencies that are a product of signs and Hadamard transforms."""
 
-    def fill(X: F32, places: I64 | None, sigmas: Sequence[float], outs: F32) -> None:
-        dense_features(X if places is None else X[places], frequencies, sigmas, outs)
+    def __init__(self, spec: FourierSpec) -> None:
+        self._of = lru_cache(maxsize=4)(partial(structured, *_drawn_structured(spec)))
 
-    return fill
+    def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
+        """Features of some rows of X, or of all, for each sigma."""
+        structured_features(X, places, self._of(sigmas), outs)
 
-
-def dense_features(X: F32, frequencies: F32, sigmas: Sequence[float], outs: F32) -> None:
-    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of rows ``X`` (n, m) for its sigma.
-
-    ``frequencies`` are `panels` of the transposed ones of sigma = 1, (m, F).
-    """
-    factors, scale = (
-        (1 / (np.pi * np.asarray(sigmas))).astype(np.float32),
-        f32(1 / np.sqrt(outs.shape[2] // 2)),
-    )
-    _dense_rows(read_only(X), read_only(frequencies), read_only(factors), scale, outs)
-
-
-def panels(Wt: F32) -> F32:
-    """Frequencies Wt (m, F), sixteen side by side: (ceil(F / 16), m, 16), zeros after the last one."""
-    m, F = Wt.shape
-    padded = np.zeros((m, -(-F // LANES) * LANES), np.float32)
-    padded[:, :F] = Wt
-    return np.ascontiguousarray(padded.reshape(m, -1, LANES).transpose(1, 0, 2))
-
-
-@inlined(ELEMENTWISE)
-def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-untyped-def]
-    for r in range(len(sines)):
-        sine, cosine = sincospi(phases[r] * factor)
-        sines[r] = scale * sine
-        cosines[r] = scale * cosine
-
-
-@loop(ELEMENTWISE)
-def _dense_rows(X, panels, factors, scale, outs):  # type: ignore[no-untyped-def]
-    """outs[s] <- scale (sin, cos)(pi factors[s] X W^T) for contiguous X (n, m) and panels of W^T."""
-    (n, m), F = X.shape, outs.shape[2] // 2
-    phases = np.empty((ROWS, PART), f32)
-    for first in range(0, n, ROWS):
-        rows = min(ROWS, n - first)
-        for start in range(0, F, PART):
-            width = min(PART, F - start)
-            for place in range(0, width, LANES):
-                panel = (start + place) * m
-                for i in range(0, rows - 3, 4):
-                    four = zeros(4, LANES)
-                    for a in range(m):
-                        w = load(panels, panel + a * LANES, 0, 1, LANES)
-                        four = add_outer(spread(X, (first + i) * m + a, m, 4, LANES), w, four)
-                    store(four, phases, i * PART + place, PART)
-                for i in range(rows // 4 * 4, rows):
-                    one = zeros(1, LANES)
-                    for a in range(m):
-                        w = load(panels, panel + a * LANES, 0, 1, LANES)
-                        one = add_outer(spread(X, (first + i) * m + a, m, 1, LANES), w, one)
-                    store(one, phases, i * PART + place, PART)
-            for s in range(len(factors)):
-                for i in range(rows):
-                    out = outs[s, first + i]
-                    sines, cosines = out[start : start + width], out[F + start : F + start + width]
-                    _sine_cosine(phases[i], factors[s], scale, sines, cosines)
+    def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
+        """Steps by the features of some rows."""
+        return structured_steps(X, places, self._of((sigma,)), tile, *walk)
 
 
 def _drawn_dense(spec: FourierSpec) -> F64:
@@ -202,7 +169,7 @@ def _drawn_dense(spec: FourierSpec) -> F64:
 
 
 def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
-    """Signs, and lengths of rows for sigma = 1, as `structured_features` takes them."""
+    """Signs, and lengths of rows for sigma = 1, as `structured` takes them."""
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
@@ -221,58 +188,9 @@ def _frequencies(spec: FourierSpec) -> F64:
     return structured_frequencies(signs, scales / spec.sigma, spec.n_inputs)
 
 
-def _structured(spec: FourierSpec) -> Fill:
-    signs, scales = _drawn_structured(spec)
-    signs = read_only(signs)
-
-    @lru_cache(maxsize=4)
-    def lengths(sigmas: tuple[float, ...]) -> F32:
-        return read_only((scales / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32))
-
-    def fill(X: F32, places: I64 | None, sigmas: Sequence[float], outs: F32) -> None:
-        structured_features(X, places, signs, lengths(tuple(sigmas)), outs)
-
-    return fill
-
-
 def padded_length(m: int) -> int:
     """The power of two L >= m, at least 16."""
     return max(16, 1 << (m - 1).bit_length())
-
-
-def structured_features(X: F32, places: I64 | None, signs: F32, lengths: F32, outs: F32) -> None:
-    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all.
-
-    ``signs`` (n_blocks, 3, L) are +1 or -1, ``lengths`` (n_sigmas, F) those of the rows of W over L^(3/2) and over
-    pi, since phases are in half turns; F <= n_blocks L.
-    """
-    scale = f32(1 / np.sqrt(lengths.shape[1]))
-    places = np.arange(len(X)) if places is None else places
-    _structured_rows(read_only(X), read_only(places), read_only(signs), read_only(lengths), scale, outs)
-
-
-@loop(ELEMENTWISE)
-def _structured_rows(X, places, signs, lengths, scale, outs):  # type: ignore[no-untyped-def]
-    """outs[s] <- scale (sin, cos)(pi lengths[s] H D_3 H D_2 H D_1 x) of the rows ``places`` of X, row by row.
-
-    All products of a row come before its sines: loops over blocks of frequencies outside those over rows are no faster
-    where features stay in a cache, and slower where they are written to memory, in many short runs.
-    """
-    n_blocks, _, L = signs.shape
-    m, F = X.shape[1], lengths.shape[1]
-    padded, phases = np.zeros(L, f32), np.empty(n_blocks * L, f32)
-    for i in range(len(places)):
-        x = X[places[i]]
-        for r in range(m):
-            padded[r] = x[r]
-        for block in range(n_blocks):
-            structured_product(padded, m, signs[block], phases[block * L : (block + 1) * L])
-        for s in range(len(lengths)):
-            scales, sines, cosines = lengths[s], outs[s, i, :F], outs[s, i, F:]
-            for r in range(F):
-                sine, cosine = sincospi(phases[r] * scales[r])
-                sines[r] = scale * sine
-                cosines[r] = scale * cosine
 
 
 def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, label_probabilities, probabilities_of
-from dkdist.learners.sgd_steps import signs
+from dkdist.learners.descent.sgd_steps import signs
 from dkdist.linear.prediction import LinearClassifier
 from dkdist.linear.problems import as_classes, as_problem, classes_of_stream, feature_dtype, index_among
 from dkdist.linear.ridge.ridge_fitting import ALPHAS, RidgeLearner

@@ -21,6 +21,7 @@ from dkdist.execution.blocks import Blocks
 from dkdist.execution.passes import collect, fold
 from dkdist.execution.run import plan_blocks, resources
 from dkdist.execution.tree import tree_sum
+from dkdist.learners.descent.sgd_steps import Objective, State, signs, step_size
 from dkdist.learners.many_models import (
     GroupStates,
     Linear,
@@ -36,7 +37,6 @@ from dkdist.learners.many_models import (
 from dkdist.learners.ridge_solutions import inverses, solution
 from dkdist.learners.ridge_statistics import centred, of_targets_plus
 from dkdist.learners.rows import Known, blocks_to_mix
-from dkdist.learners.sgd_steps import Objective, State, signs, step_size
 from dkdist.linear.problems import neighbours_job
 from dkdist.linear.sample_weights import of_mean_one
 from dkdist.linear.search.search_blocks import SearchData

@@ -3,7 +3,7 @@
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
                    one task, up to eight batches at a time; what lanes have come to is summed in a tree of tasks, and
-                   then all meet (`learners.sgd_steps.meet`)
+                   then all meet (`learners.descent.sgd_steps.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
 
@@ -29,8 +29,7 @@ from dkdist.execution.passes import fold, fold_window
 from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, n_cores, plan_blocks, without_scheduler
 from dkdist.execution.tree import tree_sum
-from dkdist.learners.rows import Known, Rows, no_rows
-from dkdist.learners.sgd_steps import (
+from dkdist.learners.descent.sgd_steps import (
     Batch,
     Lanes,
     Objective,
@@ -41,6 +40,7 @@ from dkdist.learners.sgd_steps import (
     prepare,
     step,
 )
+from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
 
 ROUND = 8  # batches of a lane between two meetings, at most

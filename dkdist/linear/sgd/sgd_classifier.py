@@ -1,7 +1,7 @@
 """Linear classifiers by stochastic gradient descent over blocks of features.
 
 The model is all that is kept: features are made block by block, used once an epoch, and let go. What a step
-does is in `learners.sgd_steps`, what an epoch is in `epochs`; here are the parameters and the fitted names.
+does is in `learners.descent.sgd_steps`, what an epoch is in `epochs`; here are the parameters and the fitted names.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.descent import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, probabilities
-from dkdist.learners.sgd_steps import State
+from dkdist.learners.descent.losses import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, probabilities
+from dkdist.learners.descent.sgd_steps import State
 from dkdist.linear.prediction import LinearClassifier
 from dkdist.linear.problems import as_classes, as_problem, classes_of_stream, index_among
 from dkdist.linear.sample_weights import CLASS_WEIGHTS, of_mean_one, weights_of

@@ -23,9 +23,9 @@ from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.kept_blocks import keeping
 from dkdist.execution.passes import collect
 from dkdist.execution.run import plan_keeping
+from dkdist.learners.descent.sgd_steps import Objective, State, step_size
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.rows import Known, blocks_to_mix, checked, without
-from dkdist.learners.sgd_steps import Objective, State, step_size
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
 from dkdist.linear.sgd.epochs import Course, Order, Position, Stopping, run_epochs, taken_from
 from dkdist.loops.array_types import F64

@@ -10,8 +10,7 @@ are made.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any
@@ -19,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.learners.descent import LOSSES, descend, fill_scores
+from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, descend, fill_scores
+from dkdist.learners.descent.losses import LOSSES
 from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import read_only
@@ -171,50 +171,37 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
     """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
+    order, K = batch.order, len(state.intercept)
     probed = np.zeros(len(batch.known.targets), np.bool_)
     probed[batch.probe] = True
-    at = np.flatnonzero(probed[batch.order])
-    probe, held = _Scores(state, batch.order[at]), _Scores(state, batch.held)
-    for X, places, _ in tiles(batch.X, batch.held):
-        held.add(X, places)
-    last: list[Any] = []
+    looks = Looks(
+        probed[order],
+        read_only(state.mean_coef),
+        read_only(state.mean_intercept),
+        np.empty((np.count_nonzero(probed), K)),
+        np.empty((min(LAST_ROWS, len(order)), K)),
+    )
+    held = np.empty((len(batch.held), K))
+    for X, places, here in tiles(batch.X, batch.held):
+        fill_scores(read_only(X), places, looks.W, looks.b, held[here])
+    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks)
+    with np.errstate(invalid="ignore"):
+        if not (np.abs(looks.last) <= LARGEST_SCORE).all():  # float32 cannot tell targets of order one apart
+            raise _diverged(objective.eta0)
+    new = [
+        _loss_sum(objective, batch, rows, scores)
+        for rows, scores in ((order[looks.probed], looks.seen), (batch.held, held))
+    ]
+    return replace(after, sums=state.sums + np.concatenate(new))
 
-    def look(X: F, places: I64, here: slice) -> None:
-        if len(now := probe.next_in(at, here)):
-            probe.add(X, places[now])
-        last[:] = X, places[-LAST_ROWS:]
 
-    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), look)
-    if len(batch.order) and not _bounded(after, *last):
-        raise _diverged(objective.eta0)
-    new = np.concatenate([scores.loss_sum(objective, batch) for scores in (probe, held)])
-    return replace(after, sums=state.sums + new)
-
-
-class _Scores:
-    """Scores of the averaged model of a state for some rows of a batch, which come by one after another."""
-
-    def __init__(self, state: State, rows: I64) -> None:
-        self.rows, self._n = rows, 0
-        self._model = read_only(state.mean_coef), read_only(state.mean_intercept)
-        self.values = np.empty((len(rows), len(state.intercept)))
-
-    def next_in(self, at: I64, here: slice) -> I64:
-        """Which of the rows that come now, numbers ``here`` of all, are wanted; ``at`` are the numbers of those."""
-        return np.asarray(at[self._n : bisect_left(at, here.stop)] - here.start)
-
-    def add(self, X: F, places: I64) -> None:
-        """The next of the rows are X[places]."""
-        n, self._n = self._n, self._n + len(places)
-        fill_scores(read_only(X), places, *self._model, self.values[n : self._n])
-
-    def loss_sum(self, objective: Objective, batch: Batch) -> F64:
-        """Weighted loss of the rows, summed over decision functions, and the rows' weight."""
-        with np.errstate(over="ignore"):
-            truth = _truth(objective, batch.known.targets[self.rows])
-            loss = LOSSES[objective.loss].value(self.values, truth, objective.epsilon).sum(axis=1)
-            weights = batch.weights[self.rows]
-            return np.array([float(weights @ loss), float(weights.sum())])
+def _loss_sum(objective: Objective, batch: Batch, rows: I64, scores: F64) -> F64:
+    """Weighted loss of some rows with these scores, summed over decision functions, and the rows' weight."""
+    with np.errstate(over="ignore"):
+        truth = _truth(objective, batch.known.targets[rows])
+        loss = LOSSES[objective.loss].value(scores, truth, objective.epsilon).sum(axis=1)
+        weights = batch.weights[rows]
+        return np.array([float(weights @ loss), float(weights.sum())])
 
 
 @dataclass(frozen=True)
@@ -281,34 +268,48 @@ def meet(common: State, lanes: Lanes, velocity: F64, momentum: float) -> tuple[S
 
 
 def learn(
-    objective: Objective,
-    state: State,
-    batch: Batch,
-    eta0: F64,
-    alpha: F64,
-    look: Callable[[F, I64, slice], None] | None = None,
+    objective: Objective, state: State, batch: Batch, eta0: F64, alpha: F64, looks: Looks | None = None
 ) -> State:
     """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
 
     ``eta0`` and ``alpha`` (k,) make the state k models of the same loss, side by side: (k n_outputs, n_features).
-    ``look`` is shown the rows as they come, before they are used.
+    ``looks`` are measured on the way; without them rows are an array.
     """
     order, K = batch.order, objective.n_outputs
     if len(order) == 0:
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
-    truth, weights = np.tile(_truth(objective, batch.known.targets[order]), len(alpha)), batch.weights[order]
-    eta, alpha, scale, n = np.repeat(eta0, K), np.repeat(alpha, K), np.ones(len(w)), int(state.n_averaged)
-    for X, places, here in tiles(batch.X, order):
-        if look is not None:
-            look(X, places, here)
-        n = descend(
-            read_only(X), places, truth[here], weights[here], LOSSES[objective.loss].number, objective.epsilon,
-            eta, alpha, w, b, W, B, n, AVERAGE_ROWS, scale, here.start, len(order) - here.stop,
-        )  # fmt: skip
+    eta, alpha = np.repeat(eta0, K), np.repeat(alpha, K)
+    steps = Steps(
+        np.tile(_truth(objective, batch.known.targets[order]), len(alpha) // K),
+        batch.weights[order],
+        LOSSES[objective.loss].number,
+        float(objective.epsilon),
+        eta,
+        np.maximum(0.0, 1.0 - eta * alpha),
+        AVERAGE_ROWS,
+    )
+    walk = steps, Iterate(w, b, W, B, np.ones(len(w)))
+    n = _descend(batch.X, order, *walk, looks, int(state.n_averaged))
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
+
+
+def _descend(
+    X: F | MadeRows, order: I64, steps: Steps, iterate: Iterate, looks: Looks | None, n_averaged: int
+) -> int:
+    """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
+    if not isinstance(X, np.ndarray):
+        return X.descend(order, steps, iterate, looks, n_averaged)
+    X = read_only(X)
+    if looks is not None:
+        fill_scores(X, order[looks.probed], looks.W, looks.b, looks.seen)
+    n = int(descend(X, order, steps, iterate, n_averaged))
+    if looks is not None:
+        W, b = read_only(iterate.W), read_only(iterate.b)
+        fill_scores(X, order[len(order) - len(looks.last) :], W, b, looks.last)
+    return n
 
 
 def _truth(objective: Objective, targets: NDArray[Any]) -> F64:
@@ -316,14 +317,6 @@ def _truth(objective: Objective, targets: NDArray[Any]) -> F64:
     if objective.n_classes:
         return signs(targets, objective.n_classes)
     return np.asarray(targets, np.float64)[:, None]
-
-
-def _bounded(state: State, X: F, places: I64) -> bool:
-    """Targets are of order one: scores so large that float32 cannot tell them one apart have run away."""
-    scores = np.empty((len(places), len(state.intercept)))
-    fill_scores(read_only(X), places, read_only(state.coef), read_only(state.intercept), scores)
-    with np.errstate(invalid="ignore"):
-        return bool((np.abs(scores) <= LARGEST_SCORE).all())
 
 
 def _diverged(eta0: float) -> ValueError:

@@ -1,0 +1,214 @@
+"""Random Fourier features of rows: products with dense or structured frequencies, sines and cosines.
+
+    out <- scale (sin, cos)(pi factor W x)                               a product with W (F, m), four rows at a time
+    out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)               Hadamard transforms, row by row
+
+Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
+(`descent_loops.tile_steps`). A row's bits depend on no other row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, tile_steps
+from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.compile import ELEMENTWISE, inlined, loop
+from dkdist.loops.elementary import f32, sincospi, smaller
+from dkdist.loops.points import read_only
+from dkdist.loops.registers.hadamard import structured_product
+from dkdist.loops.registers.vectors import add_outer, load, spread, store, zeros
+
+ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
+LANES = 16  # frequencies of a panel
+
+
+class Dense(NamedTuple):
+    """Frequencies of sigma = 1 as `panels`, 1 / (pi sigma) for each sigma, and the length of a wave's feature."""
+
+    panels: F32
+    factors: F32
+    scale: Any
+
+
+class Structured(NamedTuple):
+    """Signs (n_blocks, 3, L), lengths (n_sigmas, F) of the rows of W over L^(3/2) and over pi, since phases are in
+    half turns, and the length of a wave's feature; F <= n_blocks L."""
+
+    signs: F32
+    lengths: F32
+    scale: Any
+
+
+def dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> Dense:
+    """``frequencies`` are `panels` of the transposed ones of sigma = 1, (m, F)."""
+    factors = (1 / (np.pi * np.asarray(sigmas))).astype(np.float32)
+    return Dense(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
+
+
+def structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> Structured:
+    """``lengths`` (F,) are those of the rows of W over L^(3/2) for sigma = 1."""
+    each = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
+    return Structured(read_only(signs), read_only(each), f32(1 / np.sqrt(len(lengths))))
+
+
+def panels(Wt: F32) -> F32:
+    """Frequencies Wt (m, F), sixteen side by side: (ceil(F / 16), m, 16), zeros after the last one."""
+    m, F = Wt.shape
+    padded = np.zeros((m, -(-F // LANES) * LANES), np.float32)
+    padded[:, :F] = Wt
+    return np.ascontiguousarray(padded.reshape(m, -1, LANES).transpose(1, 0, 2))
+
+
+def dense_features(X: F32, waves: Dense, outs: F32) -> None:
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of rows ``X`` (n, m) for its sigma."""
+    _dense_rows(read_only(X), waves, np.empty((ROWS, PART), np.float32), outs)
+
+
+def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32) -> None:
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all."""
+    places = np.arange(len(X)) if places is None else places
+    _structured_rows(read_only(X), read_only(places), waves, _room(waves), outs)
+
+
+def dense_steps(
+    X: F32,
+    places: I64,
+    waves: Dense,
+    tile: int,
+    steps: Steps,
+    iterate: Iterate,
+    looks: Looks,
+    n_averaged: int,
+) -> int:
+    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average."""
+    room, given = np.empty((ROWS, PART), np.float32), np.empty((tile, X.shape[1]), np.float32)
+    made = np.empty((1, tile, iterate.W.shape[1]), np.float32)
+    made_of = read_only(X), read_only(places), waves
+    return int(_dense_steps(*made_of, given, room, made, steps, iterate, looks, n_averaged))
+
+
+def structured_steps(
+    X: F32,
+    places: I64,
+    waves: Structured,
+    tile: int,
+    steps: Steps,
+    iterate: Iterate,
+    looks: Looks,
+    n_averaged: int,
+) -> int:
+    """The same for structured frequencies."""
+    made = np.empty((1, tile, iterate.W.shape[1]), np.float32)
+    made_of = read_only(X), read_only(places), waves
+    return int(_structured_steps(*made_of, _room(waves), made, steps, iterate, looks, n_averaged))
+
+
+def _room(waves: Structured) -> tuple[F32, F32]:
+    """What structured products work in: a row with zeros after it, and its phases."""
+    n_blocks, _, L = waves.signs.shape
+    return np.zeros(L, np.float32), np.empty(n_blocks * L, np.float32)
+
+
+@inlined(ELEMENTWISE)
+def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-untyped-def]
+    for r in range(len(sines)):
+        sine, cosine = sincospi(phases[r] * factor)
+        sines[r] = scale * sine
+        cosines[r] = scale * cosine
+
+
+@inlined(ELEMENTWISE)
+def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
+    """The features of the first n rows of X (., m), contiguous."""
+    m, F = X.shape[1], outs.shape[2] // 2
+    for first in range(0, n, ROWS):
+        rows = smaller(ROWS, n - first)
+        for start in range(0, F, PART):
+            width = smaller(PART, F - start)
+            for place in range(0, width, LANES):
+                panel = (start + place) * m
+                for i in range(0, rows - 3, 4):
+                    four = zeros(4, LANES)
+                    for a in range(m):
+                        w = load(waves.panels, panel + a * LANES, 0, 1, LANES)
+                        four = add_outer(spread(X, (first + i) * m + a, m, 4, LANES), w, four)
+                    store(four, phases, i * PART + place, PART)
+                for i in range(rows // 4 * 4, rows):
+                    one = zeros(1, LANES)
+                    for a in range(m):
+                        w = load(waves.panels, panel + a * LANES, 0, 1, LANES)
+                        one = add_outer(spread(X, (first + i) * m + a, m, 1, LANES), w, one)
+                    store(one, phases, i * PART + place, PART)
+            for s in range(len(waves.factors)):
+                for i in range(rows):
+                    out = outs[s, first + i]
+                    sines, cosines = out[start : start + width], out[F + start : F + start + width]
+                    _sine_cosine(phases[i], waves.factors[s], waves.scale, sines, cosines)
+
+
+@inlined(ELEMENTWISE)
+def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no-untyped-def]
+    """The features of the rows places[first : first + n] of X, row by row.
+
+    All products of a row come before its sines: loops over blocks of frequencies outside those over rows are no faster
+    where features stay in a cache, and slower where they are written to memory, in many short runs.
+    """
+    (padded, phases), lengths = room, waves.lengths
+    n_blocks, _, L = waves.signs.shape
+    m, F = X.shape[1], lengths.shape[1]
+    for i in range(n):
+        x = X[places[first + i]]
+        for r in range(m):
+            padded[r] = x[r]
+        for block in range(n_blocks):
+            structured_product(padded, m, waves.signs[block], phases[block * L : (block + 1) * L])
+        for s in range(len(lengths)):
+            scales, sines, cosines = lengths[s], outs[s, i, :F], outs[s, i, F:]
+            for r in range(F):
+                sine, cosine = sincospi(phases[r] * scales[r])
+                sines[r] = waves.scale * sine
+                cosines[r] = waves.scale * cosine
+
+
+@loop(ELEMENTWISE)
+def _dense_rows(X, waves, phases, outs):  # type: ignore[no-untyped-def]
+    _fill_dense(X, len(X), waves, phases, outs)
+
+
+@loop(ELEMENTWISE)
+def _structured_rows(X, places, waves, room, outs):  # type: ignore[no-untyped-def]
+    _fill_structured(X, places, 0, len(places), waves, room, outs)
+
+
+@loop(ELEMENTWISE)
+def _dense_steps(  # type: ignore[no-untyped-def]
+    X, places, waves, given, room, made, steps, iterate, looks, n_averaged
+):
+    n, tile, n_seen = len(places), len(given), 0
+    start, stop = 0, (n - 1) % tile + 1  # the first tile is the short one, so that the last is whole
+    while start < n:
+        for i in range(stop - start):
+            x = X[places[start + i]]
+            for a in range(len(x)):
+                given[i, a] = x[a]
+        _fill_dense(given, stop - start, waves, room, made)
+        n_seen, n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_seen, n_averaged)
+        start, stop = stop, stop + tile
+    return n_averaged
+
+
+@loop(ELEMENTWISE)
+def _structured_steps(  # type: ignore[no-untyped-def]
+    X, places, waves, room, made, steps, iterate, looks, n_averaged
+):
+    n, tile, n_seen = len(places), made.shape[1], 0
+    start, stop = 0, (n - 1) % tile + 1
+    while start < n:
+        _fill_structured(X, places, start, stop - start, waves, room, made)
+        n_seen, n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_seen, n_averaged)
+        start, stop = stop, stop + tile
+    return n_averaged

@@ -1,0 +1,1 @@
+"""Stochastic gradient descent: losses, loops over rows, steps of batches."""
