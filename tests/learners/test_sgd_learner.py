@@ -196,18 +196,46 @@ def test_a_step_too_large_is_refused_with_what_to_do() -> None:
                 step(Objective("squared_error", 0.0, eta0), State.start(1, 4, b.X.dtype), b)
 
 
+def one_step(loss: str, p: float, y: int) -> State:
+    """A single tiny step by one row, whose score is p at the start."""
+    start = State(*(np.array([[p]]), np.zeros(1)) * 2, np.zeros((), np.int64), np.zeros(4))
+    one = Batch(np.ones((1, 1)), known(np.array([y])), np.arange(1), np.arange(0))
+    return step(Objective(loss, 0.0, 1e-6, 0 if loss in VALUES_OF_NUMBERS else 2, epsilon=0.9), start, one)
+
+
+VALUES_OF_NUMBERS: dict[str, Any] = {
+    "squared_error": lambda r: r**2 / 2,
+    "huber": lambda r: r**2 / 2 if abs(r) <= 0.9 else 0.9 * (abs(r) - 0.45),
+}
+VALUES_OF_CLASSES: dict[str, Any] = {
+    "log_loss": lambda z: np.logaddexp(0, -z),
+    "hinge": lambda z: max(0, 1 - z),
+    "squared_hinge": lambda z: max(0, 1 - z) ** 2,
+    "modified_huber": lambda z: -4 * z if z < -1 else max(0, 1 - z) ** 2,
+}
+SCORES = (-800.0, -1.7, -0.4, 0.31, 1.6, 3.0, 800.0)
+
+
+def test_all_losses_are_tried() -> None:
+    assert {*VALUES_OF_NUMBERS, *VALUES_OF_CLASSES} == {*LOSSES}
+
+
+@pytest.mark.parametrize("p", SCORES)
+@pytest.mark.parametrize("y", [0, 1])
+def test_losses_are_those_of_the_formulas(p: float, y: int) -> None:
+    for loss, value in VALUES_OF_NUMBERS.items():
+        assert one_step(loss, p, y).losses()[0] == pytest.approx(value(p - y))
+    for loss, value in VALUES_OF_CLASSES.items():
+        assert one_step(loss, p, y).losses()[0] == pytest.approx(value(p * (2 * y - 1)))
+
+
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_loss_values_integrate_the_gradients_that_are_descended(loss: str) -> None:
     """A single tiny step moves the score by -eta l'(p): compare with differences of the value."""
-    n_classes = 0 if loss in ("squared_error", "huber") else 2
-    eta, h = 1e-6, 1e-5
+    h = 1e-5
     for p in (-1.7, -0.4, 0.31, 1.6):
-        start = State(*(np.array([[p]]), np.zeros(1)) * 2, np.zeros((), np.int64), np.zeros(4))
-        one = Batch(np.ones((1, 1)), known(np.array([1])), np.arange(1), np.arange(0))
-        s = step(Objective(loss, 0.0, eta, n_classes, epsilon=0.9), start, one)
-        y = np.array(1.0)
-        up, down = (LOSSES[loss].value(np.array(p + e), y, 0.9) for e in (h, -h))
-        assert (p - s.coef[0, 0]) / eta == pytest.approx((up - down) / (2 * h), abs=1e-3)
+        up, down = (one_step(loss, p + e, 1).losses()[0] for e in (h, -h))
+        assert (p - one_step(loss, p, 1).coef[0, 0]) / 1e-6 == pytest.approx((up - down) / (2 * h), abs=1e-3)
 
 
 def test_probabilities_sum_to_one_and_follow_the_scores() -> None:

@@ -188,7 +188,7 @@ def _structured_rows(X, places, waves, room, outs):  # type: ignore[no-untyped-d
 def _dense_steps(  # type: ignore[no-untyped-def]
     X, places, waves, given, room, made, steps, iterate, looks, n_averaged
 ):
-    n, tile, n_seen = len(places), len(given), 0
+    n, tile = len(places), len(given)
     start, stop = 0, (n - 1) % tile + 1  # the first tile is the short one, so that the last is whole
     while start < n:
         for i in range(stop - start):
@@ -196,7 +196,7 @@ def _dense_steps(  # type: ignore[no-untyped-def]
             for a in range(len(x)):
                 given[i, a] = x[a]
         _fill_dense(given, stop - start, waves, room, made)
-        n_seen, n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_seen, n_averaged)
+        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
         start, stop = stop, stop + tile
     return n_averaged
 
@@ -205,10 +205,10 @@ def _dense_steps(  # type: ignore[no-untyped-def]
 def _structured_steps(  # type: ignore[no-untyped-def]
     X, places, waves, room, made, steps, iterate, looks, n_averaged
 ):
-    n, tile, n_seen = len(places), made.shape[1], 0
+    n, tile = len(places), made.shape[1]
     start, stop = 0, (n - 1) % tile + 1
     while start < n:
         _fill_structured(X, places, start, stop - start, waves, room, made)
-        n_seen, n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_seen, n_averaged)
+        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
         start, stop = stop, stop + tile
     return n_averaged

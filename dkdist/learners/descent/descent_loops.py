@@ -13,7 +13,7 @@ wait until the other thread lets go of the interpreter. The bits are those of ro
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, log1p
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,25 @@ F = NDArray[Any]
 LOG, HINGE, SQUARED_HINGE, MODIFIED_HUBER, SQUARED_ERROR, HUBER = range(6)
 SMALLEST_SCALE = 1e-6
 LARGEST_SLOPE = 1e12
+
+
+@inlined()
+def value(loss, p, y, epsilon):  # type: ignore[no-untyped-def]
+    """l(p, y) of the loss of that number, y = -1 or +1 for classes."""
+    if loss == LOG:
+        z = p * y
+        return larger(0.0, -z) + log1p(exp(-abs(z)))
+    if loss == HINGE:
+        return larger(0.0, 1.0 - p * y)
+    if loss == SQUARED_HINGE:
+        return larger(0.0, 1.0 - p * y) ** 2
+    if loss == MODIFIED_HUBER:
+        z = p * y
+        return larger(0.0, 1.0 - z) ** 2 if z >= -1.0 else -4.0 * z
+    r = abs(p - y)
+    if loss == HUBER and r > epsilon:
+        return epsilon * (r - 0.5 * epsilon)
+    return 0.5 * r * r
 
 
 @inlined()
@@ -86,23 +105,33 @@ class Iterate(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """What is measured on the way: ``seen`` (m, K), scores by W and b of the m rows that are ``probed`` (n,), before
-    they are used; and ``last`` (l, K), those of the last l rows by the iterate that they lead to."""
+    """What is measured on the way: of the rows that are ``probed`` (n,), before they are used, ``sums`` (2,) of their
+    weighted losses by W and b and of their weights; and ``last`` (l, K), scores of the last l rows by the iterate that
+    they lead to."""
 
     probed: NDArray[np.bool_]
     W: F
     b: F64
-    seen: F64
+    sums: F64
     last: F64
 
 
 @inlined(LANES)
-def _score(x, W, b, out):  # type: ignore[no-untyped-def]
-    for k in range(len(W)):
-        w, total = W[k], x.dtype.type(0.0)
-        for j in range(len(w)):
-            total += x[j] * w[j]
-        out[k] = total + b[k]
+def _score(x, w):  # type: ignore[no-untyped-def]
+    total = x.dtype.type(0.0)
+    for j in range(len(w)):
+        total += x[j] * w[j]
+    return total
+
+
+@inlined(LANES)
+def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
+    """Add the weighted loss of the row x, the t-th, over all functions, and its weight."""
+    total = 0.0
+    for k in range(len(b)):
+        total += value(steps.loss, _score(x, W[k]) + b[k], steps.targets[t, k], steps.epsilon)
+    sums[0] += steps.weights[t] * total
+    sums[1] += steps.weights[t]
 
 
 @inlined(LANES)
@@ -112,10 +141,7 @@ def _step(x, t, steps, iterate):  # type: ignore[no-untyped-def]
     for k in range(len(b)):
         v, shrunk = iterate.W[k], s[k] * steps.decay[k]
         fold = shrunk < SMALLEST_SCALE
-        total = x.dtype.type(0.0)
-        for j in range(len(v)):
-            total += x[j] * v[j]
-        g = slope(steps.loss, s[k] * total + b[k], steps.targets[t, k], steps.epsilon)
+        g = slope(steps.loss, s[k] * _score(x, v) + b[k], steps.targets[t, k], steps.epsilon)
         g = steps.weights[t] * smaller(larger(g, -LARGEST_SLOPE), LARGEST_SLOPE)
         if fold:
             for j in range(len(v)):
@@ -162,24 +188,32 @@ def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -
 def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
     """out[t, k] = W[k] . X[rows[t]] + b[k]: the bits of a row depend on no other."""
     for t in range(len(rows)):
-        _score(X[rows[t]], W, b, out[t])
+        for k in range(len(b)):
+            out[t, k] = _score(X[rows[t]], W[k]) + b[k]
+
+
+@loop(LANES)
+def add_losses(X: F, rows: I64, which: I64, steps: Steps, W: F, b: F64, sums: F64) -> None:
+    """Add the weighted losses of rows X[rows[t]], the which[t]-th of ``steps``, and their weights, to ``sums`` (2,)."""
+    for t in range(len(rows)):
+        _add_loss(X[rows[t]], which[t], steps, W, b, sums)
 
 
 @inlined(LANES)
-def tile_steps(X, start, stop, steps, iterate, looks, n_seen, n_averaged):  # type: ignore[no-untyped-def]
+def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     """The steps from row ``start`` to ``stop`` - 1, of which X is made, and what is measured of them.
 
-    Returns how many rows were looked at, and how many iterates the means hold, in all.
+    Returns how many iterates the means hold.
     """
     for t in range(start, stop):
         if looks.probed[t]:
-            _score(X[t - start], looks.W, looks.b, looks.seen[n_seen])
-            n_seen += 1
+            _add_loss(X[t - start], t, steps, looks.W, looks.b, looks.sums)
     for t in range(start, stop):
         _step(X[t - start], t, steps, iterate)
         n_averaged = _averaged(t, steps, iterate, n_averaged)
     if stop == len(steps.targets):
         left = stop - start - len(looks.last)
         for i in range(len(looks.last)):
-            _score(X[left + i], iterate.W, iterate.b, looks.last[i])
-    return n_seen, n_averaged
+            for k in range(len(iterate.b)):
+                looks.last[i, k] = _score(X[left + i], iterate.W[k]) + iterate.b[k]
+    return n_averaged

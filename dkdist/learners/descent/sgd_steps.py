@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, descend, fill_scores
+from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_losses, descend, fill_scores
 from dkdist.learners.descent.losses import LOSSES
 from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
@@ -171,37 +171,18 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
 
 def step(objective: Objective, state: State, batch: Batch) -> State:
     """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
-    order, K = batch.order, len(state.intercept)
+    order, means = batch.order, (read_only(state.mean_coef), read_only(state.mean_intercept))
     probed = np.zeros(len(batch.known.targets), np.bool_)
     probed[batch.probe] = True
-    looks = Looks(
-        probed[order],
-        read_only(state.mean_coef),
-        read_only(state.mean_intercept),
-        np.empty((np.count_nonzero(probed), K)),
-        np.empty((min(LAST_ROWS, len(order)), K)),
-    )
-    held = np.empty((len(batch.held), K))
+    looks = Looks(probed[order], *means, np.zeros(2), np.empty((min(LAST_ROWS, len(order)), len(means[1]))))
+    held, of_held = np.zeros(2), _steps(objective, batch, batch.held, 1)
     for X, places, here in tiles(batch.X, batch.held):
-        fill_scores(read_only(X), places, looks.W, looks.b, held[here])
+        add_losses(read_only(X), places, np.arange(here.start, here.stop), of_held, *means, held)
     after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks)
     with np.errstate(invalid="ignore"):
         if not (np.abs(looks.last) <= LARGEST_SCORE).all():  # float32 cannot tell targets of order one apart
             raise _diverged(objective.eta0)
-    new = [
-        _loss_sum(objective, batch, rows, scores)
-        for rows, scores in ((order[looks.probed], looks.seen), (batch.held, held))
-    ]
-    return replace(after, sums=state.sums + np.concatenate(new))
-
-
-def _loss_sum(objective: Objective, batch: Batch, rows: I64, scores: F64) -> F64:
-    """Weighted loss of some rows with these scores, summed over decision functions, and the rows' weight."""
-    with np.errstate(over="ignore"):
-        truth = _truth(objective, batch.known.targets[rows])
-        loss = LOSSES[objective.loss].value(scores, truth, objective.epsilon).sum(axis=1)
-        weights = batch.weights[rows]
-        return np.array([float(weights @ loss), float(weights.sum())])
+    return replace(after, sums=state.sums + np.concatenate([looks.sums, held]))
 
 
 @dataclass(frozen=True)
@@ -280,20 +261,20 @@ def learn(
         return state
     w, b, W, B = (a.copy() for a in (state.coef, state.intercept, state.mean_coef, state.mean_intercept))
     eta, alpha = np.repeat(eta0, K), np.repeat(alpha, K)
-    steps = Steps(
-        np.tile(_truth(objective, batch.known.targets[order]), len(alpha) // K),
-        batch.weights[order],
-        LOSSES[objective.loss].number,
-        float(objective.epsilon),
-        eta,
-        np.maximum(0.0, 1.0 - eta * alpha),
-        AVERAGE_ROWS,
-    )
-    walk = steps, Iterate(w, b, W, B, np.ones(len(w)))
-    n = _descend(batch.X, order, *walk, looks, int(state.n_averaged))
+    steps = _steps(objective, batch, order, len(eta) // K)
+    steps = steps._replace(eta=eta, decay=np.maximum(0.0, 1.0 - eta * alpha))
+    iterate = Iterate(w, b, W, B, np.ones(len(w)))
+    n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged))
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
+
+
+def _steps(objective: Objective, batch: Batch, rows: I64, n_models: int) -> Steps:
+    """What the steps by some rows of a batch need to know of them, for so many models; no steps yet."""
+    truth, none = _truth(objective, batch.known.targets[rows]), np.zeros(0)
+    number, epsilon = LOSSES[objective.loss].number, float(objective.epsilon)
+    return Steps(np.tile(truth, n_models), batch.weights[rows], number, epsilon, none, none, AVERAGE_ROWS)
 
 
 def _descend(
@@ -304,7 +285,8 @@ def _descend(
         return X.descend(order, steps, iterate, looks, n_averaged)
     X = read_only(X)
     if looks is not None:
-        fill_scores(X, order[looks.probed], looks.W, looks.b, looks.seen)
+        probed = np.flatnonzero(looks.probed)
+        add_losses(X, order[probed], probed, steps, looks.W, looks.b, looks.sums)
     n = int(descend(X, order, steps, iterate, n_averaged))
     if looks is not None:
         W, b = read_only(iterate.W), read_only(iterate.b)
