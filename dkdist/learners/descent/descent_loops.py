@@ -31,7 +31,7 @@ SMALLEST_SCALE = 1e-6
 LARGEST_SLOPE = 1e12
 
 
-@inlined()
+@inlined(early=False)
 def value(loss, p, y, epsilon):  # type: ignore[no-untyped-def]
     """l(p, y) of the loss of that number, y = -1 or +1 for classes."""
     if loss == LOG:
@@ -50,7 +50,7 @@ def value(loss, p, y, epsilon):  # type: ignore[no-untyped-def]
     return 0.5 * r * r
 
 
-@inlined()
+@inlined(early=False)
 def slope(loss: int, p: float, y: float, epsilon: float) -> float:
     """l'(p, y) of the loss of that number, y = -1 or +1 for classes."""
     if loss == LOG:
@@ -116,7 +116,7 @@ class Looks(NamedTuple):
     last: F64
 
 
-@inlined(LANES)
+@inlined(LANES, early=False)
 def _score(x, w):  # type: ignore[no-untyped-def]
     total = x.dtype.type(0.0)
     for j in range(len(w)):
@@ -124,7 +124,7 @@ def _score(x, w):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined(LANES)
+@inlined(LANES, early=False)
 def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
     """Add the weighted loss of the row x, the t-th, over all functions, and its weight."""
     total = 0.0
@@ -134,7 +134,7 @@ def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
     sums[1] += steps.weights[t]
 
 
-@inlined(LANES)
+@inlined(LANES, early=False)
 def _step(x, t, steps, iterate):  # type: ignore[no-untyped-def]
     """One step of every function by the row x, the t-th."""
     b, s = iterate.b, iterate.s
@@ -154,7 +154,7 @@ def _step(x, t, steps, iterate):  # type: ignore[no-untyped-def]
         s[k] = 1.0 if fold else shrunk
 
 
-@inlined(LANES)
+@inlined(LANES, early=False)
 def _averaged(t, steps, iterate, m):  # type: ignore[no-untyped-def]
     """How many iterates the means hold after row t, if there were m; whenever one is added, s is 1 again."""
     if (t + 1) % steps.every != 0 and t + 1 != len(steps.targets):
@@ -199,7 +199,7 @@ def add_losses(X: F, rows: I64, which: I64, steps: Steps, W: F, b: F64, sums: F6
         _add_loss(X[rows[t]], which[t], steps, W, b, sums)
 
 
-@inlined(LANES)
+@inlined(LANES, early=False)
 def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     """The steps from row ``start`` to ``stop`` - 1, of which X is made, and what is measured of them.
 

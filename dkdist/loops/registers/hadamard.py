@@ -132,7 +132,7 @@ part_most = _part(MOST)
 all_16, all_32, all_64, all_128, all_256 = (_all(max(1, L // LANES)) for L in (16, 32, 64, 128, 256))
 
 
-@inlined()
+@inlined(early=False)
 def _across_parts(v):  # type: ignore[no-untyped-def]
     step, left = PART, len(v) // PART
     while left >= 16:
@@ -151,7 +151,7 @@ def _across_parts(v):  # type: ignore[no-untyped-def]
             across_2(v, step, j)
 
 
-@inlined()
+@inlined(early=False)
 def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
     """One transform after the other, written out: as a loop over them it takes a fifth more."""
     L = len(v)
@@ -170,7 +170,7 @@ def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
     _across_parts(v)
 
 
-@inlined()
+@inlined(early=False)
 def structured_product(x, m, D, v):  # type: ignore[no-untyped-def]
     """v <- H D_3 H D_2 H D_1 x for x (L,) float32 with zeros from x[m] on, v (L,), and signs D (3, L), contiguous."""
     L = len(v)
