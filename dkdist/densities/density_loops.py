@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.densities.tensor_loops import all_degrees, cosines, room_for, tensor_sums
+from dkdist.densities.tensor_loops import NODES, all_degrees, cosines, room_for, tensor_sums
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, SUM, loop
 from dkdist.loops.elementary import f32, larger, log, sincospi
@@ -46,7 +46,7 @@ class NodeSeries(NamedTuple):
     degrees: tuple[int, ...]
     places: I64  # (K,): the degree below q that each one folds to
     factors: F32  # (d, K): its damping over that one's, with the sign of folding
-    table: F32  # (d, q * (q or q + 1)), of two nodes 2 more: g_a cos(pi a x_k)
+    table: F32  # (d, max(q, NODES) * (q or q + 1)): g_a cos(pi a x_k)
 
 
 def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) -> NodeSeries:
@@ -55,7 +55,7 @@ def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) 
     damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
     around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
     places = np.where(around == q, 0, q - np.abs(q - around))
-    table = np.zeros((d, max(q, 3), q + q % 2))  # three nodes are read at once
+    table = np.zeros((d, max(q, NODES), q + q % 2))  # so many nodes are read at once
     low = min(q, len(a))
     table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
     factors = damping / damping[:, places] * np.sign(q - around)

@@ -49,7 +49,9 @@ from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 
 MOST_TERMS = 4096  # of a ball of degrees, d >= 4
-STRAIGHT_AT_ONCE = 256  # sets whose densities are made at once: without coefficients they are small
+STRAIGHT_AT_ONCE = (
+    1024  # sets whose densities are made at once: few calls of loops, and no coefficients to keep
+)
 MOST_STRAIGHT = 8192  # points of a set whose densities come straight from them: for more a grid is cheaper
 
 

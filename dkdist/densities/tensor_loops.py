@@ -25,6 +25,7 @@ from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import cospi, f32, larger, smaller
 from dkdist.loops.points import TILE, cache_lines, fill_shares, total_weight
 from dkdist.loops.registers.vectors import (
+    MANY_REGISTERS,
     add_outer,
     fused,
     fused_minus,
@@ -41,8 +42,11 @@ from dkdist.loops.registers.vectors import (
 
 POINTS = 16  # of a vector of cosines
 BOTH = 2 * POINTS  # whose cosines are made together
-LANES = 8  # points whose products are summed together
 ROWS, COLUMNS = 4, 2  # sums together
+SUMS = ROWS * COLUMNS
+# points whose products are summed together, and nodes whose series are: as many as stay in registers
+LANES, NODES = (16, 5) if MANY_REGISTERS else (8, 3)
+LEAST_ROWS = 8  # of the functions of a dimension: NODES are always written, also where there are two
 
 
 @inlined(ELEMENTWISE, early=False)
@@ -91,15 +95,17 @@ def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows,
             more = fused(spread(factors, factor + a, 0, 2, POINTS), here, load(folded, at, POINTS, 2, POINTS))
             store(more, folded, at, POINTS)
         for part in range(0, smaller(m - i, BOTH), POINTS):
-            for start in range(0, half, 3):
-                k = larger(smaller(start, half - 3), 0)
-                even, odd = zeros(3, POINTS), zeros(3, POINTS)
+            for start in range(0, half, NODES):
+                k = larger(smaller(start, half - NODES), 0)
+                even, odd = zeros(NODES, POINTS), zeros(NODES, POINTS)
                 for a in range(0, terms, 2):
                     at, f = entry + k * terms + a, a * BOTH + part
-                    even = add_outer(spread(table, at, terms, 3, POINTS), load(folded, f, 0, 1, POINTS), even)
+                    even = add_outer(
+                        spread(table, at, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), even
+                    )
                     f += BOTH
                     odd = add_outer(
-                        spread(table, at + 1, terms, 3, POINTS), load(folded, f, 0, 1, POINTS), odd
+                        spread(table, at + 1, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), odd
                     )
                 store(minus(even, odd), rows, row + (q - 1 - k) * TILE + i + part, -TILE)
                 store(plus(even, odd), rows, row + k * TILE + i + part, TILE)
@@ -171,24 +177,24 @@ def tensor_sums(  # type: ignore[no-untyped-def]
                 for x in range(COLUMNS):
                     _left(share, rows, size, lengths, d, c + x, full, X, x)
                 for r in range(0, groups * ROWS, ROWS):
-                    tile = zeros(LANES, LANES)
+                    tile = zeros(SUMS, LANES)
                     for i in range(0, full, LANES):
                         last = load(rows, 2 * size + r * TILE + i, TILE, ROWS, LANES)
                         tile = add_outer(last, load(X, i, TILE, COLUMNS, LANES), tile)
-                    store(plus(load(sums, at, 0, 1, LANES), totals(tile)), sums, at, 0)
-                    at += LANES
+                    store(plus(load(sums, at, 0, 1, SUMS), totals(tile)), sums, at, 0)
+                    at += SUMS
         for c in range(n_left):
             for r in range(n_last):
-                at = ((c // COLUMNS) * groups + r // ROWS) * LANES
+                at = ((c // COLUMNS) * groups + r // ROWS) * SUMS
                 out[s, c * n_last + r] = sums[at + (r % ROWS) * COLUMNS + c % COLUMNS]
 
 
 def room_for(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
-    """What `tensor_sums` works in; three nodes are always written, of two from the tile before ``rows`` on."""
+    """What `tensor_sums` works in; NODES are always written, of fewer from the tiles before ``rows`` on."""
     n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // ROWS)
-    n_rows = 3 * ROWS * -(-max(lengths) // ROWS) * TILE
-    n_sums = -(-n_left // COLUMNS) * groups * LANES
-    _, rows, *others = cache_lines(TILE, n_rows, TILE, TILE, (q + 1) * BOTH, COLUMNS * TILE, n_sums)
+    n_rows = 3 * max(LEAST_ROWS, ROWS * -(-max(lengths) // ROWS)) * TILE
+    n_sums = -(-n_left // COLUMNS) * groups * SUMS
+    _, rows, *others = cache_lines(NODES * TILE, n_rows, TILE, TILE, (q + 1) * BOTH, COLUMNS * TILE, n_sums)
     rows[:] = 0
     share, cosine, folded, X, sums = others
     return share, cosine, folded, rows, X, sums

@@ -21,23 +21,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import config, types
-from numba.core.codegen import get_host_cpu_features
+from numba import types
 from numba.extending import intrinsic
 
 from dkdist.loops.compile import inlined
 from dkdist.loops.elementary import f32
-from dkdist.loops.registers.vectors import FREE, addresses, loaded, shuffled, write
+from dkdist.loops.registers.vectors import FREE, MANY_REGISTERS, addresses, loaded, shuffled, write
 
-
-def _many_registers() -> bool:
-    """Whether loops are compiled for 32 registers of 16 numbers (AVX-512)."""
-    told = config.CPU_FEATURES  # type: ignore[attr-defined]
-    features: str = get_host_cpu_features() if told is None else told  # type: ignore[no-untyped-call]
-    return "+avx512f" in features.split(",")
-
-
-LANES, MOST = (16, 16) if _many_registers() else (8, 8)  # of a vector, and vectors of a part
+LANES, MOST = (16, 16) if MANY_REGISTERS else (8, 8)  # of a vector, and vectors of a part
 PART = MOST * LANES
 
 

@@ -9,7 +9,7 @@ contiguous, and places in them are counted as if they were flat:
     store(tile, v, i, step)          where `load` would find it
     plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
-    totals(tile)                     one vector: lane k is the sum of vector k of a tile with as many vectors as lanes
+    totals(tile)                     one vector: lane k is the sum of vector k, of as many lanes or twice as many
 
 n and lanes are written as numbers. LLVM makes vectors of any length of those that a processor has, so that there is no
 other code for other processors. The order of every sum stands here, hence a result has the same bits wherever its
@@ -23,13 +23,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
 
 INDEX = ir.IntType(32)
 FREE = ("contract", "nsz", "nnan", "ninf")
+
+
+def _many_registers() -> bool:
+    told = config.CPU_FEATURES  # type: ignore[attr-defined]
+    features: str = get_host_cpu_features() if told is None else told  # type: ignore[no-untyped-call]
+    return "+avx512f" in features.split(",")
+
+
+MANY_REGISTERS = _many_registers()
+"""Whether loops are compiled for 32 registers of 16 numbers (AVX-512), and not for 16 of 8."""
 
 _primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
 _sized: Any = intrinsic(prefer_literal=True)
@@ -220,13 +231,22 @@ def add_outer(typing, u, v, c):  # type: ignore[no-untyped-def]
 
 @_primitive
 def totals(typing, tile):  # type: ignore[no-untyped-def]
-    """One vector: lane k is the sum of vector k, of neighbours first, then of neighbouring pairs, ..."""
+    """One vector: lane k is the sum of vector k, of neighbours first, then of neighbouring pairs, ...
+
+    Where there are more lanes than vectors, n and 2 n, the halves of each vector are added before.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vectors, lanes, h = unpacked(builder, tile, arguments[0]), range(tile.lanes), 1
+        vectors, n, h = unpacked(builder, tile, arguments[0]), tile.n, 1
+        if n < tile.lanes:
+            low, high = list(range(n)), list(range(n, 2 * n))
+            vectors = [
+                builder.fadd(shuffled(builder, v, v, low), shuffled(builder, v, v, high), flags=FREE)
+                for v in vectors
+            ]
         while len(vectors) > 1:
-            left = [k if not k & h else tile.lanes + (k ^ h) for k in lanes]
-            right = [k ^ h if not k & h else tile.lanes + k for k in lanes]
+            left = [k if not k & h else n + (k ^ h) for k in range(n)]
+            right = [k ^ h if not k & h else n + k for k in range(n)]
             vectors = [
                 builder.fadd(shuffled(builder, a, b, left), shuffled(builder, a, b, right), flags=FREE)
                 for a, b in zip(vectors[::2], vectors[1::2], strict=True)
@@ -234,4 +254,4 @@ def totals(typing, tile):  # type: ignore[no-untyped-def]
             h *= 2
         return packed(builder, vectors)
 
-    return Tile(1, tile.lanes)(tile), generate
+    return Tile(1, tile.n)(tile), generate
