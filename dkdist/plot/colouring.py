@@ -98,5 +98,6 @@ def draw_key(ax: Axes, colours: Colouring) -> None:
     for k, name in enumerate(colours.names):
         own = PALETTE[k % len(PALETTE)], MARKERS[k // len(PALETTE)]
         ax.plot([], [], color=own[0], marker=own[1], linestyle="", label=name)
-    many = len(colours.names) > 6
-    legend(ax, title=colours.label, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if many else {}))
+    legend(
+        ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
+    )  # beside the data, never over them

@@ -24,7 +24,7 @@ def leaf(lobes, n=200):
 
 outlines = {"three lobes": leaf(3), "three, drawn again": leaf(3, 80), "five lobes": leaf(5)}
 share = {"sharex": True, "sharey": True, "layout": "constrained"}
-figure, panels = plt.subplots(1, 3, figsize=(9, 3.3), **share)
+figure, panels = plt.subplots(1, 3, figsize=(9, 3.7), **share)
 for axes, (name, corners) in zip(panels, outlines.items(), strict=True):
     axes.fill(*corners.T, facecolor="#dfe9e4", edgecolor="#2f6b4f")
     axes.set(title=name, xlabel="x", aspect="equal")
