@@ -273,6 +273,25 @@ def test_a_class_that_is_missing_is_named_whatever_stands_for_it(learner, missin
         assert "target 3 of 12" in refusal(learner().fit, sets, given)
 
 
+def test_a_target_that_is_missing_in_a_store_is_named_by_every_command(tmp_path, capsys):
+    sets = dk.SampleSets.from_frame(CELLS, "donor")
+    model_file, place = str(tmp_path / "m.npz"), str(tmp_path / "s.zarr")
+    dk.save_model(model().fit(sets, ILL), model_file)
+    dk.write_sets(place, sets, targets={"ill": ILL.astype(float).where(ILL.index != "003")})
+    asked = ["--target", "ill"]
+    for command in (
+        ["fit", place, *asked, "--model", str(tmp_path / "n.npz")],
+        ["plan", place, *asked],
+        ["score", place, *asked, "--model", model_file],
+        ["report", model_file, place, *asked, "--output", str(tmp_path / "r.html")],
+    ):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert (
+            "target 'ill' is missing for 1 of the 12 sets of the store: '003'. Leave these sets out" in said
+        )
+
+
 def test_frames_without_an_index_are_joined_or_refused(tmp_path):
     polars = pytest.importorskip("polars")
     donors = polars.DataFrame({"donor": SHUFFLED.index.tolist(), "ill": SHUFFLED.tolist()})
