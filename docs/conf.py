@@ -27,6 +27,7 @@ templates_path = ["templates"]
 html_theme = "furo"
 html_title = "dkdist"
 html_show_copyright = False
+html_static_path, html_css_files = ["static"], ["site.css"]
 html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a line of code fits
 highlight_language = "none"  # formulas
 

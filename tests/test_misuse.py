@@ -163,6 +163,80 @@ def test_an_id_that_comes_back_is_refused(road):
     ) in said
 
 
+def test_an_id_of_two_sets_is_refused_where_it_is_given_written_or_appended(tmp_path):
+    sets = dk.SampleSets.from_frame(CELLS, "donor", targets=ILL.to_frame())
+    arrays, ids = list(sets), ["003", *IDS[1:]]
+    both = "sets 0 and 3 both have the id '003'"
+    assert both in refusal(dk.SampleSets.from_arrays, arrays, ids=ids)
+    assert both in refusal(sets.labelled, ids=ids)
+    assert both in refusal(dk.write_sets, tmp_path / "s.zarr", arrays, ids=ids)
+    assert "sets 0 and 2 both have the id '001'" in refusal(
+        dk.write_sets, tmp_path / "s.zarr", sets[[1, 2, 1]]
+    )
+    store = dk.write_sets(tmp_path / "s.zarr", sets)
+    assert "has the id '001', which a set of" in refusal(store.append, sets[1:3])
+    new = sets[:2].labelled(ids=["a", "b"])
+    assert "both have the id 'a'" in refusal(store.append, new, ids=["a", "a"])
+    assert dk.open_sets(tmp_path / "s.zarr").ids.tolist() == IDS
+
+
+def test_a_table_that_is_appended_twice_is_refused(tmp_path, capsys):
+    LABELLED.to_csv(tmp_path / "cells.csv", index=False)
+    command = [
+        "import",
+        str(tmp_path / "cells.csv"),
+        str(tmp_path / "s"),
+        "--set-id",
+        "donor",
+        "--text",
+        "donor",
+    ]
+    assert main(command) == 0
+    assert main([*command, "--append"]) == 2
+    assert "'000' of" in (said := capsys.readouterr().err)
+    assert "Leave it out, or give it an id of its own" in said
+    assert len(dk.open_sets(tmp_path / "s")) == 12
+
+
+@every()
+def test_a_mask_goes_with_its_donor(road):
+    sets = road(LABELLED, target="ill")
+    ill = (SHUFFLED == 1) & (SHUFFLED.index != "011")
+    chosen = sets[ill]
+    assert chosen.ids.tolist() == ["001", "003", "005", "007", "009"]
+    assert sets[ill.astype("boolean")].ids.tolist() == sets[ill[list(sets.ids)].to_numpy()].ids.tolist()
+    assert chosen[SHUFFLED.index.to_series() > "004"].ids.tolist() == ["005", "007", "009"]
+    assert "the index of the mask lacks the id '003'" in refusal(sets.__getitem__, ill.drop("003"))
+    with pytest.raises(IndexError, match=r"no value for '003'.*mask.fillna\(False\)"):
+        sets[ill.astype("boolean").where(ill.index != "003")]
+    assert sets[pd.Series([True] + [False] * 11)].ids.tolist() == ["000"]  # the order of the sets
+
+
+def test_pictures_join_labels(tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    sets = dk.SampleSets.from_frame(CELLS, "donor")
+    y = ILL.map({0: "well", 1: "ill"})
+    shuffled = y[SHUFFLED.index]
+    titles = [ax.get_title(loc="left") for ax in dk.plot.sets(sets, [0, 1, 2], shuffled).axes]
+    assert [title.split(",")[0] for title in titles] == [f"set {i}: ill = {y.iloc[i]}" for i in range(3)]
+    frame = dk.distance_matrix(sets, distance="energy", as_frame=True)
+    rows = dk.MomentEmbedding(1).fit_transform(sets)
+    for draw, of in (
+        (dk.plot.collection, sets),
+        (dk.plot.collection, rows),
+        (dk.plot.distances, frame),
+        (dk.plot.distances, frame.to_numpy(copy=True)),
+        (dk.plot.distances, dk.distance_matrix(sets, distance="energy")),
+    ):
+        asked = shuffled if not isinstance(of, np.ndarray) or of is rows else y
+        drawn, expected = draw(of, asked), draw(of, y.to_numpy())
+        for one, other in zip(drawn.collections, expected.collections, strict=True):
+            np.testing.assert_array_equal(one.get_offsets(), other.get_offsets())
+        for one, other in zip(drawn.images, expected.images, strict=True):
+            np.testing.assert_array_equal(one.get_array(), other.get_array())
+    plt.close("all")
+
+
 @every()
 def test_a_set_over_two_files_is_one_set(road):
     sets = road(LABELLED[:28], LABELLED[28:], target="ill", folder=True)
@@ -187,6 +261,48 @@ def test_a_missing_target_is_refused_by_name(road):
         said = refusal(model().fit, sets, np.asarray(sets.targets["ill"][:]))
         assert "target 3 of 12" in said
         assert "Leave out" in said
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "nan", "NA"])
+@pytest.mark.parametrize("learner", [model, lambda: dk.SetClassifier(["means"], random_state=0)])
+def test_a_class_that_is_missing_is_named_whatever_stands_for_it(learner, missing):
+    sets = dk.SampleSets.from_frame(CELLS, "donor")
+    y = ILL.map({0: "well", 1: "ill"}).astype(object)
+    y.iloc[3] = missing
+    for given in (y, y.to_numpy(), y.astype("string")):
+        assert "target 3 of 12" in refusal(learner().fit, sets, given)
+
+
+def test_a_target_that_is_missing_in_a_store_is_named_by_every_command(tmp_path, capsys):
+    sets = dk.SampleSets.from_frame(CELLS, "donor")
+    model_file, place = str(tmp_path / "m.npz"), str(tmp_path / "s.zarr")
+    dk.save_model(model().fit(sets, ILL), model_file)
+    dk.write_sets(place, sets, targets={"ill": ILL.astype(float).where(ILL.index != "003")})
+    asked = ["--target", "ill"]
+    for command in (
+        ["fit", place, *asked, "--model", str(tmp_path / "n.npz")],
+        ["plan", place, *asked],
+        ["score", place, *asked, "--model", model_file],
+        ["report", model_file, place, *asked, "--output", str(tmp_path / "r.html")],
+    ):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert (
+            "target 'ill' is missing for 1 of the 12 sets of the store: '003'. Leave these sets out" in said
+        )
+
+
+def test_frames_without_an_index_are_joined_or_refused(tmp_path):
+    polars = pytest.importorskip("polars")
+    donors = polars.DataFrame({"donor": SHUFFLED.index.tolist(), "ill": SHUFFLED.tolist()})
+    sets = dk.SampleSets.from_frame(polars.from_pandas(CELLS), "donor", targets=donors)
+    assert by_donor(sets).tolist() == ILL.tolist()
+    for said in (
+        refusal(sets.labelled, targets=donors),
+        refusal(dk.write_sets, tmp_path / "s.zarr", sets, targets=donors.to_arrow()),
+    ):
+        assert "no index to join by" in said
+        assert "set_index(NAME OF THE IDS)" in said
 
 
 @every()

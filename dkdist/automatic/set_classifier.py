@@ -17,7 +17,7 @@ from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, probabilities_of
 from dkdist.learners.descent.sgd_steps import signs
 from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
-from dkdist.linear.problems import as_classes, naming_missing
+from dkdist.linear.problems import as_classes
 from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier
 from dkdist.loops.array_types import F64, I64
 
@@ -138,8 +138,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
             raise ValueError(
                 f"X has {len(sets)} sets but y has {len(labels)} targets: give one for every set"
             )
-        with naming_missing(labels):
-            self.classes_, index = as_classes(labels)
+        self.classes_, index = as_classes(labels)
         weights = as_weights(sample_weight, len(sets))
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)

@@ -83,7 +83,10 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
             for sets, targets, new in _as_known(reader, path, ids).read(path):
                 again = next((one for one in new.tolist() if one in known), None) if known else None
                 if again is not None:
-                    raise ValueError(f"set {again!r} of {path} is in the store already")
+                    raise ValueError(
+                        f"set {again!r} of {path} is in the store already: an id is that of one set. Leave it out, or "
+                        "give it an id of its own; --overwrite in place of --append writes the store anew"
+                    )
                 writer.append(sets, targets, new)
                 n_sets, n_points = n_sets + len(sets), n_points + sets.n_points
     _report(args, n_sets, n_points, store.n_dims, store.targets)

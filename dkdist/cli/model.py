@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -56,11 +57,20 @@ def task_of(args: Namespace, targets: NDArray[Any]) -> str:
 
 
 def target_of(sets: Any, name: str) -> NDArray[Any]:
-    """A target of a store by name."""
+    """A target of a store by name; ValueError if sets lack it."""
     if name not in sets.targets:
         known = ", ".join(sets.targets) or "none at all"
         raise ValueError(f"the store has no target {name!r}; it has {known}")
     values: NDArray[Any] = sets.targets[name]
+    if values.dtype.kind == "f":
+        lost = np.flatnonzero(np.isnan(values.reshape(len(values), -1)).any(axis=1))
+        if len(lost):
+            first = int(lost[0]) if sets.ids is None else sets.ids[lost[:1]].tolist()[0]
+            raise ValueError(
+                f"target {name!r} is missing for {len(lost)} of the {len(sets)} sets of the store: {first!r}"
+                f"{'' if len(lost) == 1 else ' first'}. Leave these sets out: import them with --missing-targets drop, "
+                "or write those that have it by dkdist.compact(sets[known], to=PLACE)"
+            )
     return values
 
 

@@ -65,7 +65,7 @@ def naming_missing(y: Any) -> Iterator[None]:
     """If targets are refused in this block and some are missing, say which."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         missing = [] if y is None or is_lazy(y) else _without_value(y)
         if not missing:
             raise
@@ -79,9 +79,14 @@ def naming_missing(y: Any) -> Iterator[None]:
 def _without_value(y: Any) -> list[int]:
     rows = np.asarray(y, dtype=object)
     rows = rows.reshape(len(rows), -1) if rows.ndim else rows.reshape(0, 1)
-    return [
-        i for i, row in enumerate(rows) if any(v is None or (isinstance(v, float) and v != v) for v in row)
-    ]
+    return [i for i, row in enumerate(rows) if any(_is_missing(v) for v in row)]
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas has for a missing value: NA and NaT."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def _as_problem(
@@ -120,11 +125,14 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     """The sorted classes and every target's index among them; ValueError unless there are two or more."""
-    try:
-        check_classification_targets(y)
-        classes, index = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(f"classes must be of one kind, numbers or text ({error}): convert them") from error
+    with naming_missing(y):
+        try:
+            check_classification_targets(y)
+            classes, index = np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise ValueError(
+                f"classes must be of one kind, numbers or text ({error}): convert them"
+            ) from error
     if len(classes) < 2:
         raise ValueError(
             f"a classifier needs at least 2 classes in y, found 1 class: {classes.tolist()[0]!r}. "

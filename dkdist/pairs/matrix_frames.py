@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dkdist.base.inputs import Sets
+from dkdist.base.row_ids import remember
 from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag
 
@@ -17,9 +18,9 @@ def require_frames(as_frame: bool) -> None:
 
 
 def as_asked(matrix: F64, rows: Sets, columns: Sets | None, as_frame: bool) -> Any:
-    """The matrix, or a frame of it; sets without ids are counted from 0."""
+    """The matrix, of which it is known whose its rows are, or a frame of it; sets without ids are counted from 0."""
     if not as_frame:
-        return matrix
+        return remember(matrix, rows)
     import pandas as pd
 
     return pd.DataFrame(matrix, index=rows.ids, columns=(rows if columns is None else columns).ids)

@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7B4FA3", "#5C5C5C")
 """Okabe and Ito (2008), but for yellow and black: also for eyes that do not tell red from green."""
@@ -14,7 +15,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 MARKERS = "os^Dvp"  # where there are more groups than colours
 INK, FAINT, LINES = "#1d2733", "#6b7683", "#e6eaee"
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
-SIZE = (6.4, 4.4)  # inches
+SIZE, PAD = (6.4, 4.4), 0.08  # inches: of a picture, and around each of its panels
 MOST_CHARACTERS = 72  # of a name
 
 
@@ -33,7 +34,8 @@ def panels_for(ax: Any, n: int) -> list[Axes]:
         columns = min(n, 3)
         rows = -(-n // columns)
         size = (3.6 * columns, 3.3 * rows) if n > 1 else SIZE
-        figure, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+        layout = ConstrainedLayoutEngine(h_pad=PAD, w_pad=PAD)
+        figure, made = plt.subplots(rows, columns, figsize=size, layout=layout, squeeze=False)
         for empty in made.flat[n:]:
             figure.delaxes(empty)
         return list(made.flat[:n])

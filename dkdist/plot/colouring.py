@@ -11,8 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize, to_hex
 
+from dkdist.base.row_ids import in_row_order
 from dkdist.loops.array_types import F64, I64
 from dkdist.plot.canvas import MARKERS, PALETTE, SEQUENTIAL, colour_bar, legend, plain
+from dkdist.sets.alignment import aligned, has_default_index, has_index
 
 MOST_CLASSES = len(PALETTE) * len(MARKERS)
 MOST_NUMBERS = 12  # different whole numbers that are classes; of more they are numbers
@@ -37,10 +39,18 @@ class Colouring:
         return f"{self.values[i]:.4g}" if self.values is not None else self.names[self.index[i]]
 
 
-def colouring(y: Any, n: int) -> Colouring | None:
-    """How n sets are coloured by their targets; None without targets."""
+def colouring(y: Any, of: Any) -> Colouring | None:
+    """How n sets, or the rows (n, ...) that were made of them, are coloured by their targets; None without targets.
+
+    A Series is joined by its index to what has ids: sets, rows and matrices that were made of them, and frames.
+    """
     if y is None:
         return None
+    n = len(of)
+    if has_index(of) and not has_default_index(of):
+        y = aligned(y, of.index.to_numpy())
+    else:
+        _, y = in_row_order(of, y=y)
     values = np.asarray(y)
     if values.shape != (n,):
         raise ValueError(f"y must be one target for each of the {n} sets; found shape {values.shape}")
@@ -88,5 +98,6 @@ def draw_key(ax: Axes, colours: Colouring) -> None:
     for k, name in enumerate(colours.names):
         own = PALETTE[k % len(PALETTE)], MARKERS[k // len(PALETTE)]
         ax.plot([], [], color=own[0], marker=own[1], linestyle="", label=name)
-    many = len(colours.names) > 6
-    legend(ax, title=colours.label, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if many else {}))
+    legend(
+        ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
+    )  # beside the data, never over them

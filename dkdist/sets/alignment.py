@@ -65,7 +65,8 @@ def places_of(ids: Array, index: Any, what: str) -> I64:
         raise SampleSetError(
             f"the index of {what} lacks the id {ids[lost].tolist()[0]!r} of set {lost[0]} ({len(lost)} of {len(ids)} "
             f"ids are not in it; it begins with {index[:3].tolist()}): {what} is joined to the sets by id. Give one "
-            "with an entry for every id, of their type, or an array in the order of the sets"
+            "with an entry for every id, of their type, or an array in the order of the sets. Where sets and targets "
+            f"are split by position, as in cross-validation, put them in one order before: {what}.loc[sets.ids]"
         )
     return places
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
+from dkdist.sets.alignment import aligned, has_index
 
 
 def resolve_key(key: Any, n: int) -> int | range | I64:
@@ -29,6 +31,18 @@ def resolve_key(key: Any, n: int) -> int | range | I64:
     if count == 0 or (index[-1] - first == count - 1 and (np.diff(index) == 1).all()):
         return range(first, first + count)
     return index
+
+
+def mask_of_ids(key: Any, ids: Callable[[], Array | None]) -> Any:
+    """A boolean pandas Series in the order of the sets, by its index; any other key as it is."""
+    mask = key[0] if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis else key
+    if not has_index(mask) or mask.ndim != 1 or mask.dtype.kind != "b":
+        return key
+    if mask.isna().any():
+        raise IndexError(
+            f"the mask has no value for {mask.index[mask.isna()][0]!r}: fill it, as in mask.fillna(False)"
+        )
+    return np.asarray(aligned(mask, ids(), "the mask"), dtype=np.bool_)
 
 
 def as_position(key: int | np.integer[Any], n: int) -> int:

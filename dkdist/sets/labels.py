@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import I64, Array
-from dkdist.sets.alignment import aligned
+from dkdist.sets.alignment import aligned, has_index
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
@@ -124,9 +124,14 @@ def as_named(targets: Any) -> dict[str, Any]:
     """Targets by name; a single array, or Series, is "y"."""
     if targets is None:
         return {}
-    is_frame = hasattr(targets, "columns") and hasattr(targets, "iloc")
-    if is_frame:
+    if has_index(targets) and targets.ndim == 2:
         named = {name: targets[name] for name in targets.columns}
+    elif hasattr(targets, "columns"):
+        raise SampleSetError(
+            f"targets are a {type(targets).__module__.split('.')[0]} {type(targets).__name__}, which has no index to "
+            "join by: give frame.to_pandas().set_index(NAME OF THE IDS), or a mapping of names to arrays in the order "
+            "of the sets; SampleSets.from_frame and import_frame take it as it is"
+        )
     else:
         named = dict(targets) if isinstance(targets, Mapping) else {"y": targets}
     for name in named:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import column_bounds, read_only
 from dkdist.sets.from_frames import FromFrames
-from dkdist.sets.indexing import NoTable, as_position, positions, resolve_key
+from dkdist.sets.indexing import NoTable, as_position, mask_of_ids, positions, resolve_key
 from dkdist.sets.labels import NO_LABELS, Labelled, Labels
 from dkdist.sets.origins import moved, origin_text, settled_origin
 from dkdist.sets.point_checks import (
@@ -320,7 +320,7 @@ class SampleSets(Labelled, FromFrames, NoTable):
     @overload
     def __getitem__(self, key: Any) -> SampleSets: ...
     def __getitem__(self, key: Any) -> Points | SampleSets:
-        chosen = resolve_key(key, len(self))
+        chosen = resolve_key(mask_of_ids(key, lambda: self.ids), len(self))
         if isinstance(chosen, int):
             return read_only(self._true(self._points[self._offsets[chosen] : self._offsets[chosen + 1]]))
         if (

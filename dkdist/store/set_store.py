@@ -14,7 +14,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.indexing import NoTable, positions, resolve_key
+from dkdist.sets.indexing import NoTable, mask_of_ids, positions, resolve_key
 from dkdist.sets.labels import Labels, Names
 from dkdist.sets.origins import origin_text, settled_origin
 from dkdist.store.format.layout import Commit
@@ -253,7 +253,7 @@ class SetStore(NoTable):
     @overload
     def __getitem__(self, key: Any) -> SetStore: ...
     def __getitem__(self, key: Any) -> Array | SetStore:
-        key = resolve_key(key, len(self))
+        key = resolve_key(mask_of_ids(key, lambda: self.ids), len(self))
         if isinstance(key, int):
             return self._one(key).points
         if isinstance(key, range) and isinstance(self._chosen, range):

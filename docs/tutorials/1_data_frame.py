@@ -39,12 +39,12 @@ sets
 # %%
 # What to predict is joined by name too. A series of pandas, in its own order, is all that a model needs:
 
-ill = donors["group"]
+group = donors["group"]
 
 # %%
 # Two healthy donors and an ill one. The ill have more cells in the upper right corner, where two markers are high:
 
-figure = dk.plot.sets(sets, [0, 6, 1], y=sets.targets["group"], dims=("CD8", "CD38"))
+figure = dk.plot.sets(sets, [0, 6, 1], y=group, dims=("CD8", "CD38"))
 
 # %%
 # A first score
@@ -53,7 +53,7 @@ figure = dk.plot.sets(sets, [0, 6, 1], y=sets.targets["group"], dims=("CD8", "CD
 # Nothing has to be chosen: :class:`~dkdist.SetClassifier` tries several ways to compare sets, and simple ones to
 # compare with. Each score is of donors that were left out.
 
-model = dk.SetClassifier(random_state=0).fit(sets, ill)
+model = dk.SetClassifier(random_state=0).fit(sets, group)
 print(model.summary())
 
 # %%
@@ -75,7 +75,7 @@ pipeline = make_pipeline(
     dk.SlicedWassersteinEmbedding(random_state=0), dk.IncrementalRidgeClassifier(random_state=0)
 )
 scores = cross_val_score(pipeline, sets, sets.targets["group"], cv=5)
-print(f"accuracy {scores.mean():.2f}, from {scores.min():.2f} to {scores.max():.2f} in five folds")
+print(f"accuracy {scores.mean():.2f}, five folds from {scores.min():.2f} to {scores.max():.2f}")
 
 # %%
 # The same for means alone:
@@ -83,7 +83,7 @@ print(f"accuracy {scores.mean():.2f}, from {scores.min():.2f} to {scores.max():.
 scores = cross_val_score(
     make_pipeline(dk.MomentEmbedding(1), pipeline[-1]), sets, sets.targets["group"], cv=5
 )
-print(f"accuracy {scores.mean():.2f}, from {scores.min():.2f} to {scores.max():.2f} in five folds")
+print(f"accuracy {scores.mean():.2f}, five folds from {scores.min():.2f} to {scores.max():.2f}")
 
 # %%
 # A new donor is one more set, with the markers by the same names: sets with other columns, or in another order, are

@@ -50,7 +50,7 @@ predicted = cross_val_predict(weighted, sets, severity, cv=5)
 figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
 dots = axes.scatter(severity, predicted, c=sets.targets["age"], cmap="viridis")
 axes.axline((0, 0), slope=1, color="#8a94a0", linewidth=1)
-axes.set(xlabel="severity", ylabel="predicted")
+axes.set(xlabel="severity", ylabel="predicted severity")
 figure.colorbar(dots, label="age in years")
 
 # %%

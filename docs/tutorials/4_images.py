@@ -49,7 +49,7 @@ model = make_pipeline(
     dk.IncrementalRidgeClassifier(random_state=0),
 )
 model.fit(sets[train], y[train])
-print(f"accuracy on {len(test)} digits that were held out: {model.score(sets[test], y[test]):.3f}")
+print(f"accuracy on {len(test)} digits held out: {model.score(sets[test], y[test]):.3f}")
 
 # %%
 # The rows of the embedding are distances to be looked at by themselves: here the nearest digits of a few that were
@@ -57,7 +57,8 @@ print(f"accuracy on {len(test)} digits that were held out: {model.score(sets[tes
 
 embedding = model[0]
 rows = embedding.transform(sets[train])
-nearest = dk.NearestSets(5).fit(rows).kneighbors(embedding.transform(sets[test[:5]]), return_distance=False)
+search = dk.NearestSets(5).fit(rows)
+nearest = search.kneighbors(embedding.transform(sets[test[:5]]), return_distance=False)
 for i, others in zip(test[:5], nearest, strict=True):
     print(f"a {y[i]} is nearest to {y[train[others]].tolist()}")
 

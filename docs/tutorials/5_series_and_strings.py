@@ -34,10 +34,12 @@ def gesture(eight):
 eight = np.arange(200) % 2
 gestures = [gesture(one) for one in eight]
 
-figure, panels = plt.subplots(1, 4, figsize=(9, 2.4), sharex=True, sharey=True, layout="constrained")
+share = {"sharex": True, "sharey": True, "layout": "constrained"}
+figure, panels = plt.subplots(1, 4, figsize=(9, 2.6), **share)
 for axes, path, one in zip(panels, gestures, eight, strict=False):
     axes.plot(*path.T, ".-", color="#b5651d" if one else "#1f6f8b", linewidth=1)
-    axes.set(title="eight" if one else "loop", aspect="equal")
+    axes.set(title="eight" if one else "loop", xlabel="x", aspect="equal")
+panels[0].set_ylabel("y")
 
 # %%
 # Dynamic time warping pairs the points of two series so that their order is kept and the sum of distances is

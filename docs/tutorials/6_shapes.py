@@ -23,16 +23,20 @@ def leaf(lobes, n=200):
 
 
 outlines = {"three lobes": leaf(3), "three, drawn again": leaf(3, 80), "five lobes": leaf(5)}
-figure, panels = plt.subplots(1, 3, figsize=(9, 3.1), sharex=True, sharey=True, layout="constrained")
+share = {"sharex": True, "sharey": True, "layout": "constrained"}
+figure, panels = plt.subplots(1, 3, figsize=(9, 3.7), **share)
 for axes, (name, corners) in zip(panels, outlines.items(), strict=True):
     axes.fill(*corners.T, facecolor="#dfe9e4", edgecolor="#2f6b4f")
-    axes.set(title=name, aspect="equal")
+    axes.set(title=name, xlabel="x", aspect="equal")
+panels[0].set_ylabel("y")
 
 # %%
 # The same leaf drawn from other corners is near, another leaf is far. A :class:`~dkdist.Curve` with ``varifold=True``
 # forgets in which direction its edges run; ``sigma`` is the size of the details that count.
 
-shapes = {name: dk.Curve(corners, closed=True, varifold=True) for name, corners in outlines.items()}
+shapes = {}
+for name, corners in outlines.items():
+    shapes[name] = dk.Curve(corners, closed=True, varifold=True)
 first = shapes["three lobes"]
 for name, other in shapes.items():
     print(f"{name:20} {dk.kernel_distance(first, other, sigma=0.2):.3f}")
@@ -55,7 +59,7 @@ figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.plot(*P.T, ".", color="#1f6f8b", label="P")
 axes.plot(*Q.T, ".", color="#c9c9c9", label="Q, as it came")
 axes.plot(*aligned.T, ".", color="#b5651d", markersize=3, label="Q, aligned")
-axes.set(aspect="equal")
+axes.set(xlabel="x", ylabel="y", aspect="equal")
 axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 # %%
@@ -63,13 +67,11 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 # ------------------------------
 #
 # A coreset is a small weighted part that is as near to the whole as its ``distance`` says: what costs too much
-# for a hundred thousand points is done with a hundred.
+# for a hundred thousand points is done with a hundred. A set of one point is at about 1 from another far away.
 
 cloud = rng.normal(size=(100_000, 2)) @ [[1.0, 0.6], [0.0, 0.5]]
 few = dk.coreset(cloud, 100, sigma=0.5, random_state=0)
-print(
-    f"100 of 100,000 points, at distance {few.distance:.4f}; a set of one point is at about 1 from another far away"
-)
+print(f"100 of 100,000 points, at distance {few.distance:.4f}")
 
 # %%
 # :doc:`/kernel_distance_shapes` retrieves the silhouettes of MPEG-7 and compares alignment with ICP.

@@ -42,9 +42,8 @@ alone = train(path)
 with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
     on_workers = train(path)
 print("the same bits:", bool((alone == on_workers).all()))
-print(
-    f"root mean squared error: {np.sqrt(np.mean((alone - y[800:]) ** 2)):.2f}, of the mean {y[800:].std():.2f}"
-)
+error = np.sqrt(np.mean((alone - y[800:]) ** 2))
+print(f"root mean squared error: {error:.2f}, of the mean {y[800:].std():.2f}")
 
 # %%
 # Before long work

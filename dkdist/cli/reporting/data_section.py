@@ -16,9 +16,17 @@ MAPPED = 1000  # sets on the map
 LARGEST = 10**7  # points of a set that is still drawn
 
 
+class _Named(np.ndarray[Any, Any]):
+    """Targets with the name of their column, which pictures show."""
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.name: str = getattr(other, "name", "y")
+
+
 def data_section(evidence: Evidence) -> Section:
     """The store, up to six of its sets, and a map."""
-    sets, y = evidence.sets, evidence.truth
+    sets, y = evidence.sets, evidence.truth.view(_Named)
+    y.name = evidence.target
     parts = [sets._repr_html_()]
     few = _few(evidence)
     if int(sets[few].sizes.max()) <= LARGEST:

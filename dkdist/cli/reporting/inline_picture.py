@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from dkdist.cli.reporting.page import paragraph
 from dkdist.plain.html_text import escaped
+from dkdist.plot.canvas import PAD
 
 Draw = Callable[[Any], Any]
 """Draws on the axes that it gets: one, or a list of several."""
@@ -20,7 +22,7 @@ def picture(draw: Draw, caption: str, size: tuple[float, float] = (6.4, 4.4), n_
     """A picture with its caption; where one cannot be drawn, the reason."""
     columns = min(n_panels, 3)
     rows = -(-n_panels // columns)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=PAD, w_pad=PAD))
     grid = figure.subplots(rows, columns, squeeze=False)
     for empty in grid.flat[n_panels:]:
         figure.delaxes(empty)

@@ -34,7 +34,7 @@ def score_section(evidence: Evidence) -> Section:
         scores = scores_of_classes(truth, predicted, classes, evidence.probabilities)
     else:
         scores = scores_of_numbers(truth.astype(np.float64), predicted.astype(np.float64))
-    rows = [(s.name, f"{s.value:.4g}", f"{s.low:.4g} to {s.high:.4g}", _number(s.constant)) for s in scores]
+    rows = [(s.name, f"{s.value:.4g}", _interval(s), _number(s.constant)) for s in scores]
     columns = "score", "value", "95 % interval", "largest class" if classifies else "a constant"
     parts = [paragraph(_sentence(evidence, scores[0]), "lead"), grid_table("", columns, rows)]
     parts += _of_classes(evidence) if classifies else _of_numbers(evidence)
@@ -52,6 +52,11 @@ def _sentence(evidence: Evidence, score: Score) -> str:
     return (
         f"{score.name} {score.value:.3f} over {n} (interval {interval}); a constant has {score.constant:.3g}."
     )
+
+
+def _interval(score: Score) -> str:
+    """Nothing where all samples agree, as those of a perfect score do: they do not say how sure it is."""
+    return f"{score.low:.4g} to {score.high:.4g}" if score.low < score.high else ""
 
 
 def _number(value: float) -> str:

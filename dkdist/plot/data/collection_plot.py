@@ -34,7 +34,7 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
         What an embedding made of the sets, or all distances between them; of sets themselves the rows of
         `SlicedWassersteinEmbedding`, whose distances are sliced Wasserstein distances.
     y : (n,) array, optional
-        Targets, which colour the map.
+        Targets, which colour the map; a Series is joined to ids by its index.
     distances : bool, default=False
         Whether ``rows`` are distances (n, n), not squared.
     ax : Axes, optional
@@ -73,7 +73,7 @@ def collection(rows: Any, y: Any = None, *, distances: bool = False, ax: Any = N
     distances = as_flag("distances", distances)
     given = _sets_or_rows(rows, distances)
     n = len(given)
-    colours = colouring(y, n)
+    colours = colouring(y, rows)
     some = (
         np.arange(n)
         if n <= MOST_SETS

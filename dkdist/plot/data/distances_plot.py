@@ -31,7 +31,7 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
         Distances or divergences between all sets, as `distance_matrix` gives; one that is not symmetric is ordered by
         the mean of both directions.
     y : (n,) array, optional
-        Targets.
+        Targets; a Series is joined to ids by its index.
     ax : Axes, optional
         Where to draw.
 
@@ -64,7 +64,7 @@ def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
     1
     """
     values = _square(matrix)
-    colours = colouring(y, len(values))
+    colours = colouring(y, matrix)
     order = _leaves(values) if colours is None else _by_targets(values, colours)
     axes = axes_for(ax, (6.4, 5.4))
     image = axes.imshow(

@@ -39,7 +39,7 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     which : int or list of int, optional
         The set, or sets, to draw. By default up to six: the first ones, or in turn of every class of ``y``.
     y : (n,) array, optional
-        A target for every set of the collection, which colours it.
+        A target for every set of the collection, which colours it; a Series is joined by its index to sets with ids.
     dims : int, str, or a pair of them, optional
         The dimensions to draw, by position or (where sets have names) by name, in place of principal directions.
     ax : Axes, or one for each set, optional
@@ -74,7 +74,7 @@ def sets(sets: Any, which: Any = None, y: Any = None, *, dims: Any = None, ax: A
     ['set 0: y = 0, 200 points', 'set 1: y = 1, 200 points']
     """
     every = check_sets(sets, text=True)
-    colours = colouring(y, len(every))
+    colours = colouring(y, every)
     chosen = _chosen(which, len(every), colours)
     some = every[np.array(chosen)] if isinstance(every, SampleSets) else every[np.array(chosen)].load()
     for k, i in enumerate(chosen):

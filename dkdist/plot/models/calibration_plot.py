@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from dkdist.base.parameter_checks import whole
+from dkdist.base.row_ids import in_row_order
 from dkdist.loops.array_types import F64
 from dkdist.plot.canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend, plain
 
@@ -31,7 +32,7 @@ def calibration(model: Any, sets: Any, y: Any, *, n_bins: int = 10, ax: Any = No
     sets : sets
         Sets that it did not learn from.
     y : (n,) array
-        Their classes.
+        Their classes; a Series is joined to ids by its index.
     n_bins : int, default=10
         Bins, at most one a set.
     ax : Axes, optional
@@ -101,6 +102,7 @@ def _said(model: Any, sets: Any, y: Any) -> tuple[F64, NDArray[np.bool_], str]:
         raise ValueError(
             f"model must be a fitted classifier with predict_proba; found {type(model).__name__}"
         )
+    _, y = in_row_order(sets, y=y)
     truth, classes = np.asarray(y), np.asarray(model.classes_)
     if truth.ndim != 1 or len(truth) == 0:
         raise ValueError(f"y must be one class for each of the sets; found shape {truth.shape}")

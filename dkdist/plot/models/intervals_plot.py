@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dkdist.base.parameter_checks import real_matrix
+from dkdist.base.row_ids import in_row_order
 from dkdist.loops.array_types import F64
 from dkdist.plot.canvas import FAINT, PALETTE, axes_for, dressed, gridded, legend
 
@@ -24,7 +25,7 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
     sets : sets
         Sets that it did not learn from.
     y : (n,) array
-        Their targets.
+        Their targets; a Series is joined to ids by its index.
     coverage : float, default=0.9
         Probability with which an interval shall hold the truth.
     ax : Axes, optional
@@ -54,6 +55,7 @@ def intervals(model: Any, sets: Any, y: Any, *, coverage: float = 0.9, ax: Any =
         raise ValueError(
             f"model must be a fitted SetRegressor, with predict_interval; found {type(model).__name__}"
         )
+    _, y = in_row_order(sets, y=y)
     truth = real_matrix("y", y)
     if truth.ndim != 1 or len(truth) == 0 or not np.isfinite(truth).all():
         raise ValueError(f"y must be a finite number for each of the sets; found shape {truth.shape}")
