@@ -5,6 +5,7 @@ Compiled loops are kept in the user's own cache folder (``NUMBA_CACHE_DIR`` if i
 are compiled anew in each process. Processes and hosts may share the folder: numba writes whole files, and its index
 tells CPUs apart. But it numbers the files of code, so that two processes that compile at once could both write number
 1, and an index could name the code of other types or of an older source; here every file has a name of its own.
+Code is made anew when the text of its loop has changed, or of anything that is compiled into it (`sources_of`).
 
 Loops that other loops call are forced inline: as functions of their own they would be compiled once alone and once
 within their caller, and which of the two runs, with other last bits, would depend on what is cached.
@@ -25,7 +26,10 @@ What a compiler may do with floating-point numbers, from nothing to most:
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
+import re
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Set
@@ -151,6 +155,30 @@ class CodeFiles(IndexDataCacheFile):
         return f"{self._index_name}.{uuid.uuid4().hex}.nbc"
 
 
+def sources_of(module: str) -> str:
+    """What tells apart all texts of ours that a module consists of, by what it imports: it changes with any of them.
+
+    Numba looks at a loop's own file alone, but what is compiled into the loop stands in others.
+    """
+    found, left = dict[str, str](), {module}
+    while left:
+        name = left.pop()
+        if name.startswith("dkdist.") and name not in found:
+            found[name], imported = _source(name)
+            left |= imported
+    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+
+
+@cache
+def _source(module: str) -> tuple[str, frozenset[str]]:
+    """A digest of a module's text, and the modules of ours that it imports."""
+    text = Path(str(sys.modules[module].__file__)).read_bytes()
+    return hashlib.sha256(text).hexdigest(), frozenset(map(bytes.decode, IMPORTED.findall(text)))
+
+
+IMPORTED = re.compile(rb"^from (dkdist\.[\w.]+) import", re.MULTILINE)
+
+
 class LoopCache(FunctionCache):
     """Where the code of one loop is kept; other functions of the process keep numba's own class."""
 
@@ -158,7 +186,7 @@ class LoopCache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        stamp = self._impl.locator.get_source_stamp()
+        stamp = self._impl.locator.get_source_stamp(), sources_of(function.__module__)
         files: Any = CodeFiles  # numba has no types
         self._cache_file = files(self.cache_path, self._impl.filename_base, stamp)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F32, I64, Array
 from dkdist.loops.compile import ELEMENTWISE, LANES, SUM, inlined, loop
-from dkdist.loops.elementary import f32, i32
+from dkdist.loops.elementary import f32, i32, smaller
 
 A = TypeVar("A", bound=Array)
 
@@ -78,22 +78,30 @@ def _suspect(X, largest):  # type: ignore[no-untyped-def]
 
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
     """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
-    counts = np.empty(len(offsets) - 1, np.int64)
-    _count_outside(read_only(points), read_only(offsets), read_only(low), read_only(high), counts)
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    walls = read_only(np.tile(low, AT_ONCE)), read_only(np.tile(high, AT_ONCE))
+    _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), *walls, counts)
     return counts
 
 
+AT_ONCE = 64  # points
+
+
 @loop()
-def _count_outside(points, offsets, low, high, counts):  # type: ignore[no-untyped-def]
-    d = points.shape[1]
+def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped-def]
+    """Numbers outside are looked for in whole vectors; where there is one, point by point."""
     for s in range(len(counts)):
-        n = 0
-        for i in range(offsets[s], offsets[s + 1]):
-            outside = False
-            for j in range(d):
-                outside |= (points[i, j] < low[j]) | (points[i, j] > high[j])
-            n += outside
-        counts[s] = n
+        stop = offsets[s + 1] * d
+        for first in range(offsets[s] * d, stop, len(low)):
+            part, n = x[first : smaller(first + len(low), stop)], i32(0)
+            for k in range(len(part)):
+                n += i32((part[k] < low[k]) | (part[k] > high[k]))
+            if n:
+                for i in range(0, len(part), d):
+                    outside = False
+                    for j in range(d):
+                        outside |= (part[i + j] < low[j]) | (part[i + j] > high[j])
+                    counts[s] += outside
 
 
 TILE = 256  # points at a time: the columns of one tile stay in the first-level cache

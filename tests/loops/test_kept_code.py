@@ -1,0 +1,62 @@
+"""Kept code is made anew when what is compiled into a loop changes, in whatever file it stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import dkdist
+from dkdist.loops.compile import sources_of
+
+PART = """
+from dkdist.loops.compile import inlined
+@inlined()
+def shared(x):
+    return x / SHARE
+"""
+LOOP = """
+from dkdist.loops.compile import loop
+from dkdist.loops.tried_part import shared
+@loop()
+def share(x):
+    return shared(x)
+"""
+ASK = "from dkdist.loops.tried_loop import share; print(share(12.0), sum(share.stats.cache_hits.values()))"
+
+
+def asked(folder: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kept")}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK],
+        env=environment,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_change_of_a_part_that_stands_in_another_file(tmp_path: Path) -> None:
+    loops = tmp_path / "dkdist" / "loops"
+    ours = Path(dkdist.__file__).parent
+    shutil.copytree(ours / "loops", loops, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "dkdist" / "__init__.py").touch()
+    (loops / "tried_loop.py").write_text(LOOP)
+    (loops / "tried_part.py").write_text(PART.replace("SHARE", "2.0"))
+    assert asked(tmp_path) == "6.0 0"
+    assert asked(tmp_path) == "6.0 1"
+    (loops / "tried_part.py").write_text(PART.replace("SHARE", "3.0"))
+    assert asked(tmp_path) == "4.0 0"
+
+
+def test_sources_are_looked_for_in_all_that_is_imported() -> None:
+    names = [f"dkdist.{name}" for name in ("densities.tensor_loops", "loops.elementary", "loops.sobol")]
+    for name in names:
+        import_module(name)
+    assert len({*map(sources_of, names)}) == 3
+    assert sources_of("elsewhere") == sources_of("numpy")  # of nobody's modules but ours
