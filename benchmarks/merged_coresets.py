@@ -9,6 +9,7 @@ same. With optimal weights both are over a coreset made at once with optimal wei
 herding     kernel herding (Chen, Welling, Smola 2010): each next point the best one, of all points at once
 8 x 64      parts of 64 points each, merged at once or in a tree of pairs that keeps 64 in every node
 8 x 512     parts of 512 points each, and the same
+            "of optimal weights": so are the parts, which can then be nearer to what they stand for than equal weights
 stream      `RunningCoreset`, blocks of 1,024 points
 """
 
@@ -58,9 +59,15 @@ def ways(P: np.ndarray, size: int, sigma: float, seed: int) -> dict[str, Callabl
         "stream": stream(P, size, sigma).coreset,
     }
     for each in (size, 8 * size):
-        parts = [dk.coreset(part, each, sigma=sigma, random_state=seed) for part in np.array_split(P, PARTS)]
-        found[f"{PARTS} x {each}, merged at once"] = partial(dk.merge_coresets, parts, size, random_state=0)
-        found[f"{PARTS} x {each}, in a tree"] = partial(tree, parts, size)
+        for kind, optimal in (("", False), (" of optimal weights", True)):
+            parts = [
+                dk.coreset(part, each, sigma=sigma, optimal_weights=optimal, random_state=seed)
+                for part in np.array_split(P, PARTS)
+            ]
+            found[f"{PARTS} x {each}{kind}, merged at once"] = partial(
+                dk.merge_coresets, parts, size, random_state=0
+            )
+            found[f"{PARTS} x {each}{kind}, in a tree"] = partial(tree, parts, size)
     return found
 
 
@@ -72,7 +79,9 @@ def case(d: int, sigma: float, n: int, size: int, seeds: int) -> list[dict[str, 
         made |= {method: dk.coreset(P, size, sigma=sigma, method=method, random_state=seed)
                  for method in ("random", "stratified", "halving")}  # fmt: skip
         for name, make in ways(P, size, sigma, seed).items():
-            made |= {name: make(), f"{name}, optimal weights": make(optimal_weights=True)}
+            made[f"{name}, optimal weights"] = make(optimal_weights=True)
+            if "of optimal weights" not in name:  # whose points were chosen for their weights
+                made[name] = make()
         for name, few in made.items():
             D = dk.kernel_distance(P, few.points, sigma=sigma, weights=(None, few.weights), method="exact")
             found.setdefault(name, []).append((D, few.distance))

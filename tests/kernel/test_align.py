@@ -149,3 +149,20 @@ def test_what_is_refused():
         dk.align(P, P, sigma=1.0, transform="affine")
     with pytest.raises(ValueError, match="sigma"):
         dk.align(P, P, sigma=0.0)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_a_width_that_is_not_given_is_a_fortieth_of_the_shorter_set(d):
+    rng = np.random.default_rng(d)
+    P = rng.random((80, d)) * [3, 2, 1][:d]
+    stray = np.concatenate([P, P[:1] + 100])
+    how = {"transform": "translation"} if d == 1 else {}
+    found = dk.align(stray, P, **how)
+    diameter = np.linalg.norm(P[:, None] - P, axis=2).max()
+    assert diameter / 3**0.5 <= 40 * found.sigma <= diameter * (1 + 1e-12)
+    given = dk.align(stray, P, sigma=found.sigma, **how)
+    np.testing.assert_array_equal(found.rotation, given.rotation)
+    assert found.distance == given.distance
+    assert dk.align(np.ones((3, d)), np.ones((4, d)), **how).distance == 0
+    with pytest.raises(ValueError, match="'auto'"):
+        dk.align(P, P, sigma="median")

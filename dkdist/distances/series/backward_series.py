@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dkdist.distances.series.diagonal_loops import WHOLE
 from dkdist.loops.array_types import F32, I64
 
 
 class BackwardSeries(NamedTuple):
-    """Series one after the other, each (d, m) from its last point to the first, flat; those of ``columns``."""
+    """Series one after the other, each (d, m) from its last point to the first, flat; those of ``columns``. At the end
+    ``WHOLE`` zeros, for loops that take so many cells at once.
+    """
 
     n_omegas: int
     n_dims: int
@@ -24,7 +27,7 @@ def backwards(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
     """Some series as `fill_diagonals` takes them."""
     d = points.shape[1]
     parts = [points[offsets[j] : offsets[j + 1]][::-1].T.ravel() for j in columns.tolist()]
-    values = np.concatenate([np.zeros(0, np.float32), *parts]).astype(np.float32, copy=False)
+    values = np.concatenate([*parts, np.zeros(WHOLE, np.float32)]).astype(np.float32, copy=False)
     edges = np.concatenate([[0], np.cumsum(np.diff(offsets)[columns])]).astype(np.int64)
     return BackwardSeries(len(offsets) - 1, d, values, edges, columns)
 

@@ -22,17 +22,37 @@ import numpy as np
 
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import exp, f32, log
+from dkdist.loops.registers.unowned import unowned
 
 WARP, SOFT, GAPS, STAMPS, MOVES = range(5)
 FAR = f32(np.inf)
 LARGE = f32(1e37)  # in the place of infinity where differences are taken
 UNDERFLOW = f32(-87.0)
+WHOLE = (
+    32  # cells of a diagonal that compiled loops take at once: what is left over costs as much as all of them
+)
 
 
 @inlined(FUSED)
 def _add_squares(x, y, first, c):  # type: ignore[no-untyped-def]
     for i in range(len(c)):
         c[i] = (f32(0.0) if first else c[i]) + (x[i] - y[i]) * (x[i] - y[i])
+
+
+@inlined(FUSED)
+def _add_four_squares(x, n, y, m, c):  # type: ignore[no-untyped-def]
+    """Of four dimensions, which stand n and m apart, in the same order."""
+    p, q, r, s = x[:n], x[n : 2 * n], x[2 * n : 3 * n], x[3 * n :]
+    t, u, v, w = y[:m], y[m : 2 * m], y[2 * m : 3 * m], y[3 * m :]
+    for i in range(len(c)):
+        total = (c[i] + (p[i] - t[i]) * (p[i] - t[i])) + (q[i] - u[i]) * (q[i] - u[i])
+        c[i] = (total + (r[i] - v[i]) * (r[i] - v[i])) + (s[i] - w[i]) * (s[i] - w[i])
+
+
+@inlined()
+def _clear(c):  # type: ignore[no-untyped-def]
+    for i in range(len(c)):
+        c[i] = f32(0.0)
 
 
 @inlined()
@@ -113,12 +133,14 @@ def _steps(kind, x, n, d, back, extra, steps):  # type: ignore[no-untyped-def]
 def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work):  # type: ignore[no-untyped-def]
     """The cheapest way; x (d, n) and y (d, m), which is from the last point to the first; open j - i are low to high.
 
-    ``a`` is gamma, nu or c; ``work`` (7, n + 2) is room for diagonals.
+    ``a`` is gamma, nu or c; ``work`` (7, n + 2 + WHOLE) is room for diagonals. Behind the end of a diagonal up to WHOLE
+    cells more are filled, of what stands behind x and y: the first of them is closed, and the others are not read.
     """
     closed = LARGE if kind == SOFT else FAR
+    x, y, steps_x, steps_y, work = unowned(x), unowned(y), unowned(steps_x), unowned(steps_y), unowned(work)
     corner, last, D = work[0], work[1], work[2]
     c, c_last, c_corner = work[3], work[4], work[5]
-    for i in range(n + 2):
+    for i in range(work.shape[1]):
         corner[i] = last[i] = D[i] = c[i] = c_last[i] = c_corner[i] = closed
     last[0] = c_last[0] = f32(0.0)  # D_00, and the distance of both points before the first
     border_x, border_y = f32(0.0), f32(0.0)
@@ -126,22 +148,28 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
         begin = max(max(1, k - m), (k - high + 1) // 2)
         end = min(min(n, k - 1), (k - low) // 2) + 1
         at_y = m - k + begin
+        rows = (end - begin + WHOLE - 1) // WHOLE * WHOLE
+        before, ours = slice(begin - 1, begin - 1 + rows), slice(begin, begin + rows)
         if end > begin and (kind == MOVES or (kind == WARP and d == 1 and not euclidean)):
-            before, beside = slice(begin - 1, end - 1), slice(at_y, at_y + end - begin)
-            ours, at, down, left = D[begin:end], corner[before], last[before], last[begin:end]
+            at, down, left = corner[before], last[before], last[ours]
             if kind == MOVES:
-                there = x[before], steps_x[before], y[beside], steps_y[beside]
-                _hard_of_moves(there[0], there[1], there[2], there[3], a, at, down, left, ours)
+                there = x[before], steps_x[before], y[at_y : at_y + rows], steps_y[at_y : at_y + rows]
+                _hard_of_moves(there[0], there[1], there[2], there[3], a, at, down, left, D[ours])
             else:
-                _hard_of_one(x[before], y[beside], at, down, left, ours)
+                _hard_of_one(x[before], y[at_y : at_y + rows], at, down, left, D[ours])
         elif end > begin:
-            cost, rows = c[begin:end], end - begin
-            for e in range(d):
-                at_x = e * n + begin - 1
-                _add_squares(x[at_x : at_x + rows], y[e * m + at_y : e * m + at_y + rows], e == 0, cost)
+            cost = c[ours]
+            if d >= 4:
+                _clear(cost)
+            for e in range(0, d - d % 4, 4):
+                at_x, beside = e * n + begin - 1, e * m + at_y
+                points = x[at_x : at_x + 3 * n + rows], y[beside : beside + 3 * m + rows]
+                _add_four_squares(points[0], n, points[1], m, cost)
+            for e in range(d - d % 4, d):
+                at_x, beside = e * n + begin - 1, e * m + at_y
+                _add_squares(x[at_x : at_x + rows], y[beside : beside + rows], e == 0, cost)
             if euclidean:
                 _roots(cost)
-            before = slice(begin - 1, end - 1)
             across, down, right = cost, cost, cost
             if kind in (GAPS, STAMPS):
                 down, right = steps_x[before], steps_y[at_y : at_y + rows]
@@ -149,9 +177,9 @@ def _way(kind, euclidean, a, x, n, steps_x, y, m, steps_y, d, low, high, work): 
                 across = work[6][:rows]
                 _add_stamps(cost, c_corner[before], a, 2 * begin - k, across)
             if kind == SOFT:
-                _soft(corner[before], last[before], last[begin:end], cost, a, D[begin:end])
+                _soft(corner[before], last[before], last[ours], cost, a, D[ours])
             else:
-                _hard(corner[before], last[before], last[begin:end], across, down, right, D[begin:end])
+                _hard(corner[before], last[before], last[ours], across, down, right, D[ours])
         D[begin - 1] = D[max(begin, end)] = closed
         if kind == GAPS and k <= m:
             border_y += steps_y[m - k]
@@ -177,15 +205,22 @@ def _open(n, m, band):  # type: ignore[no-untyped-def]
 def fill_diagonals(  # type: ignore[no-untyped-def]
     kind, euclidean, a, extra, band, root, normalize, Y, edges, columns, points, offsets, out
 ):
-    """out[s, columns[j]] of series s and the one that is Y[d * edges[j] : d * edges[j + 1]], (d, m) backwards."""
+    """out[s, columns[j]] of series s and the one that is Y[d * edges[j] : d * edges[j + 1]], (d, m) backwards.
+
+    Y goes on for WHOLE numbers after the last one.
+    """
     d, R = points.shape[1], len(columns)
-    steps = np.empty(edges[R] if kind >= GAPS else 0, f32)  # of the omegas
+    steps = np.zeros(edges[R] + WHOLE if kind >= GAPS else 0, f32)  # of the omegas
     for j in range(R if kind >= GAPS else 0):
         p, q = edges[j], edges[j + 1]
         _steps(kind, Y[d * p : d * q], q - p, d, True, extra, steps[p:q])
     for s in range(len(offsets) - 1):
         start, n = offsets[s], offsets[s + 1] - offsets[s]
-        x, work, steps_x = np.empty(d * n, f32), np.empty((7, n + 2), f32), np.empty(n, f32)
+        x, work, steps_x = (
+            np.zeros(d * n + WHOLE, f32),
+            np.zeros((7, n + 2 + WHOLE), f32),
+            np.zeros(n + WHOLE, f32),
+        )
         for i in range(n):
             for e in range(d):
                 x[e * n + i] = points[start + i, e]
@@ -194,8 +229,8 @@ def fill_diagonals(  # type: ignore[no-untyped-def]
         for j in range(R):
             p, q = edges[j], edges[j + 1]
             low, high = _open(n, q - p, band)
-            own = steps[p:q] if kind >= GAPS else steps
-            y = Y[d * p : d * q]
+            own = steps[p : q + WHOLE] if kind >= GAPS else steps
+            y = Y[d * p : d * q + WHOLE]
             total = _way(kind, euclidean, a, x, n, steps_x, y, q - p, own, d, low, high, work)
             total = total / f32(n + q - p) if normalize else total
             out[s, columns[j]] = np.sqrt(total) if root else total

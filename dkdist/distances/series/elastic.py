@@ -13,7 +13,7 @@ import numpy as np
 from dkdist.base.parameter_checks import within_float32
 from dkdist.distances import Distance, Grain
 from dkdist.distances.series.backward_series import BackwardSeries, backwards, require_band
-from dkdist.distances.series.diagonal_loops import GAPS, MOVES, SOFT, STAMPS, fill_diagonals
+from dkdist.distances.series.diagonal_loops import GAPS, MOVES, SOFT, STAMPS, WHOLE, fill_diagonals
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import read_only
 from dkdist.plain.flags import as_flag
@@ -165,7 +165,10 @@ class MSM(_Elastic):
         sizes = np.diff(packed.edges)
         variable = np.concatenate([np.repeat(np.arange(packed.n_dims), size) for size in sizes])
         for e in range(packed.n_dims):
-            one = packed._replace(n_dims=1, values=packed.values[variable == e])
+            values = np.concatenate(
+                [packed.values[: len(variable)][variable == e], np.zeros(WHOLE, np.float32)]
+            )
+            one = packed._replace(n_dims=1, values=values)
             super()._ways(one, np.ascontiguousarray(rows[:, e : e + 1]), offsets, of_one)
             out += of_one
 

@@ -24,6 +24,7 @@ WIDEST = 1e6  # of a set, in sigma
 SQUARE_ERROR = 1e-8  # of D^2 of many points
 MANY = 4096  # points of a set: of more, a coreset is moved
 STAND_INS = 2048  # points of that coreset
+AUTO = 0.025  # of the lesser length of both sets: right most often on pairs of shapes that nothing else was tried on
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Alignment:
     """Q @ rotation.T + translation is at the kernel ``distance`` from P; before, it was at ``distance_before``.
 
     D^2 is at most ``gap`` above that of any other motion: infinite if no guarantee was asked for. ``certified``
-    says that it is no more than was asked for.
+    says that it is no more than was asked for. ``sigma`` is the width of the kernel.
 
     Examples
     --------
@@ -48,6 +49,7 @@ class Alignment:
     distance_before: float
     certified: bool = False
     gap: float = float("inf")
+    sigma: float = float("nan")
 
     def _repr_html_(self) -> str:
         from dkdist.plain.html_text import pairs_table
@@ -68,7 +70,7 @@ def align(
     Q: Any,
     P: Any,
     *,
-    sigma: float,
+    sigma: float | str = "auto",
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     transform: str = "rigid",
     random_state: Any = None,
@@ -86,8 +88,9 @@ def align(
         count.
     P : (n, d) array, or `Curve` or `Surface`
         The points to meet.
-    sigma : float
-        Standard deviation of the Gaussian kernel: about the size of the details that should match.
+    sigma : float, default="auto"
+        Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is a fortieth
+        of the length of the shorter set: from the point that is farthest from its mean to the one farthest from that.
     weights : None or pair (w_Q, w_P), default=None
         Weights of the points, at least 0, used as they are. None, for both or in place of one, are equal weights that
         sum to one. Shapes have their own.
@@ -157,7 +160,11 @@ def align(
     """
     (y, q), (x, p) = _weighted(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
-    rotates, d, sigma = transform == "rigid", x.shape[1], positive("sigma", sigma)
+    rotates, d = transform == "rigid", x.shape[1]
+    if isinstance(sigma, str):
+        one_of("sigma", sigma, ("auto",))
+        sigma = AUTO * min(_length(y), _length(x)) or 1.0
+    sigma = positive("sigma", sigma)
     if y.shape[1] != d:
         raise ValueError(f"Q has {y.shape[1]} dimensions and P has {d}: both must have the same")
     if d > 3 or (rotates and d == 1):
@@ -189,7 +196,7 @@ def align(
     as_given = np.eye(d), centre_y - centre_x
     after, before = _distances(x0, p, y0, q, [(R, t), as_given])
     translation = (centre_x + t - R @ centre_y) * sigma + middle - R @ middle
-    return Alignment(R, translation, after, before, certified, gap)
+    return Alignment(R, translation, after, before, certified, gap, sigma)
 
 
 def _weighted(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
@@ -219,6 +226,12 @@ def _weighted(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
                 f"the weights of {name} sum to {p.sum():.3g}: give others, from {LEAST:g} to {LARGEST:g} in all"
             )
     return found
+
+
+def _length(x: F64) -> float:
+    """From the point that is farthest from the mean to the one that is farthest from that: nearly the diameter."""
+    far = x[((x - x.mean(axis=0)) ** 2).sum(axis=1).argmax()]
+    return float(np.sqrt(((x - far) ** 2).sum(axis=1).max()))
 
 
 def _few(x: F64, p: F64) -> tuple[F64, F64]:

@@ -22,11 +22,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from dkdist.kernel.alignment.slopes_loops import FAR
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import SUM, loop
 from dkdist.loops.elementary import exp, f32
 
-UNDERFLOW = f32(-87.0)
 ROUNDING = 1e-5  # of W_P W_Q: more than sums in float32 lose
 STEEPEST = f32(np.sqrt(3.0))  # where the second derivative is largest
 
@@ -106,10 +106,10 @@ def _sums(x, y, z, p, a, b, c, delta):  # type: ignore[no-untyped-def]
         r = np.sqrt(square)
         near = max(r - delta, f32(0))
         s = min(max(STEEPEST, near), r + delta)
-        k = p[i] * exp(max(f32(-0.5) * square, UNDERFLOW))
+        k = p[i] * exp(max(f32(-0.5) * square, FAR))
         total += k
-        most += p[i] * exp(max(f32(-0.5) * near * near, UNDERFLOW))
-        bend += p[i] * max(s * s - f32(1), f32(0)) * exp(max(f32(-0.5) * s * s, UNDERFLOW))
+        most += p[i] * exp(max(f32(-0.5) * near * near, FAR))
+        bend += p[i] * max(s * s - f32(1), f32(0)) * exp(max(f32(-0.5) * s * s, FAR))
         u += k * e
         v += k * f
         w += k * g

@@ -20,6 +20,9 @@ from dkdist.loops.elementary import exp, f32
 
 REACH = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
 WHOLE = 32  # points that compiled loops take at once: what is left over costs nearly as much as all of them
+FAR = f32(
+    -70.0
+)  # least exponent: with weights below one, less would be subnormal, which takes ten times as long
 
 
 @inlined()
@@ -38,7 +41,7 @@ def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
     xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
         e, f, g = x[i] - a, y[i] - b, z[i] - c
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), f32(-87.0)))
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), FAR))
         ke, kf, kg = k * e, k * f, k * g
         total += k
         u += ke
@@ -59,7 +62,7 @@ def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
     total, u, v, xx, yy, xy = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
     for i in range(len(p)):
         e, f = x[i] - a, y[i] - b
-        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), f32(-87.0)))
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), FAR))
         ke, kf = k * e, k * f
         total += k
         u += ke

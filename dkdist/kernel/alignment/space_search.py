@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dkdist.kernel.alignment.slopes_loops import FAR
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import exp, f32
@@ -37,7 +38,7 @@ def _pull(lanes, m, q, t, acc):  # type: ignore[no-untyped-def]
         a, b, c, weight = m[j, 0] + t[0], m[j, 1] + t[1], m[j, 2] + t[2], q[j]
         for i in range(len(p)):
             e, f, g = x[i] - a, y[i] - b, z[i] - c
-            k = weight * p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), f32(-87.0)))
+            k = weight * p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), FAR))
             total[i] += k
             u[i] += k * e
             v[i] += k * f

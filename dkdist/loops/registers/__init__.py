@@ -1,1 +1,1 @@
-"""Loops in vector registers: what they are written with, transforms and products of small matrices."""
+"""Loops in vector registers: what they are written with, transforms, products of small matrices, parts of arrays."""

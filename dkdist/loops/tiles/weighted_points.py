@@ -162,6 +162,8 @@ class WeightedPoints:
     @cached_property
     def mass(self) -> float:
         """W = sum_i |z_i|: energies are at most W^2."""
+        if self.channels == 1:
+            return self.size
         return float(sum(self._of_weights(lambda z: np.sqrt(np.einsum("ic,ic->i", z, z)).sum())))
 
     @cached_property

@@ -1,0 +1,29 @@
+"""Parts of an array that nobody counts are those of the array."""
+
+import sys
+
+import numpy as np
+
+from dkdist.loops.compile import loop
+from dkdist.loops.registers.unowned import unowned
+
+
+@loop()
+def _add_to_rows(x):  # type: ignore[no-untyped-def]
+    given = unowned(x)
+    for i in range(len(given)):
+        row = given[i, 1:]
+        row += i
+    return given[0].sum()
+
+
+def test_parts_of_it_are_parts_of_the_array_and_nobody_loses_it():
+    x = np.arange(12.0).reshape(3, 4)
+    expected = x + np.arange(3)[:, None] * [0, 1, 1, 1]
+    holders = sys.getrefcount(x)
+    for _ in range(3):
+        y = x.copy()
+        assert _add_to_rows(y) == 6
+        np.testing.assert_array_equal(y, expected)
+    assert sys.getrefcount(x) == holders
+    assert sys.getrefcount(y) == 2
