@@ -36,7 +36,8 @@ def resolve_key(key: Any, n: int) -> int | range | I64:
 def mask_of_ids(key: Any, ids: Callable[[], Array | None]) -> Any:
     """A boolean pandas Series in the order of the sets, by its index; any other key as it is."""
     mask = key[0] if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis else key
-    if not has_index(mask) or mask.ndim != 1 or mask.dtype.kind != "b":
+    plain = isinstance(mask, (slice, int, np.ndarray))
+    if plain or not has_index(mask) or mask.ndim != 1 or mask.dtype.kind != "b":
         return key
     if mask.isna().any():
         raise IndexError(
