@@ -58,6 +58,22 @@ def test_the_bits_of_blocks_of_features(method: str, model: Any, y: Any) -> None
         assert [fitted(model, Z, y, cores, **more) == expected for cores in (1, 2, 5)] == [True] * 3
 
 
+@pytest.mark.parametrize("method", ["structured", "orthogonal"])
+@pytest.mark.parametrize("n", [32, 33, 150])
+def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
+    """The first tile is the short one: measured rows, averages and the last look are those of the batch."""
+    made = dk.RandomFourierFeatures(8200, sigma=4.0, method=method, random_state=0).fit(A)
+    Z = made.transform(da.from_array(A[:300], chunks=(n, -1)))
+    assert row_blocks(Z).on_request(at_once=False).recipes[0].run(shared_of(Z)).tile == 32
+    stored = da.from_array(Z.compute(), chunks=Z.chunks)
+    model = dk.IncrementalSGDClassifier(n_epochs=1, validation_fraction=0.2, random_state=0)
+    assert fitted(model, Z, CLASSES[:300], 2) == fitted(model, stored, CLASSES[:300], 2)
+
+
+def shared_of(Z: Any) -> dict[Any, Any]:
+    return {key: node({}) for key, node in row_blocks(Z).shared.items()}
+
+
 def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
     blocks = row_blocks(features("iid"))
     for cores, n_lanes, left in ((2, 1, True), (5, 1, False), (5, 2, True)):
