@@ -4,11 +4,12 @@
 
 One point a row: an id, a target, two coordinates; 16 files. ``grouped``: the rows of a set stand together, sets cross
 the borders of files, which are imported as a table and as a Dask DataFrame of partitions that hold a file each;
-``shuffled``: rows in any order. Imports run in a process of their own, which has imported a small table before.
-``speed`` is the time of reading divided by that of importing: of a scan by pyarrow that keeps nothing, for the frame
-also of its partitions alone, computed one after another and forgotten. ``cpu_speed`` compares the time of processors,
-which others on the machine hardly change; memory is what the process grew by. A frame that is computed (here by a
-function that does nothing) shows what one costs that does more than to read files.
+``shuffled``: rows in any order. Reading, by a scan of pyarrow that keeps nothing, and importing take turns, each in a
+process of its own that has done the same with a small table before: times are medians, and ``speed`` is the median over
+the turns of the time of reading divided by that of importing. ``cpu_speed`` compares the time of processors, which
+others on the machine hardly change; memory is what the process grew by. A frame that is computed (here by a function
+that does nothing) shows what one costs that does more than to read files; it is also compared with its partitions
+alone, computed one after another and forgotten.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from common import options, peak, report_here, seconds_of, write
 import dkdist as dk
 
 FILES = 16
-REPEATS = 3
+TURNS = 5
 READER = dk.TableReader("id", ["x", "y"], targets=["age"])
 
 
@@ -83,36 +85,48 @@ def imported_computed(folder: Path, store: Path) -> None:
 IMPORTS = {"table": imported, "Dask DataFrame": imported_frame, "computed frame": imported_computed}
 
 
-def measured(work: Callable[[Path, Path], None], small: Path, folder: Path, made: Path) -> dict[str, float]:
-    """Seconds of the best of some runs, of processors, and by how many MB this process grew, after a small table."""
+Work = Callable[[Path, Path], None]
+
+
+def timed(work: Work, folder: Path, made: Path) -> tuple[float, float, float]:
+    """Seconds of a run, of processors, and the most memory of this process so far, in MB."""
+    cpu = time.process_time()
+    seconds = seconds_of(lambda: work(folder, made))
+    return seconds, time.process_time() - cpu, peak()
+
+
+def in_turns(works: dict[str, Work], small: Path, large: Path, made: Path) -> dict[str, Any]:
+    """For each work (turns, 3): what `timed` says of it, the memory beyond that of a small table."""
     made.mkdir()
-    work(small, made / "small.zarr")
-    before = peak()
-    stores = [made / f"{k}.zarr" for k in range(REPEATS)]
-    runs = []
-    for place in stores:
-        cpu = time.process_time()
-        seconds = seconds_of(lambda place=place: work(folder, place))
-        runs.append((seconds, time.process_time() - cpu))
-    seconds, cpu = map(min, zip(*runs, strict=True))
-    return {"seconds": seconds, "cpu": cpu, "peak_mb": peak() - before}
+    with ExitStack() as stack:
+        own = {name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"))) for name in works}
+
+        def run(name: str, folder: Path, turn: str) -> tuple[float, float, float]:
+            return own[name].submit(timed, works[name], folder, made / f"{name} {turn}.zarr").result()
+
+        before = {name: run(name, small, "small") for name in works}
+        found = [{name: run(name, large, str(turn)) for name in works} for turn in range(TURNS)]
+    return {name: np.array([turn[name] for turn in found]) - [0, 0, before[name][2]] for name in works}
 
 
 def compared(folder: Path, rows: int, sets: int, shuffled: bool) -> dict[str, Any]:
     small, large = folder / "small", folder / "large"
     make(small, 10_000, 100, shuffled)
     make(large, rows, sets, shuffled)
-    found: dict[str, Any] = {"read": measured(read, small, large, folder / "read")}
+    found: dict[str, Any] = {}
     for name in ["table"] if shuffled else IMPORTS:
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            found[name] = process.submit(measured, IMPORTS[name], small, large, folder / name).result()
-        for key, time_of in (("speed", "seconds"), ("cpu_speed", "cpu")):
-            found[name][key] = found["read"][time_of] / found[name][time_of]
-    if not shuffled:
-        found["partitions"] = measured(read_frame, small, large, folder / "partitions")
-        its = found["computed frame"]
-        its["speed_of_partitions"] = found["partitions"]["seconds"] / its["seconds"]
-    stored = dk.open_sets(folder / "table" / "0.zarr")
+        works: dict[str, Work] = {"read": read, "import": IMPORTS[name]}
+        if name == "computed frame":
+            works["partitions"] = read_frame
+        turns = in_turns(works, small, large, folder / name)
+        seconds, cpu, _ = np.median(turns["import"], axis=0)
+        its = found[name] = {"seconds": seconds, "cpu": cpu, "peak_mb": turns["import"][:, 2].max()}
+        its["speed"], its["cpu_speed"] = np.median(turns["read"] / turns["import"], axis=0)[:2]
+        if "partitions" in works:
+            its["speed_of_partitions"] = np.median(turns["partitions"] / turns["import"], axis=0)[0]
+        reading = np.median(turns["read"], axis=0)
+        found.setdefault("read", {"seconds": reading[0], "cpu": reading[1]})
+    stored = dk.open_sets(folder / "table" / "import 0.zarr")
     first = stored[:1000].load()
     means = np.add.reduceat(first.points[:, 0], first.offsets[:-1]) / first.sizes
     errors = (means - stored.targets["age"][:1000]) * np.sqrt(first.sizes)  # standard normal
