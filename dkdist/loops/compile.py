@@ -186,7 +186,7 @@ class LoopCache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        stamp = self._impl.locator.get_source_stamp(), sources_of(function.__module__)
+        stamp = self._impl.locator.get_source_stamp(), sources_of(str(function.__module__))
         files: Any = CodeFiles  # numba has no types
         self._cache_file = files(self.cache_path, self._impl.filename_base, stamp)
 

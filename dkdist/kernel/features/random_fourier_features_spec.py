@@ -30,15 +30,6 @@ from numpy.typing import NDArray
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
-from dkdist.kernel.features.random_fourier_features_loops import (
-    dense,
-    dense_features,
-    dense_steps,
-    panels,
-    structured,
-    structured_features,
-    structured_steps,
-)
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.sobol import sobol_normals
@@ -134,31 +125,38 @@ class _DenseWaves:
     """Frequencies that rows are multiplied by as they are."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        frequencies = panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
-        self._of = lru_cache(maxsize=4)(partial(dense, frequencies, spec.n_components))
+        frequencies = _loops().panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
+        self._of = lru_cache(maxsize=4)(partial(_loops().dense, frequencies, spec.n_components))
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        dense_features(X if places is None else X[places], self._of(sigmas), outs)
+        _loops().dense_features(X if places is None else X[places], self._of(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return dense_steps(X, places, self._of((sigma,)), tile, *walk)
+        return int(_loops().dense_steps(X, places, self._of((sigma,)), tile, *walk))
 
 
 class _StructuredWaves:
     """Frequencies that are a product of signs and Hadamard transforms."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        self._of = lru_cache(maxsize=4)(partial(structured, *_drawn_structured(spec)))
+        self._of = lru_cache(maxsize=4)(partial(_loops().structured, *_drawn_structured(spec)))
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        structured_features(X, places, self._of(sigmas), outs)
+        _loops().structured_features(X, places, self._of(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return structured_steps(X, places, self._of((sigma,)), tile, *walk)
+        return int(_loops().structured_steps(X, places, self._of((sigma,)), tile, *walk))
+
+
+def _loops() -> Any:
+    """Compiled loops, which who only draws frequencies does not load."""
+    from dkdist.kernel.features import random_fourier_features_loops
+
+    return random_fourier_features_loops
 
 
 def _drawn_dense(spec: FourierSpec) -> F64:
