@@ -36,3 +36,5 @@ def warm() -> None:
                 dk.IncrementalSGDClassifier(n_epochs=1, random_state=0),
             )
             model.fit(sets, sets.targets["y"]).predict(sets)
+        rows = np.asarray(model[:-1].transform(sets))  # which more than two cores make beside the steps
+        dk.IncrementalSGDClassifier(n_epochs=1, random_state=0).fit(rows, sets.targets["y"])
