@@ -5,8 +5,8 @@
 
 Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
 (`descent_loops.tile_steps`). A row's bits depend on no other row. What both consist of is optimised with each of them
-alone, which takes a third less time to compile. Arrays that a loop works in are its own: what a caller makes might be
-part of what it reads, which costs checks in every row, a tenth of the time.
+alone, which takes less time to compile. Arrays that a loop works in are its own: what a caller makes might be part
+of what it reads, which would be checked in every row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, tile_steps
+from dkdist.learners.descent.descent_loops import tile_steps
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi, smaller
@@ -76,34 +76,17 @@ def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32
     _structured_rows(read_only(X), read_only(places), waves, outs)
 
 
-def dense_steps(
-    X: F32,
-    places: I64,
-    waves: Dense,
-    tile: int,
-    steps: Steps,
-    iterate: Iterate,
-    looks: Looks,
-    n_averaged: int,
-) -> int:
-    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average."""
-    made_of = read_only(X), read_only(places), waves, tile
-    return int(_dense_steps(*made_of, steps, iterate, looks, n_averaged))
+def dense_steps(X: F32, places: I64, waves: Dense, tile: int, *walk: Any) -> int:
+    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
+
+    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
+    """
+    return int(_dense_steps(read_only(X), read_only(places), waves, tile, *walk))
 
 
-def structured_steps(
-    X: F32,
-    places: I64,
-    waves: Structured,
-    tile: int,
-    steps: Steps,
-    iterate: Iterate,
-    looks: Looks,
-    n_averaged: int,
-) -> int:
+def structured_steps(X: F32, places: I64, waves: Structured, tile: int, *walk: Any) -> int:
     """The same for structured frequencies."""
-    made_of = read_only(X), read_only(places), waves, tile
-    return int(_structured_steps(*made_of, steps, iterate, looks, n_averaged))
+    return int(_structured_steps(read_only(X), read_only(places), waves, tile, *walk))
 
 
 @inlined(ELEMENTWISE, early=False)
