@@ -166,3 +166,10 @@ def test_a_width_that_is_not_given_is_a_fortieth_of_the_shorter_set(d):
     assert dk.align(np.ones((3, d)), np.ones((4, d)), **how).distance == 0
     with pytest.raises(ValueError, match="'auto'"):
         dk.align(P, P, sigma="median")
+
+
+def test_a_stray_point_does_not_make_the_kernel_wide() -> None:
+    P = np.random.default_rng(0).random((200, 2)) * [1, 0.3]
+    plain = dk.align(P @ [[0, 1], [-1, 0]] + 3, P).sigma
+    stray = dk.align(np.vstack([P @ [[0, 1], [-1, 0]] + 3, [[0, 1e4]]]), np.vstack([P, [[1e4, 0]]])).sigma
+    assert stray == pytest.approx(plain)

@@ -25,6 +25,7 @@ SQUARE_ERROR = 1e-8  # of D^2 of many points
 MANY = 4096  # points of a set: of more, a coreset is moved
 STAND_INS = 2048  # points of that coreset
 AUTO = 0.025  # of the lesser length of both sets: right most often on pairs of shapes that nothing else was tried on
+STRAY = 10
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def align(
         The points to meet.
     sigma : float, default="auto"
         Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is a fortieth
-        of the length of the shorter set: from the point that is farthest from its mean to the one farthest from that.
+        of the length of the shorter set, stray points aside: from the point farthest from its mean to the one farthest
+        from that.
     weights : None or pair (w_Q, w_P), default=None
         Weights of the points, at least 0, used as they are. None, for both or in place of one, are equal weights that
         sum to one. Shapes have their own.
@@ -229,7 +231,13 @@ def _weighted(Q: Any, P: Any, weights: Any) -> list[tuple[F64, F64]]:
 
 
 def _length(x: F64) -> float:
-    """From the point that is farthest from the mean to the one that is farthest from that: nearly the diameter."""
+    """From the point that is farthest from the mean to the one that is farthest from that: nearly the diameter.
+
+    Points `STRAY` times as far from the middle as half of them are do not count.
+    """
+    off = np.sqrt(((x - np.median(x, axis=0)) ** 2).sum(axis=1))
+    if half := np.median(off):
+        x = x[off <= STRAY * half]
     far = x[((x - x.mean(axis=0)) ** 2).sum(axis=1).argmax()]
     return float(np.sqrt(((x - far) ** 2).sum(axis=1).max()))
 
