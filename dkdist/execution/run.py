@@ -157,7 +157,7 @@ def resources(local: bool = False) -> Resources:
     """Ask the active client's cluster, or this machine (``local``: this machine in any case).
 
     The memory limit is the configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what the
-    cluster's workers were given, else the memory that is free here.
+    cluster's workers were given, else the memory that is free here. CommClosedError of a client that is closing.
     """
     configured = dask.config.get("dkdist.memory-limit", None)
     limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
@@ -165,7 +165,12 @@ def resources(local: bool = False) -> Resources:
     if client is None:
         threads = _n_threads()
         return Resources(1, threads, threads, int(limit))
-    workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+    told = client.scheduler_info(n_workers=-1)
+    if "workers" not in told:  # it lost its scheduler, or was told to close
+        from dkdist.execution.cluster.failures import closing_client
+
+        raise closing_client()
+    workers = list(told["workers"].values())
     counts = [w["nthreads"] for w in workers] or [1]
     limits = [w["memory_limit"] for w in workers if w["memory_limit"]]
     if configured is None and limits:

@@ -9,6 +9,7 @@ import pytest
 from distributed.comm.core import CommClosedError
 
 from dkdist.execution.cluster.failures import lost_connection
+from dkdist.execution.run import resources
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,12 @@ from dkdist.execution.cluster.failures import lost_connection
 )
 def test_a_client_that_gave_its_scheduler_up_says_so(status: str, error: Exception, lost: bool) -> None:
     assert lost_connection(SimpleNamespace(status=status), error) == lost
+
+
+def test_a_client_that_is_closing_counts_as_a_lost_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a client has forgotten its workers (``scheduler_info`` is empty) a moment before its futures are cancelled."""
+    client = SimpleNamespace(status="closing", scheduler=None, scheduler_info=lambda n_workers: {})
+    monkeypatch.setattr("dkdist.execution.run.active_client", lambda: client)
+    with pytest.raises(CommClosedError, match="make a new Client") as closing:
+        resources()
+    assert lost_connection(client, closing.value)

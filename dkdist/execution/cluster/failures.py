@@ -85,6 +85,13 @@ def silent_worker(address: str, seconds: float) -> str:
     )
 
 
+def closing_client() -> CommClosedError:
+    """The error for a client that no longer knows its workers; where work runs, it counts as a lost scheduler."""
+    return CommClosedError(
+        f"the Dask client is closing: its scheduler was lost, or it was told to. To fix: make a new Client. {KEPT}"
+    )
+
+
 def lost_scheduler(address: str) -> ConnectionError:
     """The error for a scheduler that is gone."""
     return ConnectionError(
