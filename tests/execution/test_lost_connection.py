@@ -28,7 +28,7 @@ def test_a_client_that_gave_its_scheduler_up_says_so(status: str, error: Excepti
 
 
 def test_a_client_that_is_closing_counts_as_a_lost_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a client has forgotten its workers (``scheduler_info`` is empty) a moment before its futures are cancelled."""
+    """Such a client has forgotten its workers (no ``scheduler_info``) a moment before its futures are cancelled."""
     client = SimpleNamespace(status="closing", scheduler=None, scheduler_info=lambda n_workers: {})
     monkeypatch.setattr("dkdist.execution.run.active_client", lambda: client)
     with pytest.raises(CommClosedError, match="make a new Client") as closing:
