@@ -39,6 +39,7 @@ from dkdist.loops.registers.vectors import (
     totals,
     zeros,
 )
+from dkdist.loops.registers.wide import wide
 
 POINTS = 16  # of a vector of cosines
 BOTH = 2 * POINTS  # whose cosines are made together
@@ -53,10 +54,10 @@ LEAST_ROWS = 8  # of the functions of a dimension: NODES are always written, als
 def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
     """cosine[i] = cos(pi x_ij) for the m points from ``first`` on, and something as finite in the rest of the tile."""
     column, lowest, factor = points[first : first + m, j], low[j], scale[j]
+    for i in range(TILE):
+        cosine[i] = lowest
     for i in range(m):
         cosine[i] = f32(column[i])
-    for i in range(m, TILE):
-        cosine[i] = lowest
     for i in range((m + BOTH - 1) // BOTH * BOTH):
         u = (cosine[i] - lowest) * factor
         cosine[i] = cospi(smaller(larger(u, f32(0.0)), f32(1.0)))
@@ -79,8 +80,8 @@ def all_degrees(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
 def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
     """rows[row + k TILE + i] = G_k(x_i) for m points, by the series at factors[factor], table[entry], flat."""
     terms, half, below = q + q % 2, (q + 1) // 2, smaller(K, q)
-    for a in range(below * BOTH, terms * BOTH):
-        folded[a] = f32(0.0)
+    for a in range(below, terms):
+        store(zeros(2, POINTS), folded, a * BOTH, POINTS)
     for i in range(0, m, BOTH):
         before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
         two = plus(here, here)
@@ -150,6 +151,7 @@ def tensor_sums(  # type: ignore[no-untyped-def]
 
     Functions are cosines of ``degrees``, or with q > 0 series of them at q nodes. It works in ``room``.
     """
+    wide()
     share, cosine, folded, rows, X, sums = room
     n_left, n_last = lengths[0] * lengths[1], lengths[2]
     groups = (n_last + ROWS - 1) // ROWS

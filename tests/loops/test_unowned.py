@@ -27,3 +27,19 @@ def test_parts_of_it_are_parts_of_the_array_and_nobody_loses_it():
         np.testing.assert_array_equal(y, expected)
     assert sys.getrefcount(x) == holders
     assert sys.getrefcount(y) == 2
+
+
+@loop()
+def _sum_of_both(pair, times):  # type: ignore[no-untyped-def]
+    (x, (y, factor)), total = unowned(pair), 0.0
+    for i in range(times):
+        total += factor * (x[i % len(x) :].sum() + y[i % len(y) :].sum())
+    return total
+
+
+def test_arrays_of_tuples_are_left_to_their_owners():
+    x, y = np.arange(3.0), np.arange(4.0)
+    holders = sys.getrefcount(x), sys.getrefcount(y)
+    expected = sum(2 * (x[i % 3 :].sum() + y[i % 4 :].sum()) for i in range(12))
+    assert _sum_of_both((x, (y, 2.0)), 12) == expected
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == holders

@@ -22,7 +22,9 @@ from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi, smaller
 from dkdist.loops.points import read_only
 from dkdist.loops.registers.hadamard import structured_product
+from dkdist.loops.registers.unowned import unowned
 from dkdist.loops.registers.vectors import add_outer, load, spread, store, zeros
+from dkdist.loops.registers.wide import wide
 
 ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
 LANES = 16  # frequencies of a panel
@@ -100,6 +102,7 @@ def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-unty
 @inlined(ELEMENTWISE, early=False)
 def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
     """The features of the first n rows of X (., m), contiguous."""
+    X, waves, phases, outs = unowned(X), unowned(waves), unowned(phases), unowned(outs)
     m, F = X.shape[1], outs.shape[2] // 2
     for first in range(0, n, ROWS):
         rows = smaller(ROWS, n - first)
@@ -133,30 +136,32 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
     All products of a row come before its sines: loops over blocks of frequencies outside those over rows are no faster
     where features stay in a cache, and slower where they are written to memory, in many short runs.
     """
-    (padded, phases), lengths = room, waves.lengths
-    n_blocks, _, L = waves.signs.shape
+    (padded, phases), (signs, lengths, scale), outs = unowned(room), unowned(waves), unowned(outs)
+    X, places, (n_blocks, _, L) = unowned(X), unowned(places), signs.shape
     m, F = X.shape[1], lengths.shape[1]
     for i in range(n):
         x = X[places[first + i]]
         for r in range(m):
             padded[r] = x[r]
         for block in range(n_blocks):
-            structured_product(padded, m, waves.signs[block], phases[block * L : (block + 1) * L])
+            structured_product(padded, m, signs[block], phases[block * L : (block + 1) * L])
         for s in range(len(lengths)):
             scales, sines, cosines = lengths[s], outs[s, i, :F], outs[s, i, F:]
             for r in range(F):
                 sine, cosine = sincospi(phases[r] * scales[r])
-                sines[r] = waves.scale * sine
-                cosines[r] = waves.scale * cosine
+                sines[r] = scale * sine
+                cosines[r] = scale * cosine
 
 
 @loop(ELEMENTWISE)
 def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
+    wide()
     _fill_dense(X, len(X), waves, np.empty((ROWS, PART), f32), outs)
 
 
 @loop(ELEMENTWISE)
 def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
+    wide()
     n_blocks, _, L = waves.signs.shape
     room = np.zeros(L, f32), np.empty(n_blocks * L, f32)
     _fill_structured(X, places, 0, len(places), waves, room, outs)
@@ -164,6 +169,7 @@ def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
 
 @loop(ELEMENTWISE)
 def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
+    wide()
     room, given = np.empty((ROWS, PART), f32), np.empty((tile, X.shape[1]), f32)
     n, made = len(places), np.empty((1, tile, iterate.W.shape[1]), f32)
     start, stop = 0, (n - 1) % tile + 1  # the first tile is the short one, so that the last is whole
@@ -180,6 +186,7 @@ def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # 
 
 @loop(ELEMENTWISE)
 def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
+    wide()
     n_blocks, _, L = waves.signs.shape
     room = np.zeros(L, f32), np.empty(n_blocks * L, f32)
     n, made = len(places), np.empty((1, tile, iterate.W.shape[1]), f32)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import LANES, inlined, loop
 from dkdist.loops.elementary import larger, smaller
+from dkdist.loops.registers.unowned import unowned
+from dkdist.loops.registers.wide import wide
 
 F = NDArray[Any]
 """float32 or float64, C order."""
@@ -137,9 +139,9 @@ def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
 @inlined(LANES, early=False)
 def _step(x, t, steps, iterate):  # type: ignore[no-untyped-def]
     """One step of every function by the row x, the t-th."""
-    b, s = iterate.b, iterate.s
+    b, s, W = iterate.b, iterate.s, iterate.W
     for k in range(len(b)):
-        v, shrunk = iterate.W[k], s[k] * steps.decay[k]
+        v, shrunk = W[k], s[k] * steps.decay[k]
         fold = shrunk < SMALLEST_SCALE
         g = slope(steps.loss, s[k] * _score(x, v) + b[k], steps.targets[t, k], steps.epsilon)
         g = steps.weights[t] * smaller(larger(g, -LARGEST_SLOPE), LARGEST_SLOPE)
@@ -178,6 +180,8 @@ def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -
     The means take in the iterate with weight 2 / (m + 1) for the m-th; ``n_averaged`` counts those before, the count
     after is returned. 4 n K D operations; X is read once.
     """
+    wide()
+    X, steps, iterate = unowned(X), unowned(steps), unowned(iterate)
     for t in range(len(order)):
         _step(X[order[t]], t, steps, iterate)
         n_averaged = _averaged(t, steps, iterate, n_averaged)
@@ -187,6 +191,7 @@ def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -
 @loop(LANES)
 def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
     """out[t, k] = W[k] . X[rows[t]] + b[k]: the bits of a row depend on no other."""
+    wide()
     for t in range(len(rows)):
         for k in range(len(b)):
             out[t, k] = _score(X[rows[t]], W[k]) + b[k]
@@ -195,6 +200,7 @@ def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
 @loop(LANES)
 def add_losses(X: F, rows: I64, which: I64, steps: Steps, W: F, b: F64, sums: F64) -> None:
     """Add the weighted losses of rows X[rows[t]], the which[t]-th of ``steps``, and their weights, to ``sums`` (2,)."""
+    wide()
     for t in range(len(rows)):
         _add_loss(X[rows[t]], which[t], steps, W, b, sums)
 
@@ -205,6 +211,7 @@ def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: igno
 
     Returns how many iterates the means hold.
     """
+    X, steps, iterate, looks = unowned(X), unowned(steps), unowned(iterate), unowned(looks)
     for t in range(start, stop):
         if looks.probed[t]:
             _add_loss(X[t - start], t, steps, looks.W, looks.b, looks.sums)

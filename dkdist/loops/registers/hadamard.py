@@ -25,8 +25,16 @@ from numba import types
 from numba.extending import intrinsic
 
 from dkdist.loops.compile import inlined
-from dkdist.loops.elementary import f32
-from dkdist.loops.registers.vectors import FREE, MANY_REGISTERS, addresses, loaded, shuffled, write
+from dkdist.loops.registers.vectors import (
+    FREE,
+    MANY_REGISTERS,
+    addresses,
+    loaded,
+    shuffled,
+    store,
+    write,
+    zeros,
+)
 
 LANES, MOST = (16, 16) if MANY_REGISTERS else (8, 8)  # of a vector, and vectors of a part
 PART = MOST * LANES
@@ -150,8 +158,8 @@ def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
     first, second, third = D[0], D[1], D[2]
     for j in range(0, used, PART):
         part_most(x, first, v, j)
-    for j in range(used, L):  # H 0 = 0
-        v[j] = f32(0.0)
+    for j in range(used, L, LANES):  # H 0 = 0
+        store(zeros(1, LANES), v, j, LANES)
     _across_parts(v)
     for j in range(0, L, PART):
         part_most(v, second, v, j)
