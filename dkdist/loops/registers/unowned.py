@@ -18,8 +18,9 @@ _primitive: Any = intrinsic  # numba's types say that the first argument is the 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.BaseTuple):
+        kinds: Any = kind
         parts: Any = cgutils.unpack_tuple(builder, value, len(kind))  # type: ignore[no-untyped-call]
-        made = [_without_owner(context, builder, *one) for one in zip(kind.types, parts, strict=True)]
+        made = [_without_owner(context, builder, *one) for one in zip(kinds, parts, strict=True)]
         return context.make_tuple(builder, kind, made)
     if not isinstance(kind, types.Array):
         return value
