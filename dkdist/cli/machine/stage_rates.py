@@ -41,7 +41,6 @@ from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
-from dkdist.linear.ridge.ridge_fitting import SAMPLE_ROWS
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
 
@@ -232,7 +231,7 @@ def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float, float]:
 
 def _solving(asked: Asked, split: bool) -> tuple[float, float]:
     """Of equations from sums: factors of all penalties, which take the third power of their number, and the rest."""
-    n, D, learner = SAMPLE_ROWS, LARGE, asked.learner
+    n, D, learner = 2 * LARGE, LARGE, asked.learner  # as many rows as make factors of all penalties possible
     known = Known(
         np.ones((n, asked.n_outputs)),
         np.arange(n) % 10 == 0,
