@@ -32,11 +32,12 @@ import numpy as np
 
 from dkdist.densities.tensor_loops import NODES, all_degrees, cosines, room_for, tensor_sums
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.compile import ELEMENTWISE, SUM, loop
+from dkdist.loops.compile import ELEMENTWISE, FUSED, SUM, loop
 from dkdist.loops.elementary import f32, larger, log, sincospi
 from dkdist.loops.elementary import root as root_of
 from dkdist.loops.points import TILE, fill_shares, read_only, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
+from dkdist.loops.registers.unowned import unowned
 from dkdist.loops.registers.wide import wide
 
 
@@ -214,14 +215,24 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 def tensor_density(C: F32, tables: list[F32]) -> F32:
     """Densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), the last dimension running fastest."""
     out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
-    G1, G2, G3 = three_axes(tables)
+    G1, G2, G3 = three_axes(tables) if len(tables) > 1 else three_axes(tables)[::-1]
     _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
     return out
 
 
-@loop()
+@loop(FUSED)
 def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
+    """The products of one dimension are too small for a library to be called for each."""
+    C, out, G3t = unowned(C), unowned(out), unowned(G3t)
     for s in range(len(C)):
+        if G1.size == 1 and G2.size == 1:
+            row = out[s]
+            for c in range(len(row)):
+                row[c] = f32(0.0)
+            for k in range(len(G3t)):
+                for c in range(len(row)):
+                    row[c] += C[s, k] * G3t[k, c]
+            continue
         X = C[s].reshape(G1.shape[1], G2.shape[1], G3t.shape[0])
         separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
 

@@ -21,7 +21,6 @@ import numpy as np
 from dkdist.base.embedding_spec import Domain, Specification, numbered
 from dkdist.base.influence import each_alone
 from dkdist.densities.cosine.coefficients_spec import (
-    SETS_AT_ONCE,
     CoefficientSpec,
     OfCoefficients,
     tiles,
@@ -175,7 +174,8 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        for tile, spans in tiles(sets, SETS_AT_ONCE if self._straight is None else STRAIGHT_AT_ONCE):
+        at_once = self._coefficients.spec.sets_at_once if self._straight is None else STRAIGHT_AT_ONCE
+        for tile, spans in tiles(sets, at_once):
             self._write_all(self._densities(sets, spans), out[tile])
         return out
 

@@ -23,7 +23,8 @@ from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import are_long
 from dkdist.sets import SampleSets
 
-SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
+SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache,
+MOST_AT_ONCE, AT_ONCE = 1024, 2**15  # of more if they have no more coefficients than that: calls of loops cost, too
 LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
 MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 ball = lru_cache(maxsize=16)(ball_terms)
@@ -59,6 +60,13 @@ class CoefficientSpec(Specification["Coefficients"]):
     def exponents(self) -> I64:
         """The degrees a of each coefficient: (n_coefficients, d)."""
         return _EXPONENTS[self.structure](self.degrees, self.order)
+
+    @property
+    def sets_at_once(self) -> int:
+        """How many sets the coefficients are best computed of in one call."""
+        if self.structure != "tensor":
+            return SETS_AT_ONCE
+        return int(np.clip(AT_ONCE // np.prod(self.degrees), SETS_AT_ONCE, MOST_AT_ONCE))
 
     def _tables(self) -> Coefficients:
         return Coefficients(self)
@@ -125,7 +133,7 @@ class OfCoefficients(Tables[S]):
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
         out = np.empty((len(sets), self.spec.n_features), np.float32)
-        for tile, spans in tiles(sets):
+        for tile, spans in tiles(sets, self._coefficients.spec.sets_at_once):
             self._fill(self._coefficients.of(sets, spans), self._coefficients.spec, out[tile])
         return out
 
