@@ -22,7 +22,6 @@ import numpy as np
 from dkdist.loops import elementary
 from dkdist.loops.compile import ELEMENTWISE, loop
 from dkdist.loops.registers.vectors import fused, load, store
-from dkdist.loops.registers.wide import wide
 
 TILE = 12  # vectors that are added to at once, which hides how long one addition takes
 LEVELS = {"L1": 2**14, "L2": 2**17, "L3": 2**22, "memory": 2**26}
@@ -61,14 +60,12 @@ def _elementwise(name: str) -> Any:
 
     @loop(ELEMENTWISE)
     def run(x, out, other, n):  # type: ignore[no-untyped-def]
-        wide()
         for _ in range(n):
             for i in range(len(x)):
                 out[i] = function(x[i])
 
     @loop(ELEMENTWISE)
     def run_both(x, out, other, n):  # type: ignore[no-untyped-def]
-        wide()
         for _ in range(n):
             for i in range(len(x)):
                 a, b = function(x[i])

@@ -38,7 +38,6 @@ from dkdist.loops.elementary import root as root_of
 from dkdist.loops.points import TILE, fill_shares, read_only, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
 from dkdist.loops.registers.unowned import unowned
-from dkdist.loops.registers.wide import wide
 
 
 class NodeSeries(NamedTuple):
@@ -263,7 +262,6 @@ def homogeneous_features(
 @loop(ELEMENTWISE)
 def _features(p, node_weights, frequencies, masses, floor, first, room, out):  # type: ignore[no-untyped-def]
     """Whole vectors of nodes, whose last numbers are not written: loops have no rest that is done one by one."""
-    wide()
     value, root_weight, root, logarithm, sine, cosine = room
     n, full = p.shape[1], len(value)
     for k in range(n):

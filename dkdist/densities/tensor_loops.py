@@ -39,7 +39,6 @@ from dkdist.loops.registers.vectors import (
     totals,
     zeros,
 )
-from dkdist.loops.registers.wide import wide
 
 POINTS = 16  # of a vector of cosines
 BOTH = 2 * POINTS  # whose cosines are made together
@@ -151,7 +150,6 @@ def tensor_sums(  # type: ignore[no-untyped-def]
 
     Functions are cosines of ``degrees``, or with q > 0 series of them at q nodes. It works in ``room``.
     """
-    wide()
     share, cosine, folded, rows, X, sums = room
     n_left, n_last = lengths[0] * lengths[1], lengths[2]
     groups = (n_last + ROWS - 1) // ROWS

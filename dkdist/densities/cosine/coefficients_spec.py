@@ -24,7 +24,10 @@ from dkdist.loops.points import are_long
 from dkdist.sets import SampleSets
 
 SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache,
-MOST_AT_ONCE, AT_ONCE = 1024, 2**15  # of more if they have no more coefficients than that: calls of loops cost, too
+MOST_AT_ONCE, AT_ONCE = (
+    1024,
+    2**15,
+)  # of more if they have no more coefficients than that: calls of loops cost, too
 LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
 MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 ball = lru_cache(maxsize=16)(ball_terms)

@@ -24,7 +24,6 @@ from dkdist.loops.points import read_only
 from dkdist.loops.registers.hadamard import structured_product
 from dkdist.loops.registers.unowned import unowned
 from dkdist.loops.registers.vectors import add_outer, load, spread, store, zeros
-from dkdist.loops.registers.wide import wide
 
 ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
 LANES = 16  # frequencies of a panel
@@ -155,13 +154,11 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
 
 @loop(ELEMENTWISE)
 def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
-    wide()
     _fill_dense(X, len(X), waves, np.empty((ROWS, PART), f32), outs)
 
 
 @loop(ELEMENTWISE)
 def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
-    wide()
     n_blocks, _, L = waves.signs.shape
     room = np.zeros(L, f32), np.empty(n_blocks * L, f32)
     _fill_structured(X, places, 0, len(places), waves, room, outs)
@@ -169,7 +166,6 @@ def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
 
 @loop(ELEMENTWISE)
 def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    wide()
     room, given = np.empty((ROWS, PART), f32), np.empty((tile, X.shape[1]), f32)
     n, made = len(places), np.empty((1, tile, iterate.W.shape[1]), f32)
     start, stop = 0, (n - 1) % tile + 1  # the first tile is the short one, so that the last is whole
@@ -186,7 +182,6 @@ def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # 
 
 @loop(ELEMENTWISE)
 def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    wide()
     n_blocks, _, L = waves.signs.shape
     room = np.zeros(L, f32), np.empty(n_blocks * L, f32)
     n, made = len(places), np.empty((1, tile, iterate.W.shape[1]), f32)

@@ -23,7 +23,6 @@ from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import LANES, inlined, loop
 from dkdist.loops.elementary import larger, smaller
 from dkdist.loops.registers.unowned import unowned
-from dkdist.loops.registers.wide import wide
 
 F = NDArray[Any]
 """float32 or float64, C order."""
@@ -180,7 +179,6 @@ def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -
     The means take in the iterate with weight 2 / (m + 1) for the m-th; ``n_averaged`` counts those before, the count
     after is returned. 4 n K D operations; X is read once.
     """
-    wide()
     X, steps, iterate = unowned(X), unowned(steps), unowned(iterate)
     for t in range(len(order)):
         _step(X[order[t]], t, steps, iterate)
@@ -191,7 +189,6 @@ def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -
 @loop(LANES)
 def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
     """out[t, k] = W[k] . X[rows[t]] + b[k]: the bits of a row depend on no other."""
-    wide()
     for t in range(len(rows)):
         for k in range(len(b)):
             out[t, k] = _score(X[rows[t]], W[k]) + b[k]
@@ -200,7 +197,6 @@ def fill_scores(X: F, rows: I64, W: F, b: F64, out: F64) -> None:
 @loop(LANES)
 def add_losses(X: F, rows: I64, which: I64, steps: Steps, W: F, b: F64, sums: F64) -> None:
     """Add the weighted losses of rows X[rows[t]], the which[t]-th of ``steps``, and their weights, to ``sums`` (2,)."""
-    wide()
     for t in range(len(rows)):
         _add_loss(X[rows[t]], which[t], steps, W, b, sums)
 
