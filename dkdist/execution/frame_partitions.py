@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from dask.system import CPU_COUNT
+
 from dkdist.execution.processes.process import keep_freed_memory
-from dkdist.execution.run import active_client
+from dkdist.execution.run import active_client, at_once
 
 BATCH_ROWS = 2**17  # at once: few enough to stay in a cache, and many beside what a batch costs
-BUFFER_BYTES = 2**20  # of a file that are read at once, into memory that serves again
+BUFFER_BYTES = 2**18  # of a column that are read at once, into memory that serves again
 
 
 def is_dask_frame(frame: Any) -> bool:
@@ -34,6 +36,11 @@ class Partitions:
         self._chosen = frame[self._columns]
         here = active_client() is None and set_id in self._columns
         self._files = parquet_parts(self._chosen) if here else None
+
+    @property
+    def at_once(self) -> int:
+        """How many are made at once. Those that pyarrow reads here wait for nobody: a thread a core, none to spare."""
+        return at_once() if self._files is None else min(at_once(), CPU_COUNT)
 
     @cached_property
     def _delayed(self) -> Any:
@@ -85,7 +92,7 @@ class Partitions:
         assert self._files is not None
         for path, groups in self._files[number]:
             with pyarrow.parquet.ParquetFile(
-                path, read_dictionary=[self._set_id], buffer_size=BUFFER_BYTES
+                path, read_dictionary=[self._set_id], buffer_size=BUFFER_BYTES, pre_buffer=False
             ) as file:
                 yield file, list(range(file.num_row_groups)) if groups is None else groups
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.execution.frame_partitions import Partitions, is_dask_frame
-from dkdist.execution.run import at_once
 from dkdist.loops.array_types import F64, Array
 from dkdist.plain.ahead import each_ahead
 from dkdist.plain.flags import as_flag
@@ -63,7 +62,8 @@ def import_frame(
     -----
     Each partition is computed once, on the active Dask client's cluster or on this
     machine's threads, one for each thread at a time (four at most), and written here, in order. A frame that does no
-    more than to read local Parquet files is read by pyarrow itself, where no client is active: twice as fast.
+    more than to read local Parquet files is read by pyarrow itself, where no client is active, one partition for each
+    core at a time: twice as fast.
     Memory: these partitions, the sets of as many more, the set that goes on, and the ids of all sets. A frame whose
     graph holds a shuffle does that again for every partition: write it to Parquet before.
 
@@ -83,12 +83,13 @@ def import_frame(
     columns = columns_of_frame(opened_frame(piece, "frame"), "frame")
     roles = roles_of(piece, columns, set_id, points, targets, weights)
     wanted = Wanted(set_id, roles.points, targets, weights, roles.targets)
-    made = _Making(Partitions(frame, roles.needed, set_id), wanted, first, piece)
+    partitions = Partitions(frame, roles.needed, set_id)
+    made, n = _Making(partitions, wanted, first, piece), partitions.at_once
     del columns, piece
     seen = _Seen(set_id)
     with (
         SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
-        closing(each_ahead(made, range(first, frame.npartitions), at_once(), at_once())) as collections,
+        closing(each_ahead(made, range(first, frame.npartitions), n, n)) as collections,
     ):
         for number, sets in _whole_sets(filter(None, collections)):
             with _naming(number):

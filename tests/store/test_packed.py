@@ -32,6 +32,17 @@ def test_the_bytes_are_those_of_zarr(dtype, shuffle):
         assert packed(rows[k * 256 : (k + 1) * 256]) == store._store_dict[f"c/{k}/0"].to_bytes()
 
 
+def test_the_bytes_of_texts_are_those_of_zarr():
+    codec = BloscCodec(cname="zstd", shuffle="shuffle")
+    store, array = made("str", (60,), (20,), compressors=[codec, Crc32cCodec()])
+    texts = np.array(["", "a", "é", "a longer text, which no entry of the array could hold", "日本"] * 12)
+    array[:] = texts
+    packed = packing_of(array)
+    for k in range(3):
+        rows = texts[k * 20 : (k + 1) * 20].astype(array.dtype)
+        assert packed(rows) == store._store_dict[f"c/{k}"].to_bytes()
+
+
 def test_other_codings_are_left_to_zarr():
     for kwargs in (
         {"compressors": [ZstdCodec(), Crc32cCodec()]},

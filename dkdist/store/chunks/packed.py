@@ -11,8 +11,9 @@ from typing import Any
 import google_crc32c
 import zarr
 from numcodecs import Blosc
+from numcodecs.vlen import VLenUTF8
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, VLenUTF8Codec
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
@@ -20,17 +21,19 @@ SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], bytes] | None:
     """What makes the bytes of a whole chunk of an array; None where its chunks are coded in another way."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
-    kinds = BytesCodec, BloscCodec, Crc32cCodec
+    kinds: tuple[Any, ...] = (BytesCodec, VLenUTF8Codec), BloscCodec, Crc32cCodec
     if len(codecs) != len(kinds) or not all(map(isinstance, codecs, kinds)):
         return None
-    numbers, said = (_said(codec) for codec in codecs[:2])
-    as_in_memory = array.dtype.itemsize == 1 or (numbers.get("endian"), array.dtype.str[0]) == ("little", "<")
-    if not as_in_memory or said["typesize"] != array.dtype.itemsize:
+    first, said = (_said(codec) for codec in codecs[:2])
+    texts = VLenUTF8() if isinstance(codecs[0], VLenUTF8Codec) else None
+    size = 1 if texts else array.dtype.itemsize
+    as_in_memory = texts or size == 1 or (first.get("endian"), array.dtype.str[0]) == ("little", "<")
+    if not as_in_memory or said["typesize"] != size:
         return None
     blosc = Blosc(said["cname"], said["clevel"], SHUFFLES.index(said["shuffle"]), said["blocksize"])
 
     def packed(chunk: NDArray[Any]) -> bytes:
-        data = bytes(blosc.encode(chunk))
+        data = bytes(blosc.encode(texts.encode(chunk) if texts else chunk))
         return data + int(google_crc32c.value(data)).to_bytes(4, "little")
 
     return packed

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.buffer import Buffer, BufferPrototype, cpu
 
 from dkdist.store.chunks.chunk_sums import U32, ArrayObjects, Bound, Coding, coding_of, object_key
 from dkdist.store.chunks.packed import packing_of
@@ -52,7 +52,7 @@ class RecordedArray(ArrayObjects):
     def put(self, key: str, data: bytes) -> None:
         """The same, at once, on the disk that this is."""
         assert isinstance(self._store, DiskStore)
-        value = default_buffer_prototype().buffer.from_bytes(data)
+        value = cpu.Buffer.from_bytes(data)
         self._store.set_sync(self._noted(key, value), value)
 
     def _noted(self, key: str, value: Buffer) -> str:

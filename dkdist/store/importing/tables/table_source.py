@@ -19,6 +19,7 @@ from dkdist.store.importing.tables.text_values import values_of
 
 PIECE_BYTES = 2 * 2**20  # of a CSV file
 PIECE_ROWS = 2**17  # of a Parquet file
+BUFFER_BYTES = 2**18  # of a column of a Parquet file, read at once into memory that serves again
 PIECES_AHEAD, FILES_AHEAD = 4, 2
 NUMBERED = pa.dictionary(pa.int32(), pa.string())
 
@@ -87,7 +88,10 @@ class TableSource:
 
 def _parquet_format(numbered: Sequence[str]) -> Any:
     reading = pyarrow.dataset.ParquetReadOptions(dictionary_columns=numbered)
-    return pyarrow.dataset.ParquetFileFormat(read_options=reading)
+    scanning = pyarrow.dataset.ParquetFragmentScanOptions(
+        use_buffered_stream=True, buffer_size=BUFFER_BYTES, pre_buffer=False
+    )
+    return pyarrow.dataset.ParquetFileFormat(read_options=reading, default_fragment_scan_options=scanning)
 
 
 def _parquet(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
