@@ -309,11 +309,18 @@ def test_a_search_is_explained_by_its_best_pipeline():
     np.testing.assert_array_equal(np.concatenate(dk.explain(search, sets[:2])), np.concatenate(expected))
 
 
-MOMENTS = dk.MomentEmbedding().fit(collection(2))
-ROWS = MOMENTS.transform(collection(2))
-RIDGE = dk.IncrementalRidge(random_state=0).fit(ROWS, np.arange(30.0))
+MOMENTS, RIDGE, OTHER = dk.MomentEmbedding(), dk.IncrementalRidge(random_state=0), Ridge()
 
 
+@pytest.fixture(scope="module")
+def fitted_steps():
+    """The three, in place: what pipelines name when tests are collected is fitted when they run."""
+    rows = MOMENTS.fit(collection(2)).transform(collection(2))
+    RIDGE.fit(rows, np.arange(30.0))
+    OTHER.fit(rows, np.arange(30))
+
+
+@pytest.mark.usefixtures("fitted_steps")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -325,7 +332,7 @@ RIDGE = dk.IncrementalRidge(random_state=0).fit(ROWS, np.arange(30.0))
         ({"model": make_pipeline(dk.RandomFourierFeatures(4), RIDGE)}, "one embedding of sets, found 0"),
         ({"model": make_pipeline(MOMENTS, PCA(), RIDGE)}, "through step 'pca'"),
         ({"model": make_pipeline(dk.CoresetThinning(3), MOMENTS, RIDGE)}, "through step 'coresetthinning'"),
-        ({"model": make_pipeline(MOMENTS, Ridge().fit(ROWS, np.arange(30)))}, "through step 'ridge'"),
+        ({"model": make_pipeline(MOMENTS, OTHER)}, "through step 'ridge'"),
         ({"by": "set"}, "by must be one of 'point', 'dimension'"),
         ({"at": [0.0, 1]}, "at must be places"),
         ({"at": [[0.0, 1, 2]]}, "fitted on sets of 2.*places are taken"),
@@ -341,6 +348,7 @@ def test_bad_input_is_refused_by_name(arguments, message):
         dk.explain(given.pop("model"), given.pop("sets"), **given)
 
 
+@pytest.mark.usefixtures("fitted_steps")
 @pytest.mark.parametrize(
     "model",
     [
