@@ -15,6 +15,7 @@ from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of, sorted_
 
 SHARE = 0.5  # of the bytes of P and Q, at most, beside them
 
+RANDOM = {"sigma": 3.0, "method": "rff", "random_state": 0, "eps": 1e-2}
 CASES = {
     "a mesh in the plane": (1_000_000, 2, {"sigma": 0.05}),
     "a larger mesh, in another order": (1_000_000, 2, {"sigma": 0.005}),
@@ -26,10 +27,19 @@ CASES = {
     "a mesh in space": (600_000, 3, {"sigma": 0.05}),
     "Gaussians for another kernel": (600_000, 3, {"sigma": 1.0, "kernel": "rational-quadratic"}),
     "terms of Taylor": (300_000, 10, {"sigma": 3.0}),
-    "random frequencies": (60_000, 50, {"sigma": 3.0, "method": "rff", "random_state": 0, "eps": 1e-2}),
+    "random frequencies": (60_000, 50, RANDOM),
     "all pairs by products": (4_000, 400, {"sigma": 8.0, "method": "exact"}),
     "all pairs, by \"auto\"": (4_000, 400, {"sigma": 2.0}),
     "all pairs by differences": (4_000, 400, {"sigma": 8.0, "kernel": "matern32"}),
+    "all pairs of 10,000 points": (10_000, 50, {"sigma": 2.0}),
+    "all pairs of 2,000 points": (2_000, 50, {"sigma": 2.0}),
+    "all pairs of some 100 variables": (2_000, 100, {"sigma": 3.0, "method": "exact"}),
+    "all pairs of many variables": (2_000, 400, {"sigma": 8.0, "method": "exact"}),
+    "differences of 2,000 points": (2_000, 50, {"sigma": 2.0, "kernel": "matern52"}),
+    "terms of Taylor for 2,000 points": (2_000, 50, {"sigma": 140.0}),
+    "random frequencies for 10,000 points": (10_000, 50, RANDOM),
+    "random frequencies for 2,000 points": (2_000, 50, RANDOM),
+    "all pairs of ten variables": (10_000, 10, {"sigma": 1.0, "method": "exact"}),
 }  # fmt: skip
 
 
@@ -114,7 +124,8 @@ def test_tiles_are_the_points_moved_and_scaled(seed, d, weighted):
 
 
 def test_rows_of_tiles():
-    assert [tile_rows(d) for d in (1, 16, 50, 400, 10_000)] == [4096, 4096, 1280, 256, 256]
+    assert [tile_rows(d, 10**7) for d in (1, 16, 50, 400, 10_000)] == [4096, 4096, 1280, 256, 256]
+    assert [tile_rows(d, 20_000) for d in (1, 16, 50, 400)] == [4096, 1024, 1024, 256]
     assert [sorted_rows(n) for n in (1, 10**7, 10**9)] == [2**13, 10**7 // 256, 2**16]
 
 
@@ -125,5 +136,5 @@ def test_energies_in_tiles_have_the_bits_of_all_points_at_once(n, d, kernel, mon
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(n, d)), rng.normal(size=(n, 1))
     in_tiles = energy_in_tiles(WeightedPoints.of(x, z), 0.23, kernel)
-    monkeypatch.setattr("dkdist.kernel.sums.exact_loops.tile_rows", lambda d: 256 * n)
+    monkeypatch.setattr("dkdist.kernel.sums.exact_loops.tile_rows", lambda d, n: 256 * n)
     assert in_tiles == energy(x * 0.23, z, kernel)

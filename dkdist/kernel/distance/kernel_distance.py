@@ -171,10 +171,11 @@ def kernel_distance(
     any distance costs next to nothing.
 
     Memory beside the points: tiles of them, made in float64 when they are summed, whatever dtype and order they come
-    in: of many points (10 MB and more) less than half of their own bytes by "exact", "fourier", "taylor" and "rff", and
-    by "auto" where it takes one of these. float32 has the bits of the same numbers in float64. Beside come meshes and
-    cells of more numbers than that, where sigma is below some 1/500 of the width in the plane or 1/100 in space. Trees,
-    points that "auto" cuts into parts or blocks, kernels that are sorted (see above) and derivatives take copies.
+    in: of many points (10 MB and more; of 50 dimensions and more, 800 kB) less than half of their own bytes by "exact",
+    "fourier", "taylor" and "rff", and by "auto" where it takes one of these. float32 has the bits of the same numbers
+    in float64. Beside come meshes and cells of more numbers than that, where sigma is below some 1/500 of the width in
+    the plane or 1/100 in space. Trees, points that "auto" cuts into parts or blocks, kernels that are sorted (see
+    above) and derivatives take copies.
 
     D^2 is what is left when kappas cancel. Of sets of up to 4,000 points that differ by so little that rounding would
     decide, "exact" is computed once more in twice the digits (some fifty times as long), so that D itself is right to

@@ -31,6 +31,7 @@ MOST_TERMS = 20_000
 MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
 REPLICATES = 16  # of the frequencies of "rff": their spread is its standard error
 MOST_FREQUENCIES = 2**18
+BESIDE = 32  # points of "rff" for each frequency that is kept beside them
 MOST_ROUNDING = 1e-4  # "rff" may have for the kernel of two points, for it averages out over all pairs
 
 
@@ -191,8 +192,13 @@ def _rff(task: Task) -> float:
     count, square = 64, task.points.mass**2
     while REPLICATES * count <= MOST_FREQUENCIES:
         rng = np.random.default_rng([task.seed, Role.ENERGY_FREQUENCIES, count])
-        W = np.concatenate([draw(rng, count, d) for _ in range(REPLICATES)]) / task.sigma
-        means = random_energies(task.points, W).reshape(REPLICATES, count).mean(axis=1) / square
+        together = min(REPLICATES, max(1, len(task.points) // (BESIDE * count)))
+        means = np.empty(REPLICATES)
+        for first in range(0, REPLICATES, together):
+            some = means[first : first + together]
+            W = np.concatenate([draw(rng, count, d) for _ in some])
+            W /= task.sigma
+            some[:] = random_energies(task.points, W).reshape(-1, count).mean(axis=1) / square
         error = float(means.std(ddof=1)) / np.sqrt(REPLICATES)
         if error <= task.share:
             return float(means.mean()) * square

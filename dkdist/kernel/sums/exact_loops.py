@@ -16,6 +16,8 @@ every such tile, which is little beside their pairs. The order of adding is that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dkdist.kernel.sums.profiles_loops import KERNELS, LANES, UNITS, apart, exp2, profile
@@ -24,7 +26,11 @@ from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.tiles.weighted_points import WeightedPoints, tile_rows
 
 PRODUCT_DIMS = 4
-ROWS, COLUMNS = 256, 256  # of a block of products: it stays in the second-level cache
+BLOCK, SMALL_BLOCK = 256, 128  # rows and columns of a block of products: it stays in the second-level cache
+NORM_ROWS = 64  # of points whose squares are made at once
+SMALL = range(
+    2**17, 2**19
+)  # coordinates of points beside which the small block is little, and the other much
 MOST_ROUNDING = 1e-10
 DIRECT_ROUNDING = 1e-15
 
@@ -49,20 +55,20 @@ def energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
 def energy_in_tiles(points: WeightedPoints, unit: float, kernel: str = "gaussian") -> float:
     """The same of points times a unit, in the memory of some tiles."""
     wide = kernel == "gaussian" and points.d >= PRODUCT_DIMS
-    if wide and max(_exponent_rounding(x * unit) for x, _ in points.tiles()) < MOST_ROUNDING:
+    if wide and max(_tile_rounding(points, unit)) < MOST_ROUNDING:
         return _by_products(points, unit)
     return _by_differences(points, unit, KERNELS[kernel])
 
 
 def _by_differences(points: WeightedPoints, unit: float, kernel: int) -> float:
-    step, total = tile_rows(points.d), 0.0
+    step, total = tile_rows(points.d, len(points)), 0.0
     for first in range(0, len(points), step):
         last = min(first + step, len(points))
-        columns, before = padded(points.x(first, last) * unit), np.zeros((last - first, points.channels))
+        columns, before = padded(points.times(unit, first, last)), np.zeros((last - first, points.channels))
         for start in range(0, first, step):
             _add_sums(
                 columns,
-                padded(points.x(start, start + step) * unit),
+                padded(points.times(unit, start, start + step)),
                 points.z(start, start + step),
                 kernel,
                 before,
@@ -73,34 +79,38 @@ def _by_differences(points: WeightedPoints, unit: float, kernel: int) -> float:
 
 def _by_products(points: WeightedPoints, unit: float) -> float:
     """Blocks of columns against all rows before them, twice, and against their own, once."""
-    step, total, T = tile_rows(points.d), 0.0, np.empty((ROWS, COLUMNS))
+    side = SMALL_BLOCK if len(points) * points.d in SMALL else BLOCK
+    step, total, T = tile_rows(points.d, len(points)), 0.0, np.empty((side, side))
     for first in range(0, len(points), step):
-        last = min(first + step, len(points))
-        columns = _scaled_block(points, first, last, unit)
-        parts = np.zeros((-(-(last - first) // COLUMNS), -(-last // ROWS)))
-        for start in range(0, last, ROWS):
-            stop = min(start + ROWS, last)
-            x, norms, z = (
-                _rows(columns, start - first, stop - first)
-                if start >= first
-                else _scaled_block(points, start, stop, unit)
-            )
-            rows = 2 * x
-            for begin in range(max(start, first), last, COLUMNS):
-                y, column_norms, w = _rows(columns, begin - first, min(begin + COLUMNS, last) - first)
-                t = np.matmul(rows, y.T, out=T[: len(rows), : len(y)])
-                part = _block(t, norms, column_norms, z, w)
-                parts[(begin - first) // COLUMNS, start // ROWS] = part if start == begin else 2 * part
-        for row in parts.tolist():
+        for row in _tile_parts(points, unit, first, min(first + step, len(points)), T).tolist():
             for part in row:
                 total += part
     return total
 
 
+def _tile_parts(points: WeightedPoints, unit: float, first: int, last: int, T: F64) -> F64:
+    """What each block of a tile of columns adds, by its columns and rows; ``T`` is where products are made."""
+    columns, side = _scaled_block(points, first, last, unit), len(T)
+    parts = np.zeros((-(-(last - first) // side), -(-last // side)))
+    for start in range(0, last, side):
+        stop, own = min(start + side, last), start >= first
+        rows = (
+            _rows(columns, start - first, stop - first) if own else _scaled_block(points, start, stop, unit)
+        )
+        for begin in range(max(start, first), last, side):
+            y, column_norms, w = _rows(columns, begin - first, min(begin + side, last) - first)
+            t = np.matmul(rows[0], y.T, out=T[: len(rows[0]), : len(y)])
+            part = _block(t, rows[1], column_norms, rows[2], w)
+            parts[(begin - first) // side, start // side] = part if start == begin else 2 * part
+        del rows  # before the next ones are made
+    return parts
+
+
 def _scaled_block(points: WeightedPoints, first: int, last: int, unit: float) -> tuple[F64, F64, F64]:
     """Scaled points, their squares and their weights."""
-    x = points.x(first, last) * unit
-    return x, (x**2).sum(axis=1), points.z(first, last)
+    x = points.times(unit, first, last)
+    norms = np.concatenate([(x[a : a + NORM_ROWS] ** 2).sum(axis=1) for a in range(0, len(x), NORM_ROWS)])
+    return x, norms, points.z(first, last)
 
 
 def _rows(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F64, F64, F64]:
@@ -132,9 +142,18 @@ def padded(x: F64) -> F64:
     return wider
 
 
+def _tile_rounding(points: WeightedPoints, unit: float) -> Iterator[float]:
+    """The same of each tile of points times a unit."""
+    rows = tile_rows(points.d, len(points))
+    return (
+        _exponent_rounding(points.times(unit, a, min(a + rows, len(points))))
+        for a in range(0, len(points), rows)
+    )
+
+
 def _exponent_rounding(x: F64) -> float:
     """Largest error of an exponent that is computed from a product of scaled points."""
-    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * (x**2).sum(axis=1).max())
+    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * np.einsum("ij,ij->i", x, x).max())
 
 
 @inlined(ELEMENTWISE)
@@ -216,13 +235,13 @@ def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
 
 @loop(ELEMENTWISE)
 def _block(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-untyped-def]
-    """sum_ij 2^(t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
+    """sum_ij 2^(2 t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
     C = row_z.shape[1]
     acc, k = np.zeros((C, t.shape[1])), np.empty(t.shape[1])
     for i in range(len(t)):
         norm, w, products, first_acc = row_norms[i], row_z[i, 0], t[i], acc[0]
         for j in range(len(products)):
-            k[j] = exp2(min(products[j] - norm - column_norms[j], f64(0.0)))
+            k[j] = exp2(min(f64(2.0) * products[j] - norm - column_norms[j], f64(0.0)))
             first_acc[j] += w * k[j]
         for c in range(1, C):
             row, w = acc[c], row_z[i, c]

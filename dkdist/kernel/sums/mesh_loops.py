@@ -171,7 +171,7 @@ def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
     """E of points in the box that ``mesh`` was made for."""
     low, high = points.bounds
     axes, total = np.flatnonzero(high > low), 0.0
-    rows = tile_rows(points.d) if _is_cached(mesh) else sorted_rows(len(points))
+    rows = tile_rows(points.d, len(points)) if _is_cached(mesh) else sorted_rows(len(points))
     for channel in range(points.channels):
         f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # with room for its transform
         for x, z in points.tiles(rows):

@@ -33,7 +33,7 @@ def half_turns(frequencies: F64) -> F32:
     """Frequencies (F, d) as loops take them: half turns, (lanes, d or d + 1, 64), padded with zeros."""
     F, d = frequencies.shape
     V = np.zeros((F + -F % LANES, d + d % 2), np.float32)
-    V[:F, :d] = frequencies / np.pi
+    np.divide(frequencies, np.pi, out=V[:F, :d], casting="same_kind")
     return np.ascontiguousarray(V.reshape(-1, LANES, V.shape[1]).transpose(0, 2, 1))
 
 
@@ -141,11 +141,11 @@ def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
     Points are counted from their middle.
     """
     V, F = half_turns(frequencies), len(frequencies)
-    reach = MOST_TURNS / max(1e-30, V.shape[1] * float(np.abs(V).max()))
+    reach = MOST_TURNS / max(1e-30, V.shape[1] * max(float(V.max()), -float(V.min())))
     sums = np.zeros((2, points.channels, len(V), LANES))
     for x, z in points.tiles():
         padded = np.zeros((len(x), V.shape[1]), np.float32)
-        padded[:, : x.shape[1]] = np.clip(x, -reach, reach)
+        np.clip(x, -reach, reach, out=padded[:, : x.shape[1]], casting="same_kind")
         _add_waves(padded, (z / points.largest).astype(np.float32), V, sums)
     return np.asarray((sums**2).sum(axis=(0, 1)).ravel()[:F] * points.largest**2)
 

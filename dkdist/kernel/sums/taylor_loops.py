@@ -48,7 +48,9 @@ def taylor_energy(points: WeightedPoints, centre: F64, sigma: float, order: int)
     parents, dimensions, factors = _terms(points.d, order)
     S = np.zeros((points.channels, len(parents)))
     for x, z in points.tiles():
-        _moments((x - centre) / sigma, z, parents, dimensions, factors, S)
+        u = x - centre
+        u /= sigma
+        _moments(u, z, parents, dimensions, factors, S)
     return float((S**2).sum())
 
 

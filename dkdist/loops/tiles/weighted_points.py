@@ -21,15 +21,17 @@ from dkdist.loops.array_types import F64, I64, Array
 from dkdist.loops.points import column_bounds
 
 TILE_BYTES, MOST_ROWS = 2**19, 4096  # of a tile, which stays in the second-level cache
+LEAST_BYTES, TILE_SHARE = 2**15, 8  # of fewer points a part of their bytes in float32, but no less than this
 ROWS = 256  # rows of tiles are a multiple of this
 BOUND_ROWS = 2**16  # looked at at once
 FEW_COLUMNS = 4  # so many are subtracted one by one
 SORTED_SHARE, LEAST_SORTED, MOST_SORTED = 256, 2**13, 2**16
 
 
-def tile_rows(d: int) -> int:
-    """Rows of a tile in d dimensions: 256 at least, 4,096 at most, half a megabyte between."""
-    return min(MOST_ROWS, max(1, TILE_BYTES // (8 * d * ROWS)) * ROWS)
+def tile_rows(d: int, n: int) -> int:
+    """Rows of a tile of n points in d dimensions: 256 at least, 4,096 at most, half a megabyte or less between."""
+    size = min(TILE_BYTES, max(LEAST_BYTES, 4 * d * n // TILE_SHARE))
+    return min(MOST_ROWS, max(1, size // (8 * d * ROWS)) * ROWS)
 
 
 def sorted_rows(n: int) -> int:
@@ -111,6 +113,12 @@ class WeightedPoints:
             row += len(piece)
         return self._moved(out)
 
+    def times(self, unit: float, first: int, last: int) -> F64:
+        """The same in units of which ``unit`` make one: an array of its own."""
+        x = self.x(first, last)
+        own = x.base is None and all(x is not s for s in self.sets)
+        return np.multiply(x, unit, out=x if own else None)
+
     def z(self, first: int, last: int) -> F64:
         """Their weights with signs: (m, C)."""
         out, row = np.empty((last - first, self.channels)), 0
@@ -139,7 +147,7 @@ class WeightedPoints:
 
     def tiles(self, rows: int | None = None) -> Iterator[tuple[F64, F64]]:
         """(points, weights) of so many rows after the other, or of `tile_rows`."""
-        step = rows or tile_rows(self.d)
+        step = rows or tile_rows(self.d, len(self))
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
             yield self.x(first, last), self.z(first, last)
