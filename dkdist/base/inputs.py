@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -207,6 +207,8 @@ def _survey_block(skip: bool, domain: Domain | None, share: float | None, sets: 
 
 def _together(parts: Sequence[Survey], bad: I64, reason: str) -> Survey:
     """What was found of all sets, from what was found of some after the other."""
+    if len(parts) == 1:
+        return replace(parts[0], bad=bad, reason=reason)
     low, high = np.min([part.low for part in parts], axis=0), np.max([part.high for part in parts], axis=0)
     samples = [part.sample for part in parts if part.sample is not None]
     return Survey(low, high, bad, reason, joined(samples) if samples else None)

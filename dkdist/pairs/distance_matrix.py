@@ -86,7 +86,8 @@ def distance_matrix(
     as_verbose(verbose)
     require_frames(as_frame)
     rows, columns = check_both(sets, other, "distance_matrix(sets, distance='hausdorff')", text=True)
-    measure = as_distance(distance, rows.n_dims, draw_seed(random_state))
+    draws = isinstance(distance, str) or random_state is not None  # an object has drawn before
+    measure = as_distance(distance, rows.n_dims, draw_seed(random_state) if draws else 0)
     require_one_part(measure)
     for side in (rows, columns):
         if side is not None:
@@ -154,7 +155,7 @@ class DistanceTile:
             return out, None
         if (meet := max(first, left)) < step.last:
             square = out[meet - first :, meet - left : step.last - left]
-            square[:] = np.triu(square) + np.triu(square, 1).T
+            np.copyto(square, square.T, where=np.tri(len(square), k=-1, dtype=bool))
         return out, out.T
 
 

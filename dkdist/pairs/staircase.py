@@ -68,7 +68,7 @@ def staircase(n: int, m: int | None, grain: Grain, symmetric: bool, tasks: int) 
     panels = [0, *range(across % width or width, across + 1, width)] if across else [0]
     tops = [right if triangular else n for right in panels[1:]]
     least = max(1, math.ceil(REPAID * grain.ahead))
-    height = int(np.clip(-(-sum(tops) // tasks), least, max(SIDE, least)))
+    height = min(max(-(-sum(tops) // tasks), least), max(SIDE, least))
     steps = []
     for left, right, top in zip(panels[:-1], panels[1:], tops, strict=True):
         for first, last in _cut(top, height, grain.lanes):

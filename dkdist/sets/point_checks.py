@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,7 @@ def edges_of(parts: Sequence[NDArray[Any]]) -> I64:
             raise SampleSetError(_empty_set(i))
     if d == 0:
         raise SampleSetError("set 0 has 0 dimensions: points need at least one coordinate")
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return np.array([0, *accumulate(map(len, parts))], np.int64)
 
 
 def kept_points(

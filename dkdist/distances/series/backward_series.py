@@ -28,7 +28,8 @@ def backwards(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
     d = points.shape[1]
     parts = [points[offsets[j] : offsets[j + 1]][::-1].T.ravel() for j in columns.tolist()]
     values = np.concatenate([*parts, np.zeros(WHOLE, np.float32)]).astype(np.float32, copy=False)
-    edges = np.concatenate([[0], np.cumsum(np.diff(offsets)[columns])]).astype(np.int64)
+    edges = np.zeros(len(columns) + 1, np.int64)
+    np.cumsum(np.diff(offsets)[columns], out=edges[1:])
     return BackwardSeries(len(offsets) - 1, d, values, edges, columns)
 
 

@@ -102,15 +102,15 @@ class DynamicTimeWarping(Distance):
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""
         self.refuse_weights(weights)
-        d = points.shape[1]
-        order = np.argsort(-np.diff(offsets), kind="stable")
+        d, sizes = points.shape[1], np.diff(offsets)
+        order = np.argsort(-sizes, kind="stable")
         n_left = len(order) % LANES
-        longest = int(np.diff(offsets)[order[len(order) - n_left]]) if n_left else 0
+        longest = int(sizes[order[len(order) - n_left]]) if n_left else 0
         n_left = n_left if n_left * (longest + SHORT) <= FEW * longest else 0
-        order, left = np.split(order, [len(order) - n_left])
+        order, left = order[: len(order) - n_left], order[len(order) - n_left :]
         n_packs = -(-len(order) // LANES)
         lengths, columns = np.zeros((n_packs, LANES), np.int64), np.zeros((n_packs, LANES), np.int64)
-        lengths.flat[: len(order)], columns.flat[: len(order)] = np.diff(offsets)[order], order
+        lengths.flat[: len(order)], columns.flat[: len(order)] = sizes[order], order
         packs = [np.zeros((most, d, LANES), np.float32) for most in lengths.max(axis=1, initial=0)]
         for k, j in enumerate(order):
             series = points[offsets[j] : offsets[j + 1]]
