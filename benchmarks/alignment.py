@@ -12,12 +12,11 @@ ICP: nearest neighbours by scipy's cKDTree, the best motion by SVD (Kabsch), unt
 less than a millionth, 50 times at most; from rotations of a uniform grid about the centroids; the start that ends with
 the least mean squared distance wins. Both methods see all points. For every number of starts the success rate is
 printed; the ratio of times is that of the fewest starts that are right at least as often as `align`, or, if none is,
-of the most. Both run alternately on the same pairs, in one thread; the medians. The kernel is a fortieth of the
-diameter wide, a width that was chosen on other pairs.
+of the most. Both run alternately on the same pairs, in one thread; the medians. `align` is given no width.
 
-Then whole shapes of 100,000 points each, of which `align` moves coresets.
+Then whole shapes of 100,000 points each, of which `align` moves coresets, under a kernel of a fortieth of the diameter.
 
-Then whole shapes in space under kernels of several widths: how often `align` is right, and how often it ends as near
+Then whole shapes in space under kernels of given widths: how often `align` is right, and how often it ends as near
 as the true rotation with its best shift is, or nearer. Where it is nearer and not right, two noisy samples of 500
 points do fit better turned: no search for the least distance does better.
 
@@ -125,8 +124,8 @@ def rows(case: str, d: int, quick: bool) -> list[dict[str, Any]]:
     names = ["align", *(f"ICP, {n} starts" for n in starts)]
     seconds, errors = np.zeros((trials, len(names))), np.zeros((trials, len(names)))
     for trial in range(-1, trials):  # the first one warms up
-        Q, P, R, size = pair(d, max(0, trial), case)
-        calls = [lambda: dk.align(Q, P, sigma=SIGMA * size, random_state=0).rotation]  # noqa: B023
+        Q, P, R, _ = pair(d, max(0, trial), case)
+        calls = [lambda: dk.align(Q, P).rotation]  # noqa: B023
         calls += [lambda n=n: icp(Q, P, rotation_grid(d, n)) for n in starts]  # noqa: B023
         for k, call in enumerate(calls):
             start = time.perf_counter()

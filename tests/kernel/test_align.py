@@ -6,6 +6,7 @@ from scipy.spatial.transform import Rotation
 
 import dkdist as dk
 from dkdist.kernel.alignment.climbing import climb, overlap_slopes, plane_slopes
+from dkdist.kernel.alignment.motion_search import evened_weights
 from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
 from dkdist.loops.cell_means import cell_means
 
@@ -160,12 +161,51 @@ def test_a_width_that_is_not_given_is_a_fortieth_of_the_shorter_set(d):
     found = dk.align(stray, P, **how)
     diameter = np.linalg.norm(P[:, None] - P, axis=2).max()
     assert diameter / 3**0.5 <= 40 * found.sigma <= diameter * (1 + 1e-12)
+    moved = stray @ found.rotation.T + found.translation
+    assert found.distance == pytest.approx(dk.kernel_distance(moved, P, sigma=found.sigma, eps=1e-8))
     given = dk.align(stray, P, sigma=found.sigma, **how)
-    np.testing.assert_array_equal(found.rotation, given.rotation)
-    assert found.distance == given.distance
+    assert given.distance <= found.distance * (1 + 1e-9)
+    assert found.sigma == given.sigma
     assert dk.align(np.ones((3, d)), np.ones((4, d)), **how).distance == 0
     with pytest.raises(ValueError, match="'auto'"):
         dk.align(P, P, sigma="median")
+
+
+def test_evened_weights_are_divided_by_the_root_of_the_kernel_sums() -> None:
+    rng = np.random.default_rng(3)
+    x, p = rng.normal(size=(50, 3)) * 2, rng.random(50)
+    kappa = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 2) @ p
+    np.testing.assert_allclose(
+        evened_weights(x, p), p / np.sqrt(kappa) / (p / np.sqrt(kappa)).sum(), rtol=1e-12
+    )
+
+
+def test_without_a_width_it_matters_little_how_densely_a_shape_is_sampled() -> None:
+    rng = np.random.default_rng(0)
+    errors = []
+    for _ in range(8):
+        u = rng.uniform(0, 2 * np.pi, (2, 2000))
+        dense = np.sin(u + rng.uniform(0, 2 * np.pi, (2, 1)))  # on another side of each
+        some = rng.random((2, 2000)) < 0.5 + 0.3 * dense
+        P, Q = (
+            np.stack([2 * np.cos(a), np.sin(a) + 0.3 * np.cos(2 * a)], axis=1)
+            + 0.03 * rng.normal(size=(len(a), 2))
+            for a in (u[0, some[0]], u[1, some[1]])
+        )
+        auto = dk.align(Q, P)
+        given = dk.align(Q, P, sigma=auto.sigma)
+        assert given.distance <= auto.distance
+        errors.append([abs(np.arcsin(found.rotation[1, 0])) for found in (auto, given)])
+    evened, plain = np.median(errors, axis=0)
+    assert evened < 0.7 * plain
+
+
+def test_evened_weights_of_repeated_points_are_those_of_heavier_ones() -> None:
+    rng = np.random.default_rng(1)
+    x, times = rng.random((60, 2)) * 5, rng.integers(1, 4, 60)
+    p = times / times.sum()
+    repeated = evened_weights(np.repeat(x, times, axis=0), np.full(times.sum(), 1 / times.sum()))
+    np.testing.assert_allclose(repeated, np.repeat(evened_weights(x, p) / times, times), rtol=1e-12)
 
 
 def test_a_stray_point_does_not_make_the_kernel_wide() -> None:

@@ -10,6 +10,7 @@ from dkdist.kernel.alignment.climbing import climb
 from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
 from dkdist.kernel.alignment.plane_search import best_of_angles
 from dkdist.kernel.alignment.space_search import best_of_rotations
+from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.loops.array_types import F64
 from dkdist.loops.cell_means import cell_means
 from dkdist.loops.compile import loop
@@ -26,15 +27,15 @@ APART = 0.1  # of an entry of the rotation, and a sigma of the translation: moti
 LEAST = 0.8  # of the best overlap: ends with less go no further
 
 
-def search(x: F64, p: F64, y: F64, q: F64, rotates: bool) -> tuple[F64, F64]:
+def search(x: F64, p: F64, y: F64, q: F64, rotates: bool, evened: bool) -> tuple[F64, F64]:
     """The motion (R, t) of the points y (m, d) that is found to overlap x (n, d) most; weights p, q sum to one.
 
-    Both lie about the origin, in units of sigma.
+    Both lie about the origin, in units of sigma. ``evened``: the last climb is of `evened_weights`.
     """
     d = x.shape[1]
     radius = max(float(np.sqrt((v**2).sum(axis=1).max())) for v in (x, y)) or 1.0
     coarse = max(1.0, COARSE[d] * radius)
-    few = [_means(*v) for v in ((x, p), (y, q))]
+    few = [_means(*v, evened) for v in ((x, p), (y, q))]
     R = _tried(d) if rotates else np.eye(d)[None]
     if rotates and d == 2:
         t, f = best_of_angles(*few[0][0], *few[1][0], len(R), coarse, radius)
@@ -54,9 +55,21 @@ def _tried(d: int) -> F64:
     return np.array([rotation_from(turn, d) for turn in rotation_grid(d, ROTATIONS[d])])
 
 
-def _means(x: F64, p: F64) -> list[tuple[F64, F64]]:
+def _means(x: F64, p: F64, evened: bool) -> list[tuple[F64, F64]]:
     """For each stage the means of regions, and their weights; at last all points."""
-    return [cell_means(x, size, p) for size in (COARSEST[x.shape[1]], *MEANS, len(x))]
+    last = evened_weights(x, p) if evened else p
+    return [*(cell_means(x, size, p) for size in (COARSEST[x.shape[1]], *MEANS)), (x, last)]
+
+
+def evened_weights(x: F64, p: F64) -> F64:
+    """p_i / kappa(P, x_i)^(1/2), to sum to one: of points (n, d) in units of sigma, less where many are near.
+
+    Two samples of one shape are dense by chance in other places, and the motion that brings dense places together
+    overlaps more than the true one does. With a root for each set, pairs are divided once by the density about them.
+    """
+    u = scaled(x, 1.0)
+    w = p / np.sqrt(sums(u, u, p[:, None])[:, 0])
+    return np.asarray(w / w.sum())
 
 
 @loop()
