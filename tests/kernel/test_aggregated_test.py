@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
-from dkdist.kernel.comparing.kernel_family import kernel_family, shared_frequencies
+from dkdist.kernel.comparing.kernel_family import MOST_PAIRS, _pairs, kernel_family, shared_frequencies
 from dkdist.kernel.comparing.samples import Held, Look, in_units
 from dkdist.kernel.sums.random_loops import waves_of
 
@@ -70,7 +70,34 @@ def brute_force(x, y, family):
     gaussian = [dk.kernel_distance(x, y, sigma=s, squared=True) for s in family.sigmas]
     v, w = (np.clip(z / family.spread, -4, 4) for z in (x, y))
     means, squares = v.mean(axis=0) - w.mean(axis=0), (v**2).mean(axis=0) - (w**2).mean(axis=0)
-    return np.array([*gaussian, (means**2).sum(), (squares**2).sum(), squares.sum() ** 2])
+    a, b = v - family.middle, w - family.middle
+    pairs = combinations(range(x.shape[1]), 2)
+    products = sum(((a[:, j] * a[:, k]).mean() - (b[:, j] * b[:, k]).mean()) ** 2 for j, k in pairs)
+    return np.array([*gaussian, (means**2).sum(), (squares**2).sum(), squares.sum() ** 2, products])
+
+
+@pytest.mark.parametrize("by", ["all pairs", "frequencies"])
+def test_what_differs_in_the_correlation_alone_is_found_by_products(monkeypatch, by):
+    if by == "frequencies":
+        monkeypatch.setattr(testing, "SAMPLE", 100)
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 150, 3))
+    y[:, 2] = 0.8 * y[:, 0] + 0.6 * y[:, 2]
+    found = dk.two_sample_test(x, y, random_state=0)
+    assert found.kernel == "products"
+    assert found.p_value == 0.001
+    line = dk.two_sample_test(x[:, :1], y[:, 2:], random_state=0)
+    assert line.kernel != "products"
+    assert line.p_value > 0.01
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 23, 24, 60_000])
+def test_pairs_of_coordinates_are_all_or_some_and_none_is_twice(d):
+    j, k = _pairs(d)
+    assert len(j) == min(d * (d - 1) // 2, MOST_PAIRS) == len(set(zip(j.tolist(), k.tolist(), strict=True)))
+    assert (j >= 0).all()
+    assert (j < k).all()
+    assert (k < d).all()
 
 
 def test_random_features_stand_for_the_kernels():

@@ -17,9 +17,9 @@ permutation testing, 2025.) What is left over when points are shared out, or whe
 other, stays where it is.
 
 Which kernel is best nobody knows, and each that is tried takes power from the others. So kernels have head starts, the
-same for all data: means, which differ most often, a fifth of a standard deviation, and squares half a one less than the
-Gaussian kernels, which see scales themselves. Both were chosen on other draws of the cases that
-`benchmarks/two_sample.py` shows the power for.
+same for all data: means, which differ most often, a fifth of a standard deviation, and squares and products two fifths
+less than the Gaussian kernels, which see scales themselves. They were chosen on other draws, and on other cases, than
+those that `benchmarks/two_sample.py` shows the power for.
 """
 
 from __future__ import annotations
@@ -134,13 +134,13 @@ def _partitions(
 
 
 def _from_all_pairs(u: F64, n: int, family: Family, n_permutations: int, rng: np.random.Generator) -> F64:
-    """Squared distances by each kernel (K + 3, B + 1), of points (N, d) of which the first n are of P, and permuted.
+    """Squared distances by each kernel (kernels, B + 1), of points (N, d) of which the first n are of P, and permuted.
 
     Weights z of points add up to 0. So D^2 = z' k z = z' (k - 1) z, where no wide kernel is rounded to 1, and moments
     may be seen from the first point's: what does not vary is 0.
     """
     m = len(u) - n
-    squares, moments = cdist(u, u, "sqeuclidean"), family.moments(u)
+    squares, moments = cdist(u, u, "sqeuclidean"), np.concatenate(list(family.moments(u)), axis=1)
     moments = moments - moments[0]
     kernels = [np.expm1(-squares / (2 * sigma**2)).astype(np.float32) for sigma in family.sigmas]
     found = list[F64]()
@@ -155,7 +155,7 @@ def _from_all_pairs(u: F64, n: int, family: Family, n_permutations: int, rng: np
 def _from_frequencies(
     P: Sample, Q: Sample, look: Look, shared: Frequencies, n_permutations: int, rng: np.random.Generator
 ) -> F64:
-    """Squared distances by each kernel, of the samples as they are and permuted: (K + 3, B + 1)."""
+    """Squared distances by each kernel, of the samples as they are and permuted: (kernels, B + 1)."""
     n, m, F2 = P.n, Q.n, 2 * look.n_frequencies
     size, of_P, of_Q = bins_of(n, m)
     p = P.bin_sums(look, _bins(n, size, of_P, rng), of_P + 1)

@@ -1,7 +1,7 @@
 """The two samples of a test, in memory or read block by block: some of their points, and sums over bins of them.
 
-A bin is a random group of points of one sample. Its sums are those of sines and cosines of w . u, and of coordinates
-and their squares in units of a spread, for points u = (x - centre) / unit.
+A bin is a random group of points of one sample. Its sums are those of sines and cosines of w . u, and of coordinates,
+their squares and products in units of a spread, for points u = (x - centre) / unit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Look(NamedTuple):
     @property
     def n_sums(self) -> int:
         """How many sums a bin has: of sines, cosines and moments."""
-        return 2 * (self.n_frequencies + len(self.family.spread))
+        return 2 * self.n_frequencies + self.family.n_moments
 
     def sums(self, x: F64, offsets: I64) -> F32:
         """Sums over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one at least, of (n, d): (bins, n_sums)."""
@@ -43,7 +43,10 @@ class Look(NamedTuple):
         means = np.empty((len(out), 2 * F), np.float32)
         mean_features(u.astype(np.float32), offsets, None, self.waves, means)
         out[:, : 2 * F] = means * (np.sqrt(F) * np.diff(offsets))[:, None]
-        out[:, 2 * F :] = np.add.reduceat(self.family.moments(u), offsets[:-1])
+        first = 2 * F
+        for some in self.family.moments(u):
+            out[:, first : first + some.shape[1]] = np.add.reduceat(some, offsets[:-1])
+            first += some.shape[1]
         return out
 
 

@@ -30,7 +30,8 @@ class TwoSampleTest:
     each with its head start.
     ``p_value`` is the share of permutations with one as large, the samples as they are among them. ``sigma`` and
     ``kernel`` are what was given. Without a bandwidth ``kernel`` is the one by which the samples differ most,
-    "gaussian", "means", "spread" or "radius", and ``sigma`` the most telling bandwidth, by which `witness` shows where.
+    "gaussian", "means", "spread", "radius" or "products", and ``sigma`` the most telling bandwidth, by which `witness`
+    shows where.
     """
 
     statistic: float
@@ -52,9 +53,10 @@ def two_sample_test(
 ) -> TwoSampleTest:
     """Test whether two samples are of one distribution, by permutations of the kernel distance.
 
-    With no bandwidth given, thirteen kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 %
+    With no bandwidth given, fourteen kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 %
     quantile of the distances between points to twice the 95 % quantile, one of the means of coordinates, which sees
-    shifts, and two of their squares, which see scales. A difference need show in one of them alone.
+    shifts, two of their squares, which see scales, and one of products of two (of 253 pairs at most), which sees how
+    they depend on each other. A difference need show in one of them alone.
 
     Parameters
     ----------
@@ -93,10 +95,10 @@ def two_sample_test(
     Without a bandwidth: up to 1,024 points all pairs are compared. Of more, 510 random frequencies serve all Gaussian
     kernels, each as another weighting of them; fewer than 4,096 points have more at the same cost, up to 2,040, since
     what is narrow shows in few of them. Statistic: the largest of the squared distances, their cube roots standardised
-    by those of the permutations, means with .2 standard deviations added and squares with .5 taken away. Beyond 4,096
-    points it is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one
-    core in the plane, and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: at most 80 MiB and 2
-    bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
+    by those of the permutations, means with .2 standard deviations added, squares and products with .4 taken away.
+    Beyond 4,096 points it is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point,
+    .6 us of one core in the plane, and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: at most 80
+    MiB and 2 bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
     O(n + m) memory.
