@@ -93,7 +93,8 @@ def align(
         Standard deviation of the Gaussian kernel: about the size of the details that should match. "auto" is a fortieth
         of the length of the shorter set, stray points aside: from the point farthest from its mean to the one farthest
         from that; and the last climb counts points less where many are near, since how densely a sample covers a shape
-        is chance (see Notes). With a width that is given, or a guarantee, all points count as their weights say.
+        is chance (see Notes). With a width that is given, a guarantee, or more than 4,096 points, all
+        count as their weights say.
     weights : None or pair (w_Q, w_P), default=None
         Weights of the points, at least 0, used as they are. None, for both or in place of one, are equal weights that
         sum to one. Shapes have their own.
