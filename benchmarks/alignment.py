@@ -14,6 +14,9 @@ the least mean squared distance wins. Both methods see all points. For every num
 printed; the ratio of times is that of the fewest starts that are right at least as often as `align`, or, if none is,
 of the most. Both run alternately on the same pairs, in one thread; the medians. `align` is given no width.
 
+Then shapes of other seeds: how many are right without a width, and how many under a kernel as wide whose last climb
+counts points as they are.
+
 Then whole shapes of 100,000 points each, of which `align` moves coresets, under a kernel of a fortieth of the diameter.
 
 Then whole shapes in space under kernels of given widths: how often `align` is right, and how often it ends as near
@@ -45,6 +48,14 @@ F64 = np.ndarray
 N, NOISE, DEGREES = 500, 0.01, 5.0
 CUT, STRAY = 0.3, 100
 SIGMA = 0.025  # of the diameter: right most often for the 300 pairs of seeds 100 to 399
+OTHERS = (
+    ("whole", 3, N, 600),
+    ("whole", 3, 200, 600),
+    ("cut", 3, N, 300),
+    ("whole", 2, N, 50),
+    ("cut", 2, N, 50),
+)
+FIRST = 1000  # of the seeds of others: on some of the first 200 the root of weights was chosen, nothing else
 WIDTHS = (0.02, 0.025, 0.03, 0.04, 0.05, 0.07)  # of the diameter
 HEIGHT = {2: 0.15, 3: 0.3}  # of the waves, standard deviation
 STARTS = {("whole", 2): (2, 4, 6, 8, 12), ("cut", 2): (24,), ("whole", 3): (32, 128), ("cut", 3): (32,)}
@@ -150,6 +161,33 @@ def at_equal_success(found: list[dict[str, Any]]) -> dict[str, Any]:
     return equal[0] if equal else theirs[-1]
 
 
+def other_rows(quick: bool) -> list[dict[str, Any]]:
+    """How many of `OTHERS` are right without a width, and under the same one given."""
+    found = []
+    for kind, d, n, trials in OTHERS:
+        some = []
+        for seed in range(FIRST, FIRST + (4 if quick else trials)):
+            Q, P, R, _ = pair(d, seed, kind, n)
+            start = time.process_time()
+            auto = dk.align(Q, P)
+            between = time.process_time()
+            given = dk.align(Q, P, sigma=auto.sigma)
+            seconds = between - start, time.process_time() - between
+            some.append((degrees(auto.rotation, R), degrees(given.rotation, R), *seconds))
+        a, b, s, t = np.array(some).T
+        for name, error, each in (("no width", a, s), ("as wide", b, t)):
+            row: dict[str, Any] = {"kind": kind, "d": d, "n": n, "trials": len(some), "sigma": name}
+            row |= {"right": int((error <= DEGREES).sum()), "degrees": float(np.median(error))}
+            row |= {"seconds": float(np.median(each))}
+            found.append(row)
+            print(
+                f"  other {kind} shapes, d = {d}, {n} points, {name}: {row['right']} of {len(some)} right, "
+                f"median {row['degrees']:.2f} degrees, {1e3 * row['seconds']:.1f} ms of a processor",
+                flush=True,
+            )
+    return found
+
+
 def large_rows(quick: bool) -> list[dict[str, Any]]:
     """Seconds and degrees for many points."""
     n, found = 5000 if quick else 100_000, []
@@ -230,6 +268,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
             print(
                 f"  compared: {equal['method']}, right {equal['success']:.1%}, {equal['ratio']:.1f} times align"
             )
+        figures["others"] = other_rows(args.quick)
         figures["large"] = large_rows(args.quick)
         figures["widths"] = width_rows(args.quick)
         figures["certified"] = certified_rows(args.quick)

@@ -177,7 +177,7 @@ def bench_series(quick: bool) -> Rows:
     for n, length, d in (
         ((10, 100, 1),)
         if quick
-        else ((6, 100, 1), (20, 100, 1), (20, 100, 3), (20, 100, 22), (2, 2000, 1), (2, 2000, 3))
+        else ((2, 100, 1), (6, 100, 1), (20, 100, 1), (20, 100, 3), (20, 100, 22), (2, 2000, 1), (2, 2000, 3))
     ):
         x = series(n, length, d)
         one = [np.ascontiguousarray(s[:, 0]) for s in x] if d == 1 else x

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from common import options, report_here, write
 from scipy.spatial.distance import cdist, pdist
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 import dkdist as dk
 
@@ -61,6 +61,29 @@ def tails(rng: np.random.Generator) -> Samples:
     return rng.normal(size=(300, 1)), rng.standard_t(3, size=(300, 1)) / np.sqrt(3)
 
 
+def correlation(rng: np.random.Generator) -> Samples:
+    x, y = rng.normal(size=(2, 120, 2))
+    y[:, 1] = 0.45 * y[:, 0] + np.sqrt(1 - 0.45**2) * y[:, 1]
+    return x, y
+
+
+def beta(rng: np.random.Generator) -> Samples:
+    return rng.random((200, 1)), rng.beta(1.35, 1.35, (200, 1))
+
+
+def classes(data: np.ndarray, of_one: np.ndarray, n: int, p: float, q: float) -> Callable[..., Samples]:
+    """Standardised points of two classes, shares p and q of which are of one."""
+    x = (data - data.mean(axis=0)) / data.std(axis=0)
+    one, other = x[of_one], x[~of_one]
+
+    def of(share: float, rng: np.random.Generator) -> np.ndarray:
+        of_one = rng.random(n) < share
+        return np.where(of_one[:, None], one[rng.choice(len(one), n)], other[rng.choice(len(other), n)])
+
+    return lambda rng: (of(p, rng), of(q, rng))
+
+
+CANCER, WINE, DIABETES = load_breast_cancer(), load_wine(), load_diabetes()
 CASES: dict[str, Callable[[np.random.Generator], Samples]] = {
     "shift, d = 2": shift,
     "scale, d = 2": scale,
@@ -68,6 +91,11 @@ CASES: dict[str, Callable[[np.random.Generator], Samples]] = {
     "perturbed uniform, d = 2": waves(400, 2, 0.8, 2),
     "tails, d = 1": tails,
     "digits, d = 64": digits,
+    "correlation, d = 2": correlation,
+    "Beta(1.35, 1.35), d = 1": beta,
+    "breast cancer, d = 30": classes(CANCER.data, CANCER.target == 1, 60, 0.5, 0.74),
+    "wine, d = 13": classes(WINE.data, WINE.target == 1, 50, 0.35, 0.6),
+    "diabetes, d = 10": classes(DIABETES.data, DIABETES.target > 140, 80, 0.35, 0.65),
 }
 
 

@@ -214,7 +214,9 @@ def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
 def tensor_density(C: F32, tables: list[F32]) -> F32:
     """Densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), the last dimension running fastest."""
     out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
-    G1, G2, G3 = three_axes(tables) if len(tables) > 1 else three_axes(tables)[::-1]
+    G1, G2, G3 = three_axes(tables)
+    if len(tables) == 1:  # the one that the innermost loop goes along
+        G1, G3 = G3, G1
     _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
     return out
 

@@ -58,7 +58,7 @@ def loop(freedoms: Set[str] = frozenset()) -> Callable[[Any], Any]:
 
     def compiled(function: Any) -> Any:
         compiler: Any = njit  # numba's types do not know all that it takes
-        how: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _LoopCompiler}
+        how: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": _WideCompiler}
         dispatcher = compiler(nogil=True, fastmath=set(freedoms), **how)(function)
         dispatcher._cache = LoopCache(function)  # as `cache=True` gives it numba's own
         return dispatcher
@@ -74,7 +74,7 @@ def inlined(freedoms: Set[str] = frozenset(), *, early: bool = True) -> Callable
     """
 
     def compiled(function: Any) -> Any:
-        how: dict[str, Any] = {"pipeline_class": _LoopCompiler if early else _PartCompiler}
+        how: dict[str, Any] = {"pipeline_class": _WideCompiler if early else _PartCompiler}
         how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # which would be code for other callers
         dispatcher: Any = njit(nogil=True, forceinline=True, fastmath=set(freedoms), **how)(function)
         known = dispatcher.overloads
@@ -92,8 +92,8 @@ def inlined(freedoms: Set[str] = frozenset(), *, early: bool = True) -> Callable
 class _Wide(JITCodeLibrary):
     """Code with vectors as long as the processor has them, of up to 512 bits.
 
-    LLVM takes half of that where the longest ones once slowed all else down; loops over float32 take up to two fifths
-    longer so.
+    LLVM takes half of that where the longest ones once slowed all else down; loops over float32 take a third to three
+    quarters longer so.
     """
 
     def add_ir_module(self, module: Any) -> None:
@@ -103,7 +103,7 @@ class _Wide(JITCodeLibrary):
         super().add_ir_module(module)  # type: ignore[no-untyped-call]
 
 
-class _LoopCompiler(Compiler):
+class _WideCompiler(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, *others: Any) -> None:
         code: Any = _Wide(target.codegen(), "loop")  # type: ignore[no-untyped-call]
         code.enable_object_caching()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-AT_ONCE = 4  # flushes under way: a journal takes several in one turn
+AT_ONCE = 8  # flushes under way: a journal takes several in one turn
 NO_FLUSHING = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

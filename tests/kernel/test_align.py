@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import dkdist as dk
+from dkdist.kernel.alignment.align import MANY
 from dkdist.kernel.alignment.climbing import climb, overlap_slopes, plane_slopes
 from dkdist.kernel.alignment.motion_search import evened_weights
 from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
@@ -213,3 +214,10 @@ def test_a_stray_point_does_not_make_the_kernel_wide() -> None:
     plain = dk.align(P @ [[0, 1], [-1, 0]] + 3, P).sigma
     stray = dk.align(np.vstack([P @ [[0, 1], [-1, 0]] + 3, [[0, 1e4]]]), np.vstack([P, [[1e4, 0]]])).sigma
     assert stray == pytest.approx(plain)
+
+
+def test_of_many_points_the_weights_are_their_own() -> None:
+    P = np.random.default_rng(0).random((MANY + 1, 2)) * [1, 0.3]
+    Q = P @ [[0, 1], [-1, 0]] + 3
+    auto = dk.align(Q, P)
+    np.testing.assert_array_equal(auto.rotation, dk.align(Q, P, sigma=auto.sigma).rotation)

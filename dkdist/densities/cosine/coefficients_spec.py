@@ -23,11 +23,9 @@ from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import are_long
 from dkdist.sets import SampleSets
 
-SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache,
-MOST_AT_ONCE, AT_ONCE = (
-    1024,
-    2**15,
-)  # of more if they have no more coefficients than that: calls of loops cost, too
+SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
+MOST_AT_ONCE = 1024  # sets of few coefficients, as calls of loops cost, too:
+COEFFICIENTS_AT_ONCE = 2**15  # of all of them
 LEAST_DEGREES = 2  # of a dimension: the constant and one cosine
 MOST_COEFFICIENTS = 2**20  # of one set: 4 MiB
 ball = lru_cache(maxsize=16)(ball_terms)
@@ -69,7 +67,7 @@ class CoefficientSpec(Specification["Coefficients"]):
         """How many sets the coefficients are best computed of in one call."""
         if self.structure != "tensor":
             return SETS_AT_ONCE
-        return int(np.clip(AT_ONCE // np.prod(self.degrees), SETS_AT_ONCE, MOST_AT_ONCE))
+        return int(np.clip(COEFFICIENTS_AT_ONCE // np.prod(self.degrees), SETS_AT_ONCE, MOST_AT_ONCE))
 
     def _tables(self) -> Coefficients:
         return Coefficients(self)

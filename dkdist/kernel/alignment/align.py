@@ -167,9 +167,8 @@ def align(
     (y, q), (x, p) = _weighted(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]
-    evened = guarantee is None and isinstance(
-        sigma, str
-    )  # else the distance as it is given is what is promised
+    # else the distance as it is given is what is promised, and a coreset's weights are those of all its points
+    evened = guarantee is None and isinstance(sigma, str) and max(len(x), len(y)) <= MANY
     if isinstance(sigma, str):
         one_of("sigma", sigma, ("auto",))
         sigma = AUTO * min(_length(y), _length(x)) or 1.0

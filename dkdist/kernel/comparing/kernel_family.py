@@ -37,13 +37,8 @@ QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one t
 TO_STANDARD = 1.4826  # of a median absolute deviation: the standard deviation of a Gaussian
 CUT = 4.0  # spreads: coordinates beyond count as if they lay there
 MOMENTS = ("means", "spread", "radius", "products")
-HEAD_STARTS = {
-    "gaussian": 0.0,
-    "means": 0.2,
-    "spread": -0.4,
-    "radius": -0.4,
-    "products": -0.4,
-}  # standard deviations
+# standard deviations
+HEAD_STARTS = {"gaussian": 0.0, "means": 0.2, "spread": -0.4, "radius": -0.4, "products": -0.4}
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
 
 

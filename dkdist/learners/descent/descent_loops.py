@@ -138,9 +138,9 @@ def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
 @inlined(LANES, early=False)
 def _step(x, t, steps, iterate):  # type: ignore[no-untyped-def]
     """One step of every function by the row x, the t-th."""
-    b, s, W = iterate.b, iterate.s, iterate.W
+    b, s = iterate.b, iterate.s
     for k in range(len(b)):
-        v, shrunk = W[k], s[k] * steps.decay[k]
+        v, shrunk = iterate.W[k], s[k] * steps.decay[k]
         fold = shrunk < SMALLEST_SCALE
         g = slope(steps.loss, s[k] * _score(x, v) + b[k], steps.targets[t, k], steps.epsilon)
         g = steps.weights[t] * smaller(larger(g, -LARGEST_SLOPE), LARGEST_SLOPE)
