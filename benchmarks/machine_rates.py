@@ -3,6 +3,7 @@
     steps      float32 operations (a multiplication with an addition, or either alone, or a minimum) a second
     words      operations on 64-bit words a second
     log ...    elementary functions of float32 numbers a second, by our polynomials, out of and into the first level
+    product    multiplications with additions a second of a float32 matrix product by BLAS, 2,048 rows and columns
     sorted     float32 numbers sorted a second, two hundred at a time, by NumPy
     L1 ...     bytes read or written a second, of 16 KB, 128 KB, 4 MB and 64 MB in each thread, half copied to the other
 
@@ -93,7 +94,7 @@ class Probe(NamedTuple):
 
 
 def probes() -> dict[str, list[Probe]]:
-    """What one thread is to run, by name: of several the fastest counts. Each takes some milliseconds."""
+    """What one thread is to run, by name: of several the fastest counts. Each takes milliseconds, a product .1 s."""
     rng = np.random.default_rng(0)
     found: dict[str, list[Probe]] = {"steps": [], "words": [], "sorted": []}
     for run, lanes in ((_NARROW, 8), (_WIDE, 16)):
@@ -101,6 +102,8 @@ def probes() -> dict[str, list[Probe]]:
         found["steps"].append(Probe(lambda run=run, x=x: run(x, 100_000), 1e5 * TILE * lanes))  # type: ignore[misc]
     words = rng.integers(0, 2**63, 256, np.uint64)
     found["words"].append(Probe(lambda: _mix_words(words, 4000), 4000 * 256 * 11))
+    A = rng.random((2048, 2048), np.float32)
+    found["product"] = [Probe(lambda: A @ A, 2048**3)]
     lines = rng.random((256, 200), np.float32)
     found["sorted"].append(Probe(lambda: np.sort(lines, axis=1), lines.size))
     x, out, other = rng.uniform(0.1, 0.9, (3, 1024)).astype(np.float32)

@@ -125,7 +125,7 @@ def measure_computed(name: str, known: Mapping[int, Rates], quick: bool) -> Iter
         stage = make(quick)
         for threads in THREADS:
             with ThreadPoolExecutor(threads) as pool:
-                repeats = 3 if quick or name == "ridge" else 31
+                repeats = 3 if quick else 7 if name == "ridge" else 31
                 found = [processor_seconds(pool, threads, stage.run, stage.parts) for _ in range(1 + repeats)]
             achieved = min(found[1:]) / stage.n_sets * 1e6  # the first compiles
             least = stage.work.seconds(known[threads]) * 1e6

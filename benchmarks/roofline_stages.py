@@ -11,7 +11,8 @@ features, J frequencies, R random objects of M points.
     features     3 D/2L transforms of L log2 L additions and L signs (L: the power of two from m on), D/2 sines with
                  cosines, 3 D/2 products; 4 D bytes are written to memory
     fused        the same with 2 D steps for a row's score and its step; rows stay in the second level: 20 D bytes
-    ridge        D (D + 1) / 2 steps and D products; the matrix of 8 D^2 bytes is read and written once in 1,024 rows
+    ridge        D (D + 1) / 2 steps and D products; half a matrix of 8 D^2 bytes is read and written once in 4,096 rows
+                 of up to 128 MiB
     road         reading, embed, powers and fused together, and 4 n d bytes of points
     dtw          n M R (2 d + 3): differences, squares, two minima, a sum
     levenshtein  17 operations on words a symbol and random object, which fills a word here
@@ -37,7 +38,7 @@ import dkdist as dk
 from dkdist.densities.density_loops import degree_for, homogeneous_features
 from dkdist.kernel.features.random_fourier_features import FourierMap
 from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
-from dkdist.learners.ridge_statistics import Statistics, add_rows
+from dkdist.learners.ridge_statistics import Statistics, add_rows, tile_rows
 from dkdist.learners.rows import Known, Rows
 
 POINTS, D = 200, 5000
@@ -160,9 +161,9 @@ def fused(divergence: str, quick: bool) -> Computed:
     return Computed(4 * len(A), run, range(4), work)
 
 
-def ridge(width: int, quick: bool) -> Computed:
-    """Sums of a ridge regression, each thread its own."""
-    n = 512 if quick else 2048
+def ridge(width: int, quick: bool, by: str = "steps") -> Computed:
+    """Sums of a ridge regression, each thread its own; beside the "steps" of registers, or those of a "product"."""
+    n = 512 if quick else 8192
     Z = np.random.default_rng(0).standard_normal((n, width)).astype(np.float32)
     y, parts = np.ones((n, 1)), halves(n)
     own = {part.start: Statistics.empty(width, 1) for part in parts[:: 2 if width > 1000 else 1]}
@@ -172,8 +173,9 @@ def ridge(width: int, quick: bool) -> Computed:
 
     if width > 1000:  # two matrices of 200 MB
         parts = [slice(a.start, b.stop) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    rows = min(1024, parts[0].stop)
-    work = Work(width * (width + 1) / 2 + width, bytes={"memory": 16 * width**2 / 2 / rows})
+    rows, needed = tile_rows(width, F32), width * (width + 1) / 2 + width
+    moved = {"memory": 16 * width**2 / 2 / rows}
+    work = Work(needed, bytes=moved) if by == "steps" else Work(functions={by: needed}, bytes=moved)
     return Computed(n, run, parts, work)
 
 
@@ -258,6 +260,7 @@ COMPUTED: dict[str, dict[str, Callable[[bool], Computed]]] = {
     "ridge": {
         "600 columns": lambda quick: ridge(600, quick),
         "5000 columns": lambda quick: ridge(1200 if quick else 5000, quick),
+        "5000, of half a product": lambda quick: ridge(1200 if quick else 5000, quick, "product"),
     },
     "distances": {
         name: lambda quick, name=name: distance(name, quick)  # type: ignore[misc]

@@ -16,10 +16,11 @@ import numpy as np
 
 from dkdist.learners.kept_rows import KeptRows
 from dkdist.learners.ridge_solutions import Inverse, Spectrum, solution
-from dkdist.learners.ridge_statistics import Centred, tiles
+from dkdist.learners.ridge_statistics import Centred
 from dkdist.learners.rows import F, Rows, usable
 from dkdist.loops.array_types import F64
 
+TILE = 1024  # rows that are looked at together
 LEAST_LEFT = 1e-6  # of 1 - h, which rounding errors can take to 0
 
 
@@ -59,7 +60,8 @@ def leave_one_out(known: LeaveOneOut, codes: F64 | None, blocks: Iterator[Any], 
     total = np.zeros(known.inverse.shape[1])
     for X, of_rows, _ in usable(known.V.dtype, blocks, rows):
         w = np.ones(len(X)) if of_rows.weights is None else of_rows.weights
-        for T, given, weights in tiles(X, of_rows.targets, w):
+        for a in range(0, len(X), TILE):
+            T, given, weights = (of_all[a : a + TILE] for of_all in (X, of_rows.targets, w))
             u = given if codes is None else codes[given]
             U = (T - known.mean_x) @ known.V
             h = ((U * U) @ known.inverse).astype(np.float64) + known.floor

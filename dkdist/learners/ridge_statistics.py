@@ -3,10 +3,10 @@
     minimise |y - X w - b|^2 + alpha |w|^2:  (C + alpha I) w = c,  C = sum (x - m)(x - m)',  c = sum (x - m) y
 
 Every sum is weighted: a row of weight 2 counts as two rows. Statistics are taken about a shift near the mean m, so that
-centring loses nothing; they are added in a fixed order. Products run over tiles of 1,024 rows in the dtype of the
-features and are added in float64: of float32 features the sums are off by some 1e-7 of the largest, root mean square.
-Only the upper triangle of a Gram matrix is made and kept: 8 D^2 bytes with D features, D^2 multiply-adds
-a row.
+centring loses nothing; they are added in a fixed order. Products run over tiles of some thousand rows in the dtype of
+the features and are added in float64: of float32 features the sums are off by some 1e-7 of the largest, root mean
+square. Only the upper triangle of a Gram matrix is made and kept: 8 D^2 bytes with D features, half of D^2
+multiply-adds a row.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkdist.learners.rows import F
 from dkdist.loops.array_types import F64
 
-TILE = 1024  # rows of a product: adding it in float64 takes a tenth of the time of making it
-PANEL = 512  # columns of a product
+TILE, LEAST_TILE = 4096, 1024  # rows of a product: the more, the less often it is added in float64
+TILE_BYTES = 2**27
+PIECE_BYTES = 2**20  # of rows that are gathered at once: they stay in the cache
+PANEL = 1024  # columns of a product
 STRIP = 64  # rows of a Gram matrix that are changed at once
 
 
@@ -47,39 +48,66 @@ class Statistics:
         )
 
 
-def tiles(*arrays: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Arrays of equal length, at most 1,024 rows of them at a time."""
-    for a in range(0, len(arrays[0]), TILE):
-        yield tuple(array[a : a + TILE] for array in arrays)
+def tile_rows(n_features: int, dtype: np.dtype[Any]) -> int:
+    """How many rows a product is made of: 1,024 to 4,096, which take up to 128 MiB."""
+    return int(np.clip(TILE_BYTES // (n_features * dtype.itemsize), LEAST_TILE, TILE))
+
+
+class Summing:
+    """Statistics, of rows that come a few at a time: they are gathered until a product of a whole tile is made.
+
+    ``to`` belongs to the sums alone: its matrix is added to.
+    """
+
+    def __init__(self, to: Statistics, dtype: np.dtype[Any], centre: bool) -> None:
+        (D, k), self.to, self._centre, self._n = to.zy.shape, to, centre, 0
+        rows = tile_rows(D, dtype)
+        self._Z, self._y = np.empty((rows, D), dtype), np.empty((rows, k), dtype)
+
+    def add(self, X: F, y: F64, weights: F64 | None) -> None:
+        """Rows X (n, D), their targets y (n, k) and weights (n,)."""
+        start, most = 0, int(np.clip(PIECE_BYTES // (X.shape[1] * X.itemsize), 64, LEAST_TILE))
+        while start < len(X):
+            here = slice(start, start + min(most, len(self._Z) - self._n))
+            self._gather(X[here], y[here], None if weights is None else weights[here])
+            start = here.stop
+            if self._n == len(self._Z):
+                self._multiply()
+
+    def total(self) -> Statistics:
+        """Of all that came."""
+        self._multiply()
+        return self.to
+
+    def _gather(self, X: F, y: F64, weights: F64 | None) -> None:
+        """Rows that there is room for; of them all sums but zz and zy."""
+        to, rows = self.to, slice(self._n, self._n + len(X))
+        Z, shift, w = self._Z[rows], to.shift, np.ones(len(X)) if weights is None else weights
+        if self._centre and to.n == 0:
+            shift = X[:LEAST_TILE].mean(axis=0, dtype=np.float64).astype(X.dtype).astype(np.float64)
+        np.subtract(X, shift.astype(X.dtype), out=Z)
+        sum_z, sum_y = w.astype(Z.dtype) @ Z, w @ y
+        if weights is not None:
+            root = np.sqrt(w)[:, None]
+            Z *= root.astype(Z.dtype)
+            y = y * root
+        self._y[rows], self._n = y, rows.stop
+        self.to = replace(
+            to, n=to.n + float(w.sum()), shift=shift,
+            sum_z=to.sum_z + sum_z, sum_y=to.sum_y + sum_y, yy=to.yy + (y**2).sum(axis=0),
+        )  # fmt: skip
+
+    def _multiply(self) -> None:
+        Z, y = self._Z[: self._n], self._y[: self._n]
+        _add_upper(self.to.zz, Z)
+        self.to, self._n = replace(self.to, zy=self.to.zy + Z.T @ y), 0
 
 
 def add_rows(to: Statistics, X: F, y: F64, weights: F64 | None, centre: bool) -> Statistics:
     """The sums with rows X (n, D), their targets y (n, k) and weights (n,) more; ``to``'s own matrix is added to."""
-    if weights is None:
-        for T, u in tiles(X, y):
-            to = _added(to, T, u, None, centre)
-    else:
-        for T, u, w in tiles(X, y, weights):
-            to = _added(to, T, u, w, centre)
-    return to
-
-
-def _added(to: Statistics, T: F, y: F64, weights: F64 | None, centre: bool) -> Statistics:
-    """The sums with a tile more; ``to``'s own matrix is added to (it belongs to the caller alone)."""
-    shift, total = to.shift, float(len(T))
-    if centre and to.n == 0:
-        shift = T.mean(axis=0, dtype=np.float64).astype(T.dtype).astype(np.float64)
-    Z = T - shift.astype(T.dtype) if centre else T
-    sum_z, sum_y = Z.sum(axis=0, dtype=np.float64), y.sum(axis=0)
-    if weights is not None:
-        total, root = float(weights.sum()), np.sqrt(weights)[:, None]
-        sum_z, sum_y = weights @ Z, weights @ y
-        Z, y = Z * root.astype(Z.dtype), y * root
-    _add_upper(to.zz, Z)
-    return Statistics(
-        to.n + total, shift, to.sum_z + sum_z, to.sum_y + sum_y,
-        to.zz, to.zy + Z.T @ y.astype(Z.dtype), to.yy + (y**2).sum(axis=0),
-    )  # fmt: skip
+    sums = Summing(to, X.dtype, centre)
+    sums.add(X, y, weights)
+    return sums.total()
 
 
 def _add_upper(zz: F64, Z: F) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.learners.kept_rows import KeptRows, join_rows, joined
-from dkdist.learners.ridge_statistics import Statistics, add_rows, merge
+from dkdist.learners.ridge_statistics import Statistics, Summing, merge
 from dkdist.learners.rows import Known, Rows, no_rows, usable
 from dkdist.loops.array_types import F64, I64
 
@@ -28,30 +28,28 @@ def accumulate(
 ) -> Sums:
     """Statistics of the rows of several blocks in one task: one part, or with ``split`` training and held-out.
 
-    One block and one Gram matrix for each part are alive; ``centre`` is for models with an intercept. With ``codes``
-    (n_classes, n_targets) the targets of the rows are classes.
+    One block is alive, and of each part a Gram matrix and a tile of rows; ``centre`` is for models with an intercept.
+    With ``codes`` (n_classes, n_targets) the targets of the rows are classes.
     """
     n_targets = rows.known.targets.shape[1] if codes is None else codes.shape[1]
-    parts = [Statistics.empty(rows.n_features, n_targets) for _ in range(1 + split)]
+    parts = [Summing(Statistics.empty(rows.n_features, n_targets), dtype, centre) for _ in range(1 + split)]
     samples, skipped = [KeptRows.none(rows.n_features, n_targets, dtype)], [no_rows()]
     for X, known, bad in usable(dtype, blocks, rows):
         skipped.append(bad)
-        for part, mask in enumerate([~known.held_out, known.held_out] if split else [np.ones(len(X), bool)]):
-            parts[part] = _with_rows(parts[part], X, known, mask, codes, centre)
+        masks = [~known.held_out, known.held_out] if split else [np.ones(len(X), bool)]
+        for part, mask in zip(parts, masks, strict=True):
+            _add(part, X, known, mask, codes)
         if known.keys is not None:
             kept = np.isfinite(known.keys)
             samples.append(KeptRows.of(X[kept], known.part(kept), codes, no_rows()))
-    return Sums(tuple(parts), joined(samples), np.concatenate(skipped))
+    return Sums(tuple(part.total() for part in parts), joined(samples), np.concatenate(skipped))
 
 
-def _with_rows(
-    to: Statistics, X: Any, known: Known, mask: Any, codes: F64 | None, centre: bool
-) -> Statistics:
-    """The sums with the rows of a mask more."""
+def _add(to: Summing, X: Any, known: Known, mask: Any, codes: F64 | None) -> None:
+    """The rows of a mask."""
     if not mask.all():
         X, known = X[mask], known.part(mask)
-    y = known.targets if codes is None else codes[known.targets]
-    return add_rows(to, X, y, known.weights, centre)
+    to.add(X, known.targets if codes is None else codes[known.targets], known.weights)
 
 
 def merge_sums(a: Sums, b: Sums) -> Sums:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
 from dkdist.learners.ridge_solutions import held_out_errors, inverse_of, solution, spectrum
-from dkdist.learners.ridge_statistics import Statistics, about, centred, merge
+from dkdist.learners.ridge_statistics import PANEL, Statistics, about, centred, merge
 from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
 
@@ -54,14 +54,28 @@ def test_statistics_are_the_sums_they_say(d: int) -> None:
 
 
 def test_sums_of_float32_are_as_exact_as_they_say() -> None:
-    X = np.random.default_rng(0).random((3000, 530), np.float32)  # all positive: the sums that lose most
-    s = sums(X, np.zeros((3000, 1)), centre=False)
+    D = PANEL + 30
+    X = np.random.default_rng(0).random((5000, D), np.float32)  # all positive: the sums that lose most
+    s = sums(X, np.zeros((5000, 1)), centre=False)
     exact = X.T.astype("f8") @ X
-    error = (s.zz - exact)[np.triu_indices(530)] / exact.max()
+    error = (s.zz - exact)[np.triu_indices(D)] / exact.max()
     assert (
         np.sqrt((error**2).mean()) < 2.5e-7
-    )  # four roundings: sums of up to 400 terms, of which three tiles' average
-    assert not np.tril(s.zz, -512).any()  # the other half is never made
+    )  # four roundings: sums of up to 400 terms, and those of some ten such
+    assert not np.tril(s.zz, -PANEL).any()  # the other half is never made
+
+
+def test_products_are_the_same_in_whatever_blocks_rows_come() -> None:
+    X = np.random.default_rng(0).standard_normal((5000, 40)).astype(np.float32)
+    y, sizes = X[:, :1].astype(np.float64), (7, 1500, 3000, 493)
+    pieces = np.split(X, np.cumsum(sizes)[:-1])
+    apart = accumulate(X.dtype, False, False, None, iter(pieces), rows_for(y, sizes, 40)).parts[0]
+    whole = sums(X, y, centre=False)
+    np.testing.assert_array_equal(apart.zz, whole.zz)
+    np.testing.assert_array_equal(apart.zy, whole.zy)
+    rounding = 2**-24 * 1024 * np.abs(X).sum(axis=0)  # of sums of up to 1,024 terms
+    assert (np.abs(apart.sum_z - whole.sum_z) <= 2 * rounding).all()
+    assert (apart.n, len(X)) == (whole.n, 5000)
 
 
 @settings(max_examples=25)

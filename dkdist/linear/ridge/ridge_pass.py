@@ -24,7 +24,7 @@ from dkdist.execution.tree import tree_sum
 from dkdist.learners.kept_rows import KeptRows, join_rows, keep_rows
 from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
 from dkdist.learners.ridge_solutions import spectrum
-from dkdist.learners.ridge_statistics import Centred
+from dkdist.learners.ridge_statistics import Centred, tile_rows
 from dkdist.learners.ridge_sums import Sums, accumulate, merge_sums
 from dkdist.learners.rows import Known
 from dkdist.linear.problems import neighbours_job
@@ -138,13 +138,16 @@ class RidgePass:
     def plan(self, what: str) -> Plan:
         """Memory of the sums, and of the largest step after them.
 
-        Sums: five matrices to decompose one (C, its vectors, room to work); to merge, those that wait and one a level.
+        Sums: five matrices to decompose one (C, its vectors, room to work); to merge, those that wait and one a level,
+        and a tile of rows for each thread.
         For fewer rows than features: the rows twice, while they are joined, and five matrices as large as K.
         """
         D, n, split = self.blocks.n_columns, len(self.targets.given), self.ask.split
         passes = 1 + (self.ask.way == LEAVE_ONE_OUT)
-        waiting = -(-_window(self.blocks, split) // resources(self.blocks.local).processes)
-        state_bytes = 8 * D**2 * max(5, (waiting + LEVELS) * (1 + split))
+        there = resources(self.blocks.local)
+        waiting = -(-_window(self.blocks, split) // there.processes)
+        tiles = there.threads * tile_rows(D, self.dtype) * D * self.dtype.itemsize
+        state_bytes = 8 * D**2 * max(5, (waiting + LEVELS) * (1 + split)) + tiles * (1 + split)
         if self.few:
             passes, state_bytes = 1, 2 * n * D * 8 + 5 * 8 * n**2
         return plan_blocks(self.blocks, what=what, passes=passes, waiting=1, state_bytes=state_bytes)
