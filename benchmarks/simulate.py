@@ -79,7 +79,7 @@ def _blocks_a_task(seconds: float, n: int, most: int) -> int:
 
 
 def lanes(work: Work, n: int) -> tuple[list[Node], int]:
-    """A round: a lane a worker, eight blocks each, in one graph, and what they have come to in a tree."""
+    """A round: a lane a worker, sixteen blocks each, in one graph, and what they have come to in a tree."""
     nodes, level = [Node(by_client=True)], list[int]()
     for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))

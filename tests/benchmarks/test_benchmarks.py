@@ -55,6 +55,12 @@ def test_the_least_time_of_work_adds_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert Work().seconds(rates) == 0
 
 
+def test_lanes_are_as_right_as_one(tmp_path: Path) -> None:
+    rows = run("lanes.py", output=tmp_path / "lanes.json")["rows"]
+    assert {row["lanes"] for row in rows} == {1, 2, 4, 8}
+    assert all(row["log_loss"] < np.log(2) and row["accuracy"] > 0.8 for row in rows)
+
+
 def test_defaults_are_near_the_truth(tmp_path: Path) -> None:
     figures = run("defaults.py", "gram", "divergence", "points", output=tmp_path / "defaults.json")
     assert figures["gram"]["A"]["mean"] > 0.95  # of 12 mixtures; .993 of 50

@@ -1,0 +1,53 @@
+"""What lanes of SGD cost in accuracy: held-out log loss by lanes, epochs, and batches between two meetings.
+
+    python benchmarks/lanes.py [--quick] [--output lanes.json]
+
+Two classes of mixtures (200 points in the plane, Jensen-Shannon, D = 5000), 224 blocks of 1,024 sets to train on, 32 to
+test; a batch is a block. Rounds are as long as asked where an epoch has eight of them, else an eighth of it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+from unittest.mock import patch
+
+from common import options, report_here, write
+from sklearn.metrics import accuracy_score, log_loss
+from speed import pipeline, write_store
+
+import dkdist as dk
+from dkdist.linear.sgd import epochs as sgd_epochs
+
+BLOCK, ROUNDS = 1024, (8, 16, 32)
+
+
+def main() -> None:
+    args = options(__doc__).parse_args()
+    train, test = (8, 2) if args.quick else (224, 32)
+    figures, rows = report_here(), list[dict[str, Any]]()
+    with tempfile.TemporaryDirectory() as folder:
+        y = write_store(f"{folder}/sets.zarr", (train + test) * BLOCK)
+        sets = dk.open_sets(f"{folder}/sets.zarr")
+        embedding, features, _ = (step for _, step in pipeline(1).steps)
+        A = embedding.fit(sets).transform(sets)
+        Z, n = features.fit(A).transform(A), train * BLOCK
+        for epochs in (2, 5):
+            for lanes in (1, 2, 4, 8):
+                lengths = {min(most, max(1, train // lanes // sgd_epochs.MEETINGS)) for most in ROUNDS}
+                for length in sorted(lengths) if lanes > 1 else (1,):
+                    with patch.object(sgd_epochs, "ROUND", length):
+                        model = dk.IncrementalSGDClassifier(n_epochs=epochs, n_lanes=lanes, random_state=0)
+                        p = model.fit(Z[:n], y[:n]).predict_proba(Z[n:])
+                    row = {"epochs": epochs, "lanes": lanes, "round": length, "log_loss": log_loss(y[n:], p)}
+                    row["accuracy"] = accuracy_score(y[n:], p.argmax(axis=1))
+                    rows.append(row)
+                    met = f", {length} batches between meetings" if lanes > 1 else ""
+                    print(f"{epochs} epochs, lanes {lanes}{met}: log loss {row['log_loss']:.4f}, "
+                          f"accuracy {row['accuracy']:.4f}", flush=True)  # fmt: skip
+    figures["rows"] = rows
+    write(args.output, figures)
+
+
+if __name__ == "__main__":
+    main()
