@@ -14,6 +14,8 @@ the least mean squared distance wins. Both methods see all points. For every num
 printed; the ratio of times is that of the fewest starts that are right at least as often as `align`, or, if none is,
 of the most. Both run alternately on the same pairs, in one thread; the medians. `align` is given no width.
 
+Then the shapes that the width of `align` was chosen on, by width: how many are right.
+
 Then shapes of other seeds: how many are right without a width, and how many under a kernel as wide whose last climb
 counts points as they are.
 
@@ -47,7 +49,8 @@ from dkdist.kernel.alignment.motions import rotation_from, rotation_grid
 F64 = np.ndarray
 N, NOISE, DEGREES = 500, 0.01, 5.0
 CUT, STRAY = 0.3, 100
-SIGMA = 0.025  # of the diameter: right most often for the 300 pairs of seeds 100 to 399
+SIGMA = 0.025  # of the diameter: right most often for the pairs of these seeds
+CHOSEN_ON, CHOICES = range(100, 400), (0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06)
 OTHERS = (
     ("whole", 3, N, 600),
     ("whole", 3, 200, 600),
@@ -161,6 +164,21 @@ def at_equal_success(found: list[dict[str, Any]]) -> dict[str, Any]:
     return equal[0] if equal else theirs[-1]
 
 
+def choice_rows(quick: bool) -> list[dict[str, Any]]:
+    """How many of the pairs that the width was chosen on are right under each that was tried, of the diameter."""
+    found = []
+    for kind, d in (("whole", 2), ("cut", 2), ("whole", 3), ("cut", 3)):
+        right = dict.fromkeys(CHOICES, 0)
+        for seed in CHOSEN_ON[: 3 if quick else None]:
+            Q, P, R, size = pair(d, seed, kind)
+            for width in CHOICES:
+                right[width] += degrees(dk.align(Q, P, sigma=width * size).rotation, R) <= DEGREES
+        found.append({"kind": kind, "d": d, "right": list(right.values())})
+        told = ", ".join(f"{100 * width:g} % {n}" for width, n in right.items())
+        print(f"  chosen on {kind} shapes, d = {d}, right by sigma / diameter: {told}", flush=True)
+    return found
+
+
 def other_rows(quick: bool) -> list[dict[str, Any]]:
     """How many of `OTHERS` are right without a width, and under the same one given."""
     found = []
@@ -268,6 +286,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
             print(
                 f"  compared: {equal['method']}, right {equal['success']:.1%}, {equal['ratio']:.1f} times align"
             )
+        figures["choice"] = choice_rows(args.quick)
         figures["others"] = other_rows(args.quick)
         figures["large"] = large_rows(args.quick)
         figures["widths"] = width_rows(args.quick)

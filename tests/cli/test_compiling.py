@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import subprocess
 import sys
@@ -242,7 +243,7 @@ def test_loop_keeps_its_meaning(fresh):
 
 @pytest.mark.slow
 def test_warm_all_compiles_every_loop(tmp_path):
-    """Minutes, in a process of its own."""
+    """Minutes, in a process of its own, where nothing is kept yet."""
     code = (
         "import importlib, pkgutil, dkdist\n"
         "from dkdist.cli import main\n"
@@ -254,7 +255,10 @@ def test_warm_all_compiles_every_loop(tmp_path):
         "loops = [one for one in found if isinstance(getattr(one, '_cache', None), LoopCache)]\n"
         "print(*sorted({str(loop.py_func) for loop in loops if not loop.signatures}), sep='\\n')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=cold
+    )
     assert done.returncode == 0, done.stderr
     _, *missing = done.stdout.splitlines()
     found = {re.search(r"<function (\w+)", line)[1] for line in missing if line}
