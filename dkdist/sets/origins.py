@@ -9,6 +9,7 @@ missing value written as 0, moves neither.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,45 +38,71 @@ def settled_origin(origin: Any) -> F64 | None:
     return kept
 
 
-def natural_origin(parts: Sequence[Part]) -> F64 | None:
-    """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are.
+@dataclass(frozen=True)
+class Look:
+    """Some finite rows of points, each column in its own order, with its median and the median distance from it."""
 
-    A thousand rows are looked at, drawn with a fixed seed.
-    """
-    if are_kept(parts, None):
-        return None
-    X = _finite_rows(_sample(parts))
-    with np.errstate(over="ignore"):
-        lossy = (X.astype(np.float32) != X).any(axis=0)
-    if not lossy.any():
-        return None
-    middle, spread = _middle_and_spread(X)
-    least = 0 if all(part.dtype.kind in "iu" for part in parts) else NOISE * np.abs(middle)
-    with np.errstate(over="ignore"):
-        far = lossy & (spread > least) & (np.abs(middle) >= FAR * spread)
-    unit = np.exp2(np.ceil(np.log2(np.where(far, spread, 1))))
-    return settled_origin(np.where(far, np.round(middle / unit) * unit, 0))
+    X: F64
+    middle: F64
+    spread: F64
+    whole: bool
+    """Whether the points are integers."""
+
+    @classmethod
+    def at(cls, X: F64, whole: bool = False) -> Look:
+        """A look at rows."""
+        X = np.sort(_finite_rows(X), axis=0)
+        return cls(X, *_middle_and_spread(X), whole)
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> Look | None:
+        """A look at a thousand rows, drawn with a fixed seed; None where float32 holds all values of such dtypes."""
+        if are_kept(parts, None):
+            return None
+        return cls.at(_sample(parts), all(part.dtype.kind in "iu" for part in parts))
+
+    def natural_origin(self) -> F64 | None:
+        """The origin of such points; None where float32 holds them as they are."""
+        with np.errstate(over="ignore"):
+            lossy = (self.X.astype(np.float32) != self.X).any(axis=0)
+            if not lossy.any():
+                return None
+            least = 0 if self.whole else NOISE * np.abs(self.middle)
+            far = lossy & (self.spread > least) & (np.abs(self.middle) >= FAR * self.spread)
+        if not far.any():
+            return None
+        unit = np.exp2(np.ceil(np.log2(np.where(far, self.spread, 1))))
+        return settled_origin(np.where(far, np.round(self.middle / unit) * unit, 0))
+
+    def crowded(self, origin: F64 | None) -> int | None:
+        """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
+        X = self.X
+        if len(X) == 0:
+            return None
+        rest, middle, spread = X, self.middle, self.spread
+        with np.errstate(over="ignore", invalid="ignore"):
+            if origin is not None:
+                rest = X - origin
+                middle, spread = _middle_and_spread(rest)
+            kept = rest.astype(np.float32)
+            coarse = spread < LEAST_STEPS * np.spacing(np.abs(middle).astype(np.float32))
+            n_different = (X[1:] - X[:-1] > NOISE * np.abs(X[1:])).sum(axis=0)
+            coarse |= 4 * (kept[1:] != kept[:-1]).sum(axis=0) < 3 * n_different
+        if not coarse.any():
+            return None
+        coarse &= (kept != rest).any(axis=0) & (spread > NOISE * np.abs(X[len(X) // 2]))
+        return int(np.argmax(coarse)) if coarse.any() else None
+
+
+def natural_origin(parts: Sequence[Part]) -> F64 | None:
+    """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are."""
+    look = Look.of(parts)
+    return None if look is None else look.natural_origin()
 
 
 def crowded_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
-    """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
-    return None if are_kept(parts, origin) else crowded_in(_sample(parts), origin)
-
-
-def crowded_in(X: F64, origin: F64 | None) -> int | None:
-    """The same, of a sample of the rows."""
-    X = np.sort(_finite_rows(X), axis=0)
-    if len(X) == 0:
-        return None
-    rest = X if origin is None else X - origin
-    with np.errstate(over="ignore", invalid="ignore"):
-        kept = rest.astype(np.float32)
-        middle, spread = _middle_and_spread(rest)
-        coarse = spread < LEAST_STEPS * np.spacing(np.abs(middle).astype(np.float32))
-        n_different = (X[1:] - X[:-1] > NOISE * np.abs(X[1:])).sum(axis=0)
-        coarse |= 4 * (kept[1:] != kept[:-1]).sum(axis=0) < 3 * n_different
-    coarse &= (kept != rest).any(axis=0) & (spread > NOISE * np.abs(X[len(X) // 2]))
-    return int(np.argmax(coarse)) if coarse.any() else None
+    """The first column of such points that float32 does not tell apart, counted from the origin: see `Look.crowded`."""
+    return None if are_kept(parts, origin) else Look.at(_sample(parts)).crowded(origin)
 
 
 def relative(part: Part, origin: F64 | None, out: NDArray[Any]) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import Columns, real_array
-from dkdist.sets.origins import Part, crowded_column, natural_origin, relative, settled_origin
+from dkdist.sets.origins import Look, Part, crowded_column, relative, settled_origin
 
 Points = NDArray[Any]
 """(T, d) float32, or (T, 1) uint8/uint16 codes of strings."""
@@ -83,7 +83,7 @@ def as_points(points: ArrayLike | Columns) -> Part:
     return array
 
 
-def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, held: bool) -> None:
+def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, crowded: int | None) -> None:
     """Refuse points that are too small for float32 and would all be zero; tell of columns that hardly differ in it."""
     if origin is None and not rows[:1].any() and not rows.any() and any(np.any(part) for part in given):
         largest = max(float(np.abs(part).max(initial=0)) for part in given)
@@ -91,10 +91,9 @@ def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, held:
             f"the points (of set 0 and all others) are at most {largest:.3g} in size, which float32 takes for 0: give "
             "them in smaller units"
         )
-    column = None if held else crowded_column(given, origin)
-    if column is not None:
+    if crowded is not None:
         warnings.warn(
-            f"column {column} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
+            f"column {crowded} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
             "column of their own, drop outliers, or subtract from each set what it lies far from zero by",
             stacklevel=4,
         )
@@ -225,7 +224,11 @@ def kept_points(
     dtypes, sizes = {part.dtype for part in parts}, [len(part) for part in parts]
     start = None if origin is None else _as_origin(origin, parts[0].shape)
     codes = parts[0].shape[1] == len(dtypes) == 1 and not dtypes.isdisjoint(CODE_DTYPES)
-    start = None if codes else natural_origin(parts) if start is None else settled_origin(start)
+    look = None if codes else Look.of(parts)
+    if start is not None:
+        start = None if codes else settled_origin(start)
+    elif look is not None:
+        start = look.natural_origin()
     dtype = parts[0].dtype if codes else np.dtype(np.float32)
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
         if start is None and not copy and not by_column:
@@ -238,7 +241,8 @@ def kept_points(
                 for part, end in zip(parts, np.cumsum(sizes).tolist(), strict=True):
                     relative(part, start, rows[end - len(part) : end])
     if not codes:
-        _require_kept(rows, parts, start, held)
+        column = None if held else look.crowded(start) if look else crowded_column(parts, start)
+        _require_kept(rows, parts, start, column)
     return rows, start
 
 
