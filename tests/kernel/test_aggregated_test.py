@@ -8,7 +8,8 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from scipy.stats import binomtest
+from numpy.polynomial.hermite_e import hermeval
+from scipy.stats import binomtest, norm
 
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
@@ -65,15 +66,42 @@ def test_power_where_one_bandwidth_has_little(difference):
         assert median < 0.5
 
 
-def brute_force(x, y, family):
-    """The squared distances by all kernels of points from the origin: by definition."""
+def brute_force(x, y, family, points):
+    """The squared distances by all kernels, of points from the origin with ranks among ``points``: by definition."""
     gaussian = [dk.kernel_distance(x, y, sigma=s, squared=True) for s in family.sigmas]
-    v, w = (np.clip(z / family.spread, -4, 4) for z in (x, y))
-    means, squares = v.mean(axis=0) - w.mean(axis=0), (v**2).mean(axis=0) - (w**2).mean(axis=0)
-    a, b = v - family.middle, w - family.middle
-    pairs = combinations(range(x.shape[1]), 2)
-    products = sum(((a[:, j] * a[:, k]).mean() - (b[:, j] * b[:, k]).mean()) ** 2 for j, k in pairs)
-    return np.array([*gaussian, (means**2).sum(), (squares**2).sum(), squares.sum() ** 2, products])
+    ratio = family.sigmas[1] / family.sigmas[0]
+    shares = family.sigmas * np.log(ratio)
+    shares[0], shares[-1] = shares[0] / 2 + family.sigmas[0], shares[-1] / 2 + family.sigmas[-1]
+    d = x.shape[1]
+    ranks = [
+        [(sum(points[:, j] < t) + sum(points[:, j] <= t)) / (2 * len(points)) for t in z[:, j]]
+        for z in (x, y)
+        for j in range(d)
+    ]
+    U, V = np.transpose(ranks[:d]), np.transpose(ranks[d:])
+    v, w = norm.ppf(U), norm.ppf(V)
+    apart = lambda f: f(v).mean(axis=0) - f(w).mean(axis=0)  # noqa: E731
+    squares = apart(lambda g: g**2)
+    moments = [
+        (apart(lambda g: g) ** 2).sum(),
+        (squares**2).sum(),
+        squares.sum() ** 2,
+        (apart(lambda g: hermeval(g, [0, 0, 0, 1])) ** 2).sum(),
+        (apart(lambda g: hermeval(g, [0, 0, 0, 0, 1])) ** 2).sum(),
+    ]
+    if d > 1:
+        moments.append(sum(apart(lambda g: g[:, j] * g[:, k]) ** 2 for j, k in combinations(range(d), 2)))  # noqa: B023
+    z = np.repeat([1 / len(x), -1 / len(y)], [len(x), len(y)])
+    both = np.concatenate([U, V])
+    gap = lambda j: both[:, None, j] - both[None, :, j]  # noqa: E731
+    waves = [z @ np.cos(2 * np.pi * k * gap(j)) @ z for j in range(d) for k in range(1, 9)]
+    waves += [
+        2 * z @ (np.cos(2 * np.pi * k * gap(i)) * np.cos(2 * np.pi * m * gap(j))) @ z
+        for i, j in combinations(range(d), 2)
+        for k in range(1, 5)
+        for m in range(1, 5)
+    ]
+    return np.array([*gaussian, shares @ gaussian, *moments, *waves])
 
 
 @pytest.mark.parametrize("by", ["all pairs", "frequencies"])
@@ -112,11 +140,13 @@ def test_random_features_stand_for_the_kernels():
     apart, F2 = (sums[0] - sums[1])[None], 2 * len(shared.W)
     found, exact = (
         shared.of_waves(apart[:, :F2])[:, 0],
-        brute_force(*((x - centre) / unit for x in (P, Q)), family),
+        brute_force(*((x - centre) / unit for x in (P, Q)), family, (points - centre) / unit),
     )
     np.testing.assert_allclose(found, exact[:10], rtol=0.3, atol=2e-3)
     assert np.corrcoef(found, exact[:10])[0, 1] > 0.99
-    np.testing.assert_allclose(family.of_moments(apart[:, F2:])[:, 0], exact[10:], rtol=1e-3)
+    others = family.distances(exact[:10, None], apart[:, F2:])[10:, 0]
+    np.testing.assert_allclose(others, exact[10:], rtol=1e-3, atol=1e-6)
+    assert len(others) == len(family.names) - 10 == len(family.shares) - 10
     assert (shared.weights >= 0).all()
 
 
@@ -126,7 +156,9 @@ def test_few_points_are_compared_by_all_pairs():
     family = kernel_family(np.concatenate([x, y]))
     found = testing._from_all_pairs(np.concatenate([x, y]), 5, family, 300, np.random.default_rng(0))
     points, of_P = np.concatenate([x, y]), [np.array(c) for c in combinations(range(9), 5)]
-    every = np.stack([brute_force(points[c], np.delete(points, c, axis=0), family) for c in of_P], axis=1)
+    every = np.stack(
+        [brute_force(points[c], np.delete(points, c, axis=0), family, points) for c in of_P], axis=1
+    )
     np.testing.assert_allclose(found[:, 0], every[:, 0], rtol=1e-5, atol=1e-9)
     apart = np.abs(np.cbrt(found[:, :, None]) - np.cbrt(np.maximum(every, 0))[:, None]).max(axis=0)
     assert apart.min(axis=1).max() < 1e-3
@@ -140,7 +172,7 @@ def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
     exact = dk.two_sample_test(x, y, random_state=0)
     monkeypatch.setattr(testing, "SAMPLE", 579)
     by_frequencies = dk.two_sample_test(x, y, random_state=0)
-    assert exact.kernel == by_frequencies.kernel == "means"
+    assert exact.kernel == by_frequencies.kernel == "energy"
     assert by_frequencies.statistic == pytest.approx(
         exact.statistic, abs=0.3
     )  # other permutations: 3 / sqrt(999)
@@ -166,7 +198,7 @@ def test_permutations_exchange_points(monkeypatch):
     family = kernel_family(np.concatenate([x, y]))
     shared = shared_frequencies(family.sigmas, 1, 51, 0)
     monkeypatch.setattr(
-        type(shared), "of_waves", lambda self, apart: seen.append(apart) or np.zeros((1, len(apart)))
+        type(shared), "of_waves", lambda self, apart: seen.append(apart) or np.zeros((10, len(apart)))
     )
     look = Look(np.zeros(1), 1.0, waves_of(shared.W, np.zeros(1)), len(shared.W), family)
     testing._from_frequencies(Held(x), Held(y), look, shared, 400, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Kernels that samples are compared by: Gaussian ones of ten bandwidths, and four of first and second moments.
+"""Kernels that samples are compared by: Gaussian ones of ten bandwidths, their mixture, moments and waves.
 
 From all pairs of points where these are few; else the Gaussian ones share one set of random frequencies:
 
@@ -9,15 +9,21 @@ From all pairs of points where these are few; else the Gaussian ones share one s
 Each of the bandwidths draws M frequencies, and a frequency counts for every bandwidth that has it
 (multiple importance sampling with the balance heuristic, Veach 1997): one pass over the points serves all of them.
 
-Beside them four kernels of coordinates u from their medians in units of their spread, cut at 4, and c from their means:
+The energy distance's kernel -|x - y| is a mixture of Gaussian ones of all bandwidths, in even shares of s. So it is a
+weighted sum of these ten, of which the widest stands for all that are wider.
 
-    means     sum_j (difference of the means of u_j)^2
-    spread    sum_j (difference of the means of u_j^2)^2
-    radius    (sum_j difference of the means of u_j^2)^2
-    products  sum_(j < k) (difference of the means of c_j c_k)^2
+Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.comparing.normal_scores`):
+
+    means     sum_j (difference of the means of g_j)^2
+    spread    sum_j (difference of the means of g_j^2)^2
+    radius    (sum_j difference of the means of g_j^2)^2
+    skewness  sum_j (difference of the means of g_j^3 - 3 g_j)^2
+    kurtosis  sum_j (difference of the means of g_j^4 - 6 g_j^2)^2
+    products  sum_(j < k) (difference of the means of g_j g_k)^2
 
 In Gaussian kernels wide enough for all of two samples, the noise of their means hides how far they spread, and how
 coordinates depend on each other. Products are of all pairs of coordinates up to 23 dimensions, of more of 253 pairs.
+And up to three dimensions waves over ranks (`dkdist.kernel.comparing.rank_waves`).
 """
 
 from __future__ import annotations
@@ -27,61 +33,94 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist
+from scipy.special import ndtr
 
 from dkdist.base.roles import Role
+from dkdist.kernel.comparing.normal_scores import NormalScores, normal_scores
+from dkdist.kernel.comparing.rank_waves import RankWaves, rank_waves
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10
+NARROW = 5  # of the bandwidths have a share of the level of their own; wide kernels are in the energy kernel
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
-TO_STANDARD = 1.4826  # of a median absolute deviation: the standard deviation of a Gaussian
-CUT = 4.0  # spreads: coordinates beyond count as if they lay there
-MOMENTS = ("means", "spread", "radius", "products")
-# standard deviations
-HEAD_STARTS = {"gaussian": 0.0, "means": 0.2, "spread": -0.4, "radius": -0.4, "products": -0.4}
+MOMENTS = ("means", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
+# of the level; those of what there is not are shared by the others
+SHARES = {
+    "gaussian": 0.23, "energy": 0.5, "means": 0.08, "spread": 0.01, "radius": 0.01, "skewness": 0.01, "kurtosis": 0.02,
+    "products": 0.03, "waves": 0.11,
+}  # fmt: skip
 
 
 class Family(NamedTuple):
-    """Bandwidths (K,) of the Gaussian kernels; spread (d,) of coordinates, their means (d,) in it, and pairs (2, r)."""
+    """Bandwidths (K,) of the Gaussian kernels; scores of d coordinates, pairs (2, r) of them, and waves over ranks."""
 
     sigmas: F64
-    spread: F64
-    middle: F64
+    scores: NormalScores
     pairs: I64
+    waves: RankWaves | None
 
     @property
     def names(self) -> list[str]:
-        """The kernels in the order of their statistics: K + 4, or K + 3 on a line, where there are no products."""
-        return ["gaussian"] * len(self.sigmas) + list(MOMENTS if self.pairs.size else MOMENTS[:-1])
+        """The kernels in the order of their statistics: those of products and waves are not in all dimensions."""
+        moments = MOMENTS if self.pairs.size else MOMENTS[:-1]
+        n_waves = 0 if self.waves is None else len(self.waves.firsts)
+        return ["gaussian"] * len(self.sigmas) + ["energy", *moments] + ["waves"] * n_waves
 
     @property
-    def head_starts(self) -> F64:
-        """What is added to the standardised distance by each kernel, (kernels, 1), as shifts are the most frequent."""
-        return np.array([[HEAD_STARTS[name]] for name in self.names])
+    def shares(self) -> F64:
+        """The share of the level that each kernel has, (kernels,), 1 together."""
+        names = self.names
+        among = {name: names.count(name) for name in names} | {"gaussian": NARROW}
+        shares = np.array([SHARES[name] / among[name] for name in names])
+        shares[NARROW : len(self.sigmas)] = 0
+        return np.asarray(shares / shares.sum())
 
     @property
     def n_moments(self) -> int:
         """How many moments a point has."""
-        return 2 * len(self.spread) + int(self.pairs.shape[1])
+        return 4 * len(self.scores.values) + int(self.pairs.shape[1])
 
-    def moments(self, u: F64) -> Iterator[F64]:
-        """Coordinates of points (n, d) in spreads, cut; their squares; products of pairs, at most d at a time."""
-        with np.errstate(over="ignore"):
-            v = np.clip(u / self.spread, -CUT, CUT)
-        yield v
-        yield v**2
-        c = v - self.middle
-        for first in range(0, self.pairs.shape[1], v.shape[1]):
-            j, k = self.pairs[:, first : first + v.shape[1]]
-            yield c[:, j] * c[:, k]
+    def moments(self, g: F64) -> Iterator[F64]:
+        """Scores of points (n, d), their polynomials, and their products of pairs, at most d at a time."""
+        squares = g**2
+        yield g
+        yield squares
+        yield g * (squares - 3)
+        yield squares * (squares - 6)
+        for first in range(0, self.pairs.shape[1], g.shape[1]):
+            j, k = self.pairs[:, first : first + g.shape[1]]
+            yield g[:, j] * g[:, k]
 
-    def of_moments(self, apart: F64) -> F64:
-        """Squared distances by means, spread, radius and products (4, B) from differences of mean moments (B, r)."""
-        d = len(self.spread)
-        means, squares, products = apart[:, :d], apart[:, d : 2 * d], apart[:, 2 * d :]
-        found = [(means**2).sum(axis=1), (squares**2).sum(axis=1), squares.sum(axis=1) ** 2]
-        return np.stack([*found, (products**2).sum(axis=1)] if self.pairs.size else found)
+    def features(self, u: F64) -> F64:
+        """Moments of points (n, d), and the sines and cosines of their waves: (n, features)."""
+        g = self.scores.of(u)
+        waves = [] if self.waves is None else [self.waves.phases(ndtr(g))]
+        return np.concatenate([*self.moments(g), *waves], axis=1)
+
+    def distances(self, gaussian: F64, apart: F64) -> F64:
+        """Squared distances by all kernels (kernels, B), from those by Gaussian ones (K, B) and the differences of mean
+        features (B, features)."""
+        moments, waves = np.split(apart, [self.n_moments], axis=1)
+        found = [gaussian, self._energy(gaussian), self._of_moments(moments)]
+        return np.concatenate(found if self.waves is None else [*found, self.waves.distances(waves)])
+
+    def _energy(self, gaussian: F64) -> F64:
+        """|x - y| is proportional to the integral of 1 - exp(-|x - y|^2 / 2 s^2) over all s > 0: by the trapezoid rule
+        in log s; from 0 to the least bandwidth, and for those beyond the largest one, which fall with 1 / s^2."""
+        s = self.sigmas
+        weights = s * np.log(s[1] / s[0])
+        weights[[0, -1]] = weights[[0, -1]] / 2 + s[[0, -1]]
+        return np.asarray(weights @ gaussian)[None]
+
+    def _of_moments(self, apart: F64) -> F64:
+        d = len(self.scores.values)
+        means, squares, thirds, fourths = (apart[:, k * d : (k + 1) * d] for k in range(4))
+        radius = squares.sum(axis=1) ** 2
+        sums = [(some**2).sum(axis=1) for some in (means, squares, thirds, fourths, apart[:, 4 * d :])]
+        found = [*sums[:2], radius, *sums[2:]]
+        return np.stack(found if self.pairs.size else found[:-1])
 
 
 class Frequencies(NamedTuple):
@@ -103,12 +142,8 @@ def kernel_family(sample: F64) -> Family | None:
     if len(distances) == 0:
         return None
     low, high = np.quantile(distances, QUANTILES)
-    spread = TO_STANDARD * np.median(np.abs(sample), axis=0)
-    spread = np.where(spread > 0, spread, sample.std(axis=0))
-    spread = np.where(spread > 0, spread, 1.0)
-    with np.errstate(over="ignore"):
-        middle = np.clip(sample / spread, -CUT, CUT).mean(axis=0)
-    return Family(np.geomspace(low / 2, 2 * high, N_BANDWIDTHS), spread, middle, _pairs(sample.shape[1]))
+    sigmas, d = np.geomspace(low / 2, 2 * high, N_BANDWIDTHS), sample.shape[1]
+    return Family(sigmas, normal_scores(sample), _pairs(d), rank_waves(d))
 
 
 def _pairs(d: int) -> I64:

@@ -1,7 +1,7 @@
 """The two samples of a test, in memory or read block by block: some of their points, and sums over bins of them.
 
-A bin is a random group of points of one sample. Its sums are those of sines and cosines of w . u, and of coordinates,
-their squares and products in units of a spread, for points u = (x - centre) / unit.
+A bin is a random group of points of one sample. Its sums are those of sines and cosines of w . u for points
+u = (x - centre) / unit, and of moments and waves of the ranks of coordinates.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from dkdist.kernel.comparing.kernel_family import Family
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.distance.shapes import Shape, is_mesh
-from dkdist.kernel.sums.random_loops import Waves, mean_features
+from dkdist.kernel.sums.random_loops import Waves, mean_features, waves_of
 from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -33,21 +34,27 @@ class Look(NamedTuple):
 
     @property
     def n_sums(self) -> int:
-        """How many sums a bin has: of sines, cosines and moments."""
-        return 2 * self.n_frequencies + self.family.n_moments
+        """How many sums a bin has: of sines, cosines and moments, and of sines and cosines over ranks."""
+        over_ranks = 0 if self.family.waves is None else 2 * len(self.family.waves.W)
+        return 2 * self.n_frequencies + self.family.n_moments + over_ranks
 
     def sums(self, x: F64, offsets: I64) -> F32:
         """Sums over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one at least, of (n, d): (bins, n_sums)."""
-        F, u = self.n_frequencies, in_units(x, self.centre, self.unit)
-        out = np.empty((len(offsets) - 1, self.n_sums), np.float32)
-        means = np.empty((len(out), 2 * F), np.float32)
-        mean_features(u.astype(np.float32), offsets, None, self.waves, means)
-        out[:, : 2 * F] = means * (np.sqrt(F) * np.diff(offsets))[:, None]
-        first = 2 * F
-        for some in self.family.moments(u):
-            out[:, first : first + some.shape[1]] = np.add.reduceat(some, offsets[:-1])
-            first += some.shape[1]
-        return out
+        u = in_units(x, self.centre, self.unit)
+        g = self.family.scores.of(u)
+        found = [_wave_sums(u, offsets, self.waves, self.n_frequencies)]
+        found += [np.add.reduceat(some, offsets[:-1]).astype(np.float32) for some in self.family.moments(g)]
+        if self.family.waves is not None:
+            W = self.family.waves.W
+            found.append(_wave_sums(ndtr(g), offsets, waves_of(W, np.zeros(W.shape[1])), len(W)))
+        return np.concatenate(found, axis=1)
+
+
+def _wave_sums(u: F64, offsets: I64, waves: Waves, F: int) -> F32:
+    """Sums of sines and cosines of F frequencies: (bins, 2F)."""
+    means = np.empty((len(offsets) - 1, 2 * F), np.float32)
+    mean_features(u.astype(np.float32), offsets, None, waves, means)
+    return np.asarray(means * (np.sqrt(F) * np.diff(offsets))[:, None], np.float32)
 
 
 def in_units(x: F64, centre: F64, unit: float) -> F64:
