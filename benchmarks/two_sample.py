@@ -162,7 +162,7 @@ def power(quick: bool) -> list[dict[str, Any]]:
     for name, draw in CASES.items():
         hits = dict.fromkeys(tests, 0)
         for i in range(repetitions):
-            P, Q = draw(np.random.default_rng([5, i]))  # 1 are those that head starts were chosen on
+            P, Q = draw(np.random.default_rng([5, i]))  # 101 are those that shares were chosen on
             for test, run in tests.items():
                 hits[test] += run(P, Q, i) <= LEVEL
         row = {"case": name, "power": {test: count / repetitions for test, count in hits.items()}}
