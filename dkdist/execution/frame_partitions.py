@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,8 +12,9 @@ from dask.system import CPU_COUNT
 
 from dkdist.execution.processes.process import keep_freed_memory
 from dkdist.execution.run import active_client, at_once
+from dkdist.plain.crew import Crew
 
-BATCH_ROWS = 2**17  # at once: few enough to stay in a cache, and many beside what a batch costs
+BATCH_ROWS = 2**18  # at once: few enough to stay in a cache, and many beside what a batch costs
 BUFFER_BYTES = 2**18  # of a column that are read at once, into memory that serves again
 
 
@@ -41,6 +43,10 @@ class Partitions:
     def at_once(self) -> int:
         """How many are made at once. Those that pyarrow reads here wait for nobody: a thread a core, none to spare."""
         return at_once() if self._files is None else min(at_once(), CPU_COUNT)
+
+    def crew(self) -> AbstractContextManager[Crew | None]:
+        """Threads, one a core, to make partitions and do other work; none where whoever makes them waits for others."""
+        return nullcontext() if self._files is None else closing(Crew(CPU_COUNT))
 
     @cached_property
     def _delayed(self) -> Any:

@@ -88,9 +88,12 @@ def import_frame(
     del columns, piece
     seen = _Seen(set_id)
     with (
+        partitions.crew() as crew,
         SetWriter(store, len(roles.points), overwrite=overwrite, names=roles.points) as writer,
-        closing(each_ahead(made, range(first, frame.npartitions), n, n)) as collections,
+        closing(each_ahead(made, range(first, frame.npartitions), n, crew or n)) as collections,
     ):
+        if crew is not None:
+            writer.share(crew)
         for number, sets in _whole_sets(filter(None, collections)):
             with _naming(number):
                 seen.note(sets.ids)

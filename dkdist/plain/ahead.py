@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from contextvars import copy_context
 from typing import Any, TypeVar
+
+from dkdist.plain.crew import Crew
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -25,21 +27,27 @@ def ahead(items: Iterator[Item], most: int = 1) -> Iterator[Item]:
 
 
 def each_ahead(
-    function: Callable[[Item], Made], items: Iterable[Item], most: int, threads: int
+    function: Callable[[Item], Made], items: Iterable[Item], most: int, threads: int | Crew
 ) -> Generator[Made]:
-    """``function(item)`` of each in turn, made by some threads; beside the one in use at most ``most`` are alive."""
-    given = iter(items)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="dkdist-ahead")
+    """``function(item)`` of each in turn, made by some threads; beside the one in use at most ``most`` are alive.
 
-    def begun(n: int) -> list[Future[Made]]:
+    ``threads`` is how many there are, or a crew that does other work too.
+    """
+    given = iter(items)
+    crew = threads if isinstance(threads, Crew) else Crew(threads, "dkdist-ahead")
+    coming = deque[Future[Made]]()
+
+    def begin(n: int) -> None:
         # the client that is active here is active there
-        return [pool.submit(copy_context().run, function, item) for item in itertools.islice(given, n)]
+        coming.extend(crew.begin(copy_context().run, function, item) for item in itertools.islice(given, n))
 
     try:
-        coming = deque(begun(most))
+        begin(most)
         while coming:
             made = coming.popleft().result()
-            coming += begun(1)
+            begin(1)
             yield made
     finally:
-        pool.shutdown(cancel_futures=True)
+        crew.drop(coming)
+        if crew is not threads:
+            crew.close()

@@ -9,6 +9,7 @@ from typing import Any
 from zarr.abc.store import Store
 
 from dkdist.plain.behind import Behind
+from dkdist.plain.crew import Crew
 from dkdist.store.places.disk import DiskStore
 
 UNIT_CHUNKS = 8  # at most so many wait or are being written
@@ -26,6 +27,11 @@ class ChunkThreads:
         self._store, self._n_given = store, 0
         self._writing = Behind(min(UNIT_CHUNKS, os.cpu_count() or 1), UNIT_CHUNKS)
         self._flushing = Behind(1, 2)
+
+    def share(self, crew: Crew) -> None:
+        """Have a crew write, which does other work too: nothing was given yet."""
+        self._writing.close()
+        self._writing = Behind(crew, UNIT_CHUNKS)
 
     def give(self, write: Callable[..., Any], *arguments: Any) -> None:
         """Have a chunk written; waits while others are."""

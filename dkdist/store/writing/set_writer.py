@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dkdist.loops.array_types import F64, Array
+from dkdist.plain.crew import Crew
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
@@ -139,6 +140,10 @@ class SetWriter:
         else:
             self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
         self._threads = ChunkThreads(self._claim.store)
+
+    def share(self, crew: Crew) -> None:
+        """Have chunks packed and written by a crew that does other work too; before anything is appended."""
+        self._threads.share(crew)
 
     def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
         """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
