@@ -64,11 +64,12 @@ def written_whole(path: str, *, beside: str | None = None, flush: bool = True) -
         flush_folder(folder)
 
 
-def write_all(handle: int, data: Buffer) -> None:
-    """Write all bytes to a file descriptor."""
-    rest = memoryview(data).cast("B")
-    while len(rest):
-        rest = rest[os.write(handle, rest) :]
+def write_all(handle: int, *parts: Buffer) -> None:
+    """Write all bytes to a file descriptor, one part behind the other."""
+    for part in parts:
+        rest = memoryview(part).cast("B")
+        while len(rest):
+            rest = rest[os.write(handle, rest) :]
     if hasattr(os, "posix_fadvise"):  # the disk begins now: whoever flushes waits the less
         with contextlib.suppress(OSError):  # which is an advice
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)

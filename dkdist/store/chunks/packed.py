@@ -18,7 +18,11 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, VLenUTF8Codec
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
 
-def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], bytes] | None:
+Packed = tuple[bytes, bytes]
+"""What blosc makes of a chunk, and its checksum: as the chunk is stored, one stands behind the other."""
+
+
+def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], Packed] | None:
     """What makes the bytes of a whole chunk of an array; None where its chunks are coded in another way."""
     codecs = array.metadata.codecs  # type: ignore[union-attr]
     kinds: tuple[Any, ...] = (BytesCodec, VLenUTF8Codec), BloscCodec, Crc32cCodec
@@ -32,9 +36,9 @@ def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], bytes] | None
         return None
     blosc = Blosc(said["cname"], said["clevel"], SHUFFLES.index(said["shuffle"]), said["blocksize"])
 
-    def packed(chunk: NDArray[Any]) -> bytes:
+    def packed(chunk: NDArray[Any]) -> Packed:
         data = bytes(blosc.encode(texts.encode(chunk) if texts else chunk))
-        return data + int(google_crc32c.value(data)).to_bytes(4, "little")
+        return data, int(google_crc32c.value(data)).to_bytes(4, "little")
 
     return packed
 

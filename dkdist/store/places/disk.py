@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -219,6 +219,10 @@ class DiskStore(LocalStore):
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """The same as `set`, at once."""
+        self.write(key, value.as_buffer_like())
+
+    def write(self, key: str, *parts: Any) -> None:
+        """Write a file, whole, of buffers one behind the other."""
         self._check_writable()
         with self._quiet:
             if self._shut:
@@ -227,18 +231,16 @@ class DiskStore(LocalStore):
                 )
             self._writes += 1
         try:
-            self._write_now(key, value)
+            self._write_now(key, parts)
         finally:
             with self._quiet:
                 self._writes -= 1
                 self._quiet.notify_all()
 
-    def _write_now(self, key: str, value: Buffer) -> None:
+    def _write_now(self, key: str, parts: Sequence[Any]) -> None:
         path, growing = os.path.join(self._folder, key), os.path.join(self._folder, PARTIAL)
-        there = os.path.lexists(path)
         try:
-            self._made = self._made or not os.path.isdir(self._folder)
-            self._write_whole(key, path, growing, there or key == DOCUMENT, value)
+            there = self._write_whole(key, path, growing, parts)
         except OSError as error:
             for empty in (growing, os.path.dirname(path)):
                 with contextlib.suppress(OSError):
@@ -252,20 +254,42 @@ class DiskStore(LocalStore):
             self._new |= set() if there else {path}
             self._unflushed.add(path)
 
-    def _write_whole(self, key: str, path: str, growing: str, flush: bool, value: Buffer) -> None:
-        """Write a file; anew if a write beside it failed meanwhile, and removed a folder that was empty."""
+    def _write_whole(self, key: str, path: str, growing: str, parts: Sequence[Any]) -> bool:
+        """Write a file, and say whether one was there; anew if a write beside it failed meanwhile, and removed a folder
+        that was empty."""
         for more in reversed(range(TRIES)):
             try:
-                for folder in (growing, os.path.dirname(path)):
-                    if not os.path.isdir(folder):
-                        os.makedirs(folder, exist_ok=True)
-                self._require_inside(os.path.dirname(key))
+                made = self._make(os.path.dirname(key))
+                there = not made and os.path.lexists(path)
+                flush = there or key == DOCUMENT
                 with files.written_whole(path, beside=growing, flush=flush) as handle:
-                    files.write_all(handle, value.as_buffer_like())
-                return
+                    files.write_all(handle, *parts)
+                return there
             except FileNotFoundError:
                 if not more:
                     raise
+                os.makedirs(growing, exist_ok=True)  # which a store has while something is written
+        raise AssertionError
+
+    def _make(self, folder: str) -> bool:
+        """Make a folder of the store where there is none; whether this did, so that nothing is in it. One that is there
+        must lie inside."""
+        path = f"{self._folder}/{folder}"
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            self._require_inside(folder)
+            return False
+        except FileNotFoundError:  # nor is the folder that it lies in
+            self._made = self._made or not os.path.isdir(self._folder)
+            os.makedirs(path, exist_ok=True)
+            self._require_inside(folder)
+            return False
+        if folder:
+            self._require_inside(os.path.dirname(folder))
+        else:
+            self._made = True
+        return True
 
 
 def flush_store(store: Store) -> None:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype, cpu
+from zarr.core.buffer import Buffer, BufferPrototype
 
-from dkdist.store.chunks.chunk_sums import U32, ArrayObjects, Bound, Coding, coding_of, object_key
-from dkdist.store.chunks.packed import packing_of
+from dkdist.store.chunks.chunk_sums import U8, U32, ArrayObjects, Bound, Coding, coding_of, object_key
+from dkdist.store.chunks.packed import Packed, packing_of
 from dkdist.store.format.layout import Metadata, array_of, dump_json
 from dkdist.store.places.address import put_bytes
 from dkdist.store.places.disk import DiskStore
@@ -47,20 +47,20 @@ class RecordedArray(ArrayObjects):
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store one object, whole."""
-        await self._store.set(self._noted(key, value), value)
+        await self._store.set(self._noted(key, value.as_numpy_array()), value)
 
-    def put(self, key: str, data: bytes) -> None:
+    def put(self, key: str, data: Packed) -> None:
         """The same, at once, on the disk that this is."""
         assert isinstance(self._store, DiskStore)
-        value = cpu.Buffer.from_bytes(data)
-        self._store.set_sync(self._noted(key, value), value)
+        checksum = np.frombuffer(data[1], np.uint8)  # all that is looked at of a chunk that ends with it
+        self._store.write(self._noted(key, checksum), *data)
 
-    def _noted(self, key: str, value: Buffer) -> str:
+    def _noted(self, key: str, data: U8) -> str:
         """The name that an object gets; its checksums are kept."""
         position = self.position(key)
         if position is None:
             return key
-        self.sums[position] = self._coding.sums(value.as_numpy_array())
+        self.sums[position] = self._coding.sums(data)
         return self._tail_key if position == self._tail else key
 
 
