@@ -12,6 +12,7 @@ from dkdist.execution.frame_partitions import Partitions, is_dask_frame
 from dkdist.loops.array_types import F64, Array
 from dkdist.plain.ahead import each_ahead
 from dkdist.plain.flags import as_flag
+from dkdist.plain.room import Room
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.conversion import one_set, sets_of_columns
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame
@@ -119,7 +120,7 @@ class _Making:
         self._first: dict[int, Parts] = {first: parts}
         origin = natural_origin([parts.points])
         self._origin = np.zeros(len(wanted.points)) if origin is None else origin
-        self._like_most = True
+        self._like_most, self._room = True, Room()
 
     def __call__(self, number: int) -> Made | None:
         with _naming(number):
@@ -132,7 +133,7 @@ class _Making:
         given = self._partitions.batches(number) if self._like_most else None
         if given is None or not given[0]:
             return None
-        found = coming_sets(*given, self._wanted, self._origin)
+        found = coming_sets(*given, self._wanted, self._origin, self._room)
         self._like_most = self._like_most and found is not None
         return None if found is None else Made(number, *found)
 

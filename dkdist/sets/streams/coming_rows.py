@@ -15,20 +15,21 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64, Array
 from dkdist.loops.column_rows import EXACT, fill_rows
 from dkdist.plain.real_arrays import Columns
+from dkdist.plain.room import Room
 from dkdist.sets.origins import Look, are_kept, sampled_rows, settled_origin
 from dkdist.sets.point_checks import CODE_DTYPES
 
 
 class ComingRows:
-    """Room for n rows of d columns, counted from an origin (None for 0).
+    """Places for n rows of d columns, counted from an origin (None for 0), in a room that others share perhaps.
 
     The rows are those that `kept_points` gives of all that came, bit for bit.
     """
 
-    def __init__(self, n: int, d: int, origin: F64 | None) -> None:
+    def __init__(self, n: int, d: int, origin: F64 | None, room: Room | None = None) -> None:
         self.origin = settled_origin(origin)
         self._start = np.zeros(d) if self.origin is None else self.origin
-        self._rows, self._n, self._fits = np.empty((n, d), np.float32), 0, True
+        self._rows, self._n, self._fits = (room or Room()).empty((n, d), np.float32), 0, True
         drawn = sampled_rows(n, d)  # in which order they are looked at changes nothing
         self._drawn = np.sort(drawn)
         self._sample: F64 | None = None

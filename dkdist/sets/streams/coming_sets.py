@@ -15,6 +15,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.loops.column_rows import EXACT, run_starts
+from dkdist.plain.room import Room
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame
 from dkdist.sets.frames import Grouped, constant_values, grouped_runs, targets_by_id
 from dkdist.sets.point_checks import SampleSetError
@@ -33,11 +34,11 @@ class Wanted(NamedTuple):
 
 
 def coming_sets(
-    n_rows: int, batches: Iterable[Any], wanted: Wanted, origin: F64 | None
+    n_rows: int, batches: Iterable[Any], wanted: Wanted, origin: F64 | None, room: Room
 ) -> tuple[SampleSets, Any] | None:
     """(sets, id of the last row) of n_rows rows in record batches of pyarrow; None if anything is unusual."""
-    points = ComingRows(n_rows, len(wanted.points), origin)
-    weights = None if wanted.weights is None else ComingRows(n_rows, 1, None)
+    points = ComingRows(n_rows, len(wanted.points), origin, room)
+    weights = None if wanted.weights is None else ComingRows(n_rows, 1, None, room)
     changes = {name: _Changes(name) for name in (wanted.set_id, *wanted.own_targets)}
     start = 0
     for batch in batches:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.plain.ahead import ahead
 from dkdist.plain.real_arrays import Columns
+from dkdist.plain.room import Room
 from dkdist.sets import SampleSets
 from dkdist.sets.conversion import sets_of_columns
 from dkdist.sets.point_checks import CODE_DTYPES
@@ -102,7 +103,7 @@ class IndexedTable:
 
     def _read(self, first: int, origin: F64 | None, *, shortly: bool) -> Iterator[Given]:
         """The batches from the first on; shortly: no column is kept longer than it takes to round it."""
-        table = _opened(self.source, self.columns)
+        table, room = _opened(self.source, self.columns), Room() if shortly else None
         cuts = self._cuts(table.schema)
         lengths = np.add.reduceat(self.index.sizes, cuts[:-1]) if len(cuts) > 1 else cuts[:0]
         if self.index.in_order:
@@ -114,30 +115,31 @@ class IndexedTable:
             if k < first:
                 deque(parts, maxlen=0)
                 continue
-            batch = self._batch(a, b, parts, origin, shortly=shortly)
+            batch = self._batch(a, b, parts, origin, room)
             origin = batch[0].origin if origin is None else origin
             yield batch
 
     def _batch(
-        self, a: int, b: int, parts: Iterator[Part], origin: F64 | None, *, shortly: bool = False
+        self, a: int, b: int, parts: Iterator[Part], origin: F64 | None, room: Room | None = None
     ) -> Given:
+        """Sets a .. b - 1; where there is room, their rows are rounded into it as they come."""
         offsets = np.concatenate([[0], np.cumsum(self.index.sizes[a:b])])
         targets = {name: values[a:b] for name, values in self.index.targets.items()}
-        if shortly and origin is not None:
-            sets = self._as_they_come(parts, offsets, origin)
+        if room is not None and origin is not None:
+            sets = self._as_they_come(parts, offsets, origin, room)
         else:
             listed = list(parts)
-            if shortly:
+            if room is not None:
                 _require_usual(listed)
             points = [Columns(part[: len(self.points)]) for part in listed]
             weights = np.concatenate([part[-1] for part in listed]) if self._weight else None
             sets = sets_of_columns(points, offsets, weights, origin)
         return sets.labelled(names=self.points), targets, self.index.ids[a:b]
 
-    def _as_they_come(self, parts: Iterator[Part], offsets: I64, origin: F64) -> SampleSets:
+    def _as_they_come(self, parts: Iterator[Part], offsets: I64, origin: F64, room: Room) -> SampleSets:
         """The sets of a batch; raises `_UnusualError` for any that `ComingRows` does not know."""
-        rows = ComingRows(int(offsets[-1]), len(self.points), origin)
-        masses = ComingRows(int(offsets[-1]), 1, None) if self._weight else None
+        rows = ComingRows(int(offsets[-1]), len(self.points), origin, room)
+        masses = ComingRows(int(offsets[-1]), 1, None, room) if self._weight else None
         for part in parts:
             if not rows.add(part[: len(self.points)]) or (masses and not masses.add(part[-1:])):
                 raise _UnusualError
