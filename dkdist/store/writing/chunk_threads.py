@@ -13,6 +13,7 @@ from dkdist.plain.crew import Crew
 from dkdist.store.places.disk import DiskStore
 
 UNIT_CHUNKS = 8  # at most so many wait or are being written
+GIVEN_CHUNKS = 4  # at most so many of those that lie in memory anyway are one piece of work
 FLUSHED_CHUNKS = 32  # so many are made durable at once, while the next are written
 
 

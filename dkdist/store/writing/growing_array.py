@@ -25,7 +25,7 @@ from dkdist.store.format.layout import Metadata, array_of, dump_json
 from dkdist.store.places.address import put_bytes
 from dkdist.store.places.disk import DiskStore
 from dkdist.store.refusals import DOCUMENT
-from dkdist.store.writing.chunk_threads import UNIT_CHUNKS, ChunkThreads
+from dkdist.store.writing.chunk_threads import GIVEN_CHUNKS, UNIT_CHUNKS, ChunkThreads
 
 
 class RecordedArray(ArrayObjects):
@@ -112,8 +112,9 @@ class GrowingArray:
         as_they_are = not copy and self._packed is not None and rows.dtype == self.dtype
         while len(rows):
             if as_they_are and not self._n_waiting and len(rows) >= self._grain:
-                self._write_chunk(rows[: self._grain])
-                rows = rows[self._grain :]
+                whole = self._grain * min(GIVEN_CHUNKS, len(rows) // self._grain)
+                self._write_chunks(rows[:whole])
+                rows = rows[whole:]
                 continue
             taken = self._unit - self._n_waiting
             self._wait(rows[:taken])
@@ -156,7 +157,7 @@ class GrowingArray:
     def _write(self, n: int) -> None:
         """Write the first n of the rows that wait, which are all there are, and padding perhaps: whole objects."""
         if self._packed is not None:
-            self._write_chunk(self._waiting)
+            self._write_chunks(self._waiting)
             self._waiting = np.empty_like(self._waiting)
         else:
             end = self._written + n
@@ -166,15 +167,18 @@ class GrowingArray:
             self._written = end
         self._n_waiting = 0
 
-    def _write_chunk(self, rows: NDArray[Any]) -> None:
-        """Have the rows of one whole chunk written, which nobody changes meanwhile."""
-        self._threads.give(self._put, self._written // self._grain, rows)
-        self._written += self._grain
+    def _write_chunks(self, rows: NDArray[Any]) -> None:
+        """Have the rows of some whole chunks written, which nobody changes meanwhile."""
+        first = self._written // self._grain
+        self._written += len(rows)
+        self._threads.give(self._put, first, self._written // self._grain, rows)
 
-    def _put(self, position: int, chunk: NDArray[Any]) -> None:
-        """Write one chunk to the disk that this is on, if this writer still may when it is packed."""
+    def _put(self, first: int, last: int, rows: NDArray[Any]) -> None:
+        """Write chunks first .. last - 1 to the disk that this is on, if this writer still may when each is packed."""
         assert self._packed is not None
         assert self._recorded is not None
-        data = self._packed(chunk)
-        with self._writing():
-            self._recorded.put(object_key(self._array, position), data)
+        for position in range(first, last):
+            start = (position - first) * self._grain
+            data = self._packed(rows[start : start + self._grain])
+            with self._writing():
+                self._recorded.put(object_key(self._array, position), data)
