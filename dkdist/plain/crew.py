@@ -21,9 +21,7 @@ class Crew:
 
     def drop(self, given: Collection[Future[Any]]) -> None:
         """Begin no more of some work, and wait for what is being done of it."""
-        for work in given:
-            work.cancel()
-        wait(given)
+        wait([work for work in given if not work.cancel()])
 
     def close(self) -> None:
         """Begin nothing more, and wait for what is being done."""

@@ -12,8 +12,8 @@ from dkdist.plain.behind import Behind
 from dkdist.plain.crew import Crew
 from dkdist.store.places.disk import DiskStore
 
-UNIT_CHUNKS = 8  # at most so many wait or are being written
-GIVEN_CHUNKS = 4  # at most so many of those that lie in memory anyway are one piece of work
+UNIT_CHUNKS = 8  # at most so many pieces of work, a chunk each, wait or are being done
+GIVEN_CHUNKS = 4  # of those that lie in memory anyway, at most so many are one piece of work
 FLUSHED_CHUNKS = 32  # so many are made durable at once, while the next are written
 
 
@@ -25,7 +25,7 @@ class ChunkThreads:
 
     def __init__(self, store: Store) -> None:
         self.on_disk = isinstance(store, DiskStore)
-        self._store, self._n_given = store, 0
+        self._store, self._n_given = store, 0  # since the last flush
         self._writing = Behind(min(UNIT_CHUNKS, os.cpu_count() or 1), UNIT_CHUNKS)
         self._flushing = Behind(1, 2)
 
@@ -34,12 +34,13 @@ class ChunkThreads:
         self._writing.close()
         self._writing = Behind(crew, UNIT_CHUNKS)
 
-    def give(self, write: Callable[..., Any], *arguments: Any) -> None:
-        """Have a chunk written; waits while others are."""
+    def give(self, write: Callable[..., Any], *arguments: Any, chunks: int = 1) -> None:
+        """Have so many chunks written by one call; waits while others are."""
         self._writing.give(write, *arguments)
-        self._n_given += 1
-        if self._n_given % FLUSHED_CHUNKS == 0:
+        self._n_given += chunks
+        if self._n_given >= FLUSHED_CHUNKS:
             assert isinstance(self._store, DiskStore)
+            self._n_given = 0
             self._flushing.give(self._store.flush_files)
 
     def wait(self) -> None:

@@ -171,7 +171,8 @@ class GrowingArray:
         """Have the rows of some whole chunks written, which nobody changes meanwhile."""
         first = self._written // self._grain
         self._written += len(rows)
-        self._threads.give(self._put, first, self._written // self._grain, rows)
+        last = self._written // self._grain
+        self._threads.give(self._put, first, last, rows, chunks=last - first)
 
     def _put(self, first: int, last: int, rows: NDArray[Any]) -> None:
         """Write chunks first .. last - 1 to the disk that this is on, if this writer still may when each is packed."""
