@@ -1,6 +1,7 @@
 """A folder of Parquet files becomes a store: time and memory, beside reading the same columns with pyarrow.
 
-    python benchmarks/tables.py [--rows 5000000] [--sets 100000] [--quick] [--folder DIR] [--output tables.json]
+    python benchmarks/tables.py [table] [frame] [computed] [shuffled] [--rows 5000000] [--sets 100000] [--quick]
+                                [--folder DIR] [--output tables.json]
 
 One point a row: an id, a target, two coordinates; 16 files. ``grouped``: the rows of a set stand together, sets cross
 the borders of files, which are imported as a table and as a Dask DataFrame of partitions that hold a file each;
@@ -83,7 +84,7 @@ def imported_computed(folder: Path, store: Path) -> None:
 
 
 IMPORTS = {"table": imported, "Dask DataFrame": imported_frame, "computed frame": imported_computed}
-
+PARTS = {"table": "table", "frame": "Dask DataFrame", "computed": "computed frame", "shuffled": "table"}
 
 Work = Callable[[Path, Path], None]
 
@@ -109,12 +110,12 @@ def in_turns(works: dict[str, Work], small: Path, large: Path, made: Path) -> di
     return {name: np.array([turn[name] for turn in found]) - [0, 0, before[name][2]] for name in works}
 
 
-def compared(folder: Path, rows: int, sets: int, shuffled: bool) -> dict[str, Any]:
+def compared(folder: Path, rows: int, sets: int, imports: list[str], shuffled: bool) -> dict[str, Any]:
     small, large = folder / "small", folder / "large"
     make(small, 10_000, 100, shuffled)
     make(large, rows, sets, shuffled)
     found: dict[str, Any] = {}
-    for name in ["table"] if shuffled else IMPORTS:
+    for name in imports:
         works: dict[str, Work] = {"read": read, "import": IMPORTS[name]}
         if name == "computed frame":
             works["partitions"] = read_frame
@@ -126,7 +127,7 @@ def compared(folder: Path, rows: int, sets: int, shuffled: bool) -> dict[str, An
             its["speed_of_partitions"] = np.median(turns["partitions"] / turns["import"], axis=0)[0]
         reading = np.median(turns["read"], axis=0)
         found.setdefault("read", {"seconds": reading[0], "cpu": reading[1]})
-    stored = dk.open_sets(folder / "table" / "import 0.zarr")
+    stored = dk.open_sets(folder / imports[0] / "import 0.zarr")
     first = stored[:1000].load()
     means = np.add.reduceat(first.points[:, 0], first.offsets[:-1]) / first.sizes
     errors = (means - stored.targets["age"][:1000]) * np.sqrt(first.sizes)  # standard normal
@@ -136,6 +137,7 @@ def compared(folder: Path, rows: int, sets: int, shuffled: bool) -> dict[str, An
 
 def main() -> None:
     parser = options(__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to import (everything)")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--sets", type=int, default=100_000)
     parser.add_argument("--folder", type=Path, help="where files go; they are removed at the end")
@@ -143,9 +145,13 @@ def main() -> None:
     if args.quick:
         args.rows, args.sets = 20_000, 500
     report = report_here()
-    for name, shuffled in (("grouped", False), ("shuffled", True)):
+    parts = args.parts or list(PARTS)
+    grouped = [PARTS[part] for part in parts if part != "shuffled"]
+    for name, imports in (("grouped", grouped), ("shuffled", ["table"] if "shuffled" in parts else [])):
+        if not imports:
+            continue
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-            report[name] = row = compared(Path(folder), args.rows, args.sets, shuffled)
+            report[name] = row = compared(Path(folder), args.rows, args.sets, imports, name == "shuffled")
         print(
             f"{name}: {row['rows']:,} rows of {row['sets']:,} sets, read in {row['read']['seconds']:.2f} s "
             f"({row['read']['cpu']:.2f} s of processors)"
