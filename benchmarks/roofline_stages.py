@@ -163,7 +163,7 @@ def fused(divergence: str, quick: bool) -> Computed:
 
 def ridge(width: int, quick: bool, by: str = "steps") -> Computed:
     """Sums of a ridge regression, each thread its own; beside the "steps" of registers, or those of a "product"."""
-    n = 512 if quick else 8192
+    n = 512 if quick else 16_384
     Z = np.random.default_rng(0).standard_normal((n, width)).astype(np.float32)
     y, parts = np.ones((n, 1)), halves(n)
     own = {part.start: Statistics.empty(width, 1) for part in parts[:: 2 if width > 1000 else 1]}
