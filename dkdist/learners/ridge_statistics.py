@@ -66,6 +66,9 @@ class Summing:
 
     def add(self, X: F, y: F64, weights: F64 | None) -> None:
         """Rows X (n, D), their targets y (n, k) and weights (n,)."""
+        if self._centre and self.to.n == 0 and len(X):
+            shift = X[:LEAST_TILE].mean(axis=0, dtype=np.float64).astype(X.dtype).astype(np.float64)
+            self.to = replace(self.to, shift=shift)
         start, most = 0, int(np.clip(PIECE_BYTES // (X.shape[1] * X.itemsize), 64, LEAST_TILE))
         while start < len(X):
             here = slice(start, start + min(most, len(self._Z) - self._n))
@@ -82,19 +85,15 @@ class Summing:
     def _gather(self, X: F, y: F64, weights: F64 | None) -> None:
         """Rows that there is room for; of them all sums but zz and zy."""
         to, rows = self.to, slice(self._n, self._n + len(X))
-        Z, shift, w = self._Z[rows], to.shift, np.ones(len(X)) if weights is None else weights
-        if self._centre and to.n == 0:
-            shift = X[:LEAST_TILE].mean(axis=0, dtype=np.float64).astype(X.dtype).astype(np.float64)
-        np.subtract(X, shift.astype(X.dtype), out=Z)
-        sum_z, sum_y = w.astype(Z.dtype) @ Z, w @ y
+        Z, w = self._Z[rows], np.ones(len(X)) if weights is None else weights
+        np.subtract(X, to.shift.astype(X.dtype), out=Z)
+        root = np.sqrt(w)
         if weights is not None:
-            root = np.sqrt(w)[:, None]
-            Z *= root.astype(Z.dtype)
-            y = y * root
-        self._y[rows], self._n = y, rows.stop
+            Z *= root[:, None].astype(Z.dtype)
+        self._y[rows], self._n = root[:, None] * y, rows.stop
         self.to = replace(
-            to, n=to.n + float(w.sum()), shift=shift,
-            sum_z=to.sum_z + sum_z, sum_y=to.sum_y + sum_y, yy=to.yy + (y**2).sum(axis=0),
+            to, n=to.n + float(w.sum()), sum_z=to.sum_z + root.astype(Z.dtype) @ Z,
+            sum_y=to.sum_y + w @ y, yy=to.yy + w @ y**2,
         )  # fmt: skip
 
     def _multiply(self) -> None:

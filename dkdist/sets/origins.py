@@ -39,7 +39,7 @@ def settled_origin(origin: Any) -> F64 | None:
 
 
 @dataclass(frozen=True)
-class Look:
+class OrderedSample:
     """Some finite rows of points, each column in its own order, with its median and the median distance from it."""
 
     X: F64
@@ -49,14 +49,14 @@ class Look:
     """Whether the points are integers."""
 
     @classmethod
-    def at(cls, X: F64, whole: bool = False) -> Look:
-        """A look at rows."""
+    def at(cls, X: F64, whole: bool = False) -> OrderedSample:
+        """Those of some rows."""
         X = np.sort(_finite_rows(X), axis=0)
         return cls(X, *_middle_and_spread(X), whole)
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> Look | None:
-        """A look at a thousand rows, drawn with a fixed seed; None where float32 holds all values of such dtypes."""
+    def of(cls, parts: Sequence[Part]) -> OrderedSample | None:
+        """A thousand of all rows, drawn with a fixed seed; None where float32 holds all values of such dtypes."""
         if are_kept(parts, None):
             return None
         return cls.at(_sample(parts), all(part.dtype.kind in "iu" for part in parts))
@@ -96,13 +96,13 @@ class Look:
 
 def natural_origin(parts: Sequence[Part]) -> F64 | None:
     """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are."""
-    look = Look.of(parts)
-    return None if look is None else look.natural_origin()
+    sample = OrderedSample.of(parts)
+    return None if sample is None else sample.natural_origin()
 
 
 def crowded_column(parts: Sequence[Part], origin: F64 | None) -> int | None:
-    """The first column of such points that float32 does not tell apart, counted from the origin: see `Look.crowded`."""
-    return None if are_kept(parts, origin) else Look.at(_sample(parts)).crowded(origin)
+    """The first column that float32, counted from the origin, does not tell apart: see `OrderedSample.crowded`."""
+    return None if are_kept(parts, origin) else OrderedSample.at(_sample(parts)).crowded(origin)
 
 
 def relative(part: Part, origin: F64 | None, out: NDArray[Any]) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import Columns, real_array
-from dkdist.sets.origins import Look, Part, crowded_column, relative, settled_origin
+from dkdist.sets.origins import OrderedSample, Part, crowded_column, relative, settled_origin
 
 Points = NDArray[Any]
 """(T, d) float32, or (T, 1) uint8/uint16 codes of strings."""
@@ -224,11 +224,12 @@ def kept_points(
     dtypes, sizes = {part.dtype for part in parts}, [len(part) for part in parts]
     start = None if origin is None else _as_origin(origin, parts[0].shape)
     codes = parts[0].shape[1] == len(dtypes) == 1 and not dtypes.isdisjoint(CODE_DTYPES)
-    look = None if codes else Look.of(parts)
+    settled = codes or (held and start is not None)
+    sample = None if settled else OrderedSample.of(parts)
     if start is not None:
         start = None if codes else settled_origin(start)
-    elif look is not None:
-        start = look.natural_origin()
+    elif sample is not None:
+        start = sample.natural_origin()
     dtype = parts[0].dtype if codes else np.dtype(np.float32)
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is reported with its set
         if start is None and not copy and not by_column:
@@ -241,8 +242,10 @@ def kept_points(
                 for part, end in zip(parts, np.cumsum(sizes).tolist(), strict=True):
                     relative(part, start, rows[end - len(part) : end])
     if not codes:
-        column = None if held else look.crowded(start) if look else crowded_column(parts, start)
-        _require_kept(rows, parts, start, column)
+        crowded = None
+        if not held:
+            crowded = crowded_column(parts, start) if sample is None else sample.crowded(start)
+        _require_kept(rows, parts, start, crowded)
     return rows, start
 
 

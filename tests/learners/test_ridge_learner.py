@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
 from dkdist.learners.ridge_solutions import held_out_errors, inverse_of, solution, spectrum
-from dkdist.learners.ridge_statistics import PANEL, Statistics, about, centred, merge
+from dkdist.learners.ridge_statistics import PANEL, Statistics, about, add_rows, centred, merge
 from dkdist.learners.ridge_sums import accumulate
 from dkdist.learners.rows import Known, Rows
 
@@ -76,6 +76,17 @@ def test_products_are_the_same_in_whatever_blocks_rows_come() -> None:
     rounding = 2**-24 * 1024 * np.abs(X).sum(axis=0)  # of sums of up to 1,024 terms
     assert (np.abs(apart.sum_z - whole.sum_z) <= 2 * rounding).all()
     assert (apart.n, len(X)) == (whole.n, 5000)
+
+
+def test_weights_beyond_float32_count_as_others() -> None:
+    X = np.random.default_rng(0).standard_normal((300, 5)).astype(np.float32)
+    y, w, far = X[:, :1].astype(np.float64), np.linspace(0.5, 2, 300), 2.0**70
+    usual = add_rows(Statistics.empty(5, 1), X, y, w, True)
+    heavy = add_rows(Statistics.empty(5, 1), X / np.float32(far), y / far, w * far**2, True)
+    np.testing.assert_array_equal(heavy.zz, usual.zz)
+    np.testing.assert_array_equal(heavy.zy, usual.zy)
+    np.testing.assert_array_equal(heavy.sum_z, usual.sum_z * far)
+    assert heavy.n == usual.n * far**2
 
 
 @settings(max_examples=25)

@@ -19,8 +19,8 @@ other, stays where it is.
 Which kernel is best nobody knows, and each that is tried takes power from the others. So each kernel has a share of the
 level (`dkdist.kernel.comparing.shares_of_level`), the same for all data: half of it goes to the energy distance and the
 means, which see shifts, and little to moments, each of which sees one kind of difference so well that this hardly takes
-from the others. The shares were chosen so that the test loses little to the best of its peers in each of 39 cases, on
-other draws, and mostly on other cases, than those that `benchmarks/two_sample.py` shows the power for.
+from the others. The shares were chosen by what the test loses to the best of its peers, on other draws, and mostly on
+other cases, than those that `benchmarks/two_sample.py` shows the power for.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets
 
 FARTHEST = 1e30  # units from the centre; a point beyond, which has no phase in float32, counts there
-AT_ONCE = 2**18  # points whose coordinates are copied at a time
+AT_ONCE = 2**18  # coordinates of points that are copied at a time
 
 
 class Look(NamedTuple):
@@ -115,7 +115,7 @@ def sums_over_bins(look: Look, x: F64, bins: U16, n_bins: int) -> F32:
     first = 0
     while first < len(present):
         begin = offsets[present[first]]
-        last = max(first + 1, int(np.searchsorted(offsets[present], begin + AT_ONCE)))
+        last = max(first + 1, int(np.searchsorted(offsets[present], begin + AT_ONCE // x.shape[1])))
         some = present[first:last]
         end = offsets[some[-1] + 1]
         sums[some] = look.sums(x[order[begin:end]], np.append(offsets[some], end) - begin)

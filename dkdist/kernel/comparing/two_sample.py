@@ -99,8 +99,8 @@ def two_sample_test(
     cube roots of squared distances, standardised by those of the permutations. Weights are shares of the level: .5 of
     the energy kernel, .23 of the five narrowest Gaussian ones, .11 of waves, .08 of means, .08 of other moments.
     Beyond 4,096 points it is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point,
-    .6 us of one core in the plane, and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: at most 80
-    MiB and 2 bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
+    .6 us of one core in the plane, and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: some 70
+    MiB and 5 bytes a point beside the points; of what is read, a block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
     O(n + m) memory.

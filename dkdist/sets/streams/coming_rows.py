@@ -16,7 +16,7 @@ from dkdist.loops.array_types import F32, F64, Array
 from dkdist.loops.column_rows import EXACT, fill_rows
 from dkdist.plain.real_arrays import Columns
 from dkdist.plain.room import Room
-from dkdist.sets.origins import Look, are_kept, sampled_rows, settled_origin
+from dkdist.sets.origins import OrderedSample, are_kept, sampled_rows, settled_origin
 from dkdist.sets.point_checks import CODE_DTYPES
 
 
@@ -49,7 +49,7 @@ class ComingRows:
         """(n, d) the rows; None if anything is unusual."""
         if not self._fits or self._n < len(self._rows):
             return None
-        if self._sample is not None and Look.at(self._sample).crowded(self.origin) is not None:
+        if self._sample is not None and OrderedSample.at(self._sample).crowded(self.origin) is not None:
             return None
         nothing = self.origin is None and not self._rows[:1].any() and not self._rows.any()
         return None if nothing else self._rows
