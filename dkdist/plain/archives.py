@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ FREE_BYTES = 2**28  # what compressed arrays may unpack to, however well they we
 MOST_SHRUNK = 100  # beyond that; points and targets do not shrink a hundred times
 MOST_ITEM_BYTES = 2**20
 MOST_AXES = 8
+MOST_HEADER = 10_000  # bytes, as NumPy has it
 PIECE = 2**20
 KINDS = "biufcSUmM"
 
@@ -119,7 +121,7 @@ def read_header(what: str, stream: BinaryIO, size: int) -> Header:
     version = npy.read_magic(stream)
     if version not in _READERS:
         raise ArchiveError(f"{what} is of version {version} of the .npy format, expected 1.0 or 2.0")
-    shape, fortran, dtype = _READERS[version](stream)
+    shape, fortran, dtype = _as_numpy_writes(stream, version) or _READERS[version](stream)
     if dtype.hasobject:
         raise ArchiveError(f"{what} holds Python objects")
     if dtype.kind not in KINDS or not 1 <= dtype.itemsize <= MOST_ITEM_BYTES:
@@ -136,6 +138,28 @@ def read_header(what: str, stream: BinaryIO, size: int) -> Header:
 
 
 _READERS: dict[tuple[int, int], Any] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_WRITTEN = re.compile(
+    rb"\{'descr': '([<>|=]?[A-Za-z]\d*)', 'fortran_order': (True|False), 'shape': \((\d+(?:, \d+)*,?)?\), \} *\n"
+)
+
+
+def _as_numpy_writes(
+    stream: BinaryIO, version: tuple[int, int]
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | None:
+    """(shape, whether in Fortran order, dtype) of a header in NumPy's own words; None, and nothing read, for another.
+
+    NumPy takes a header for a Python literal, and Python 3.11 fails now and then to parse two of them in two threads
+    ("AST constructor recursion depth mismatch", python/cpython#106905).
+    """
+    start = stream.tell()
+    length = int.from_bytes(stream.read(2 * version[0]), "little")
+    found = _WRITTEN.fullmatch(stream.read(min(length, MOST_HEADER)))
+    if found is None:
+        stream.seek(start)
+        return None
+    descr, fortran, shape = found.groups()
+    sizes = tuple(int(size) for size in (shape or b"").decode().replace(",", " ").split())
+    return sizes, fortran == b"True", np.dtype(descr.decode())
 
 
 def mapped_array(path: Any) -> Array:

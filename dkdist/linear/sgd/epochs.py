@@ -101,7 +101,9 @@ class Order:
             starts=tuple(part.start for part in parts),
             sizes=tuple(part.stop - part.start for part in parts),
             n_features=self.blocks.n_columns,
-            known=self.known.part(parts[0] if len(parts) == 1 else np.r_[tuple(parts)]),  # of one block no copy
+            known=self.known.part(
+                parts[0] if len(parts) == 1 else np.r_[tuple(parts)]
+            ),  # of one block no copy
             seed=(self.seed, Role.ROW_ORDER, epoch, indices[0]),
             skip=self.skip,
             at_once=self.blocks.at_once,
