@@ -12,7 +12,7 @@ from dask.typing import Key
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from dkdist.execution.blocks import Recipes, Together
+from dkdist.execution.jobs import Recipes, Together
 
 RECONNECTIONS = 3  # of one graph
 POLL = 0.1  # seconds
