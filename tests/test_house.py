@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -80,3 +81,19 @@ def test_every_public_name_says_what_it_is_with_an_example_that_runs() -> None:
         shown = [name for name in names if not isinstance(getattr(room, name), ModuleType)]
         assert shown
         assert not [name for name in shown if ">>> " not in (getattr(room, name).__doc__ or "")]
+
+
+SECTION = re.compile(r"(?:^|\n)(?:Parameters|Attributes|Raises|Warns)\n-+\n(.*?)(?=\n\n|\Z)", re.DOTALL)
+NAMES = re.compile(r"[\w*.]+(?:(?:, | or )[\w*.]+)*(?: : .+)?")
+
+
+def test_lists_of_docstrings_are_names_with_their_descriptions_indented() -> None:
+    """Otherwise a page shows each line of a description as one more parameter."""
+    found = []
+    for path in FILES:
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                for listed in SECTION.findall(ast.get_docstring(node) or ""):
+                    lines = [line for line in listed.split("\n") if not line.startswith(" ")]
+                    found += [(str(path), node.name, line) for line in lines if not NAMES.fullmatch(line)]
+    assert found == []

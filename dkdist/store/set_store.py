@@ -345,24 +345,24 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
     Parameters
     ----------
     store : path, URL or Zarr store object
-    A directory, a zip file, ``s3://...``, ``https://...`` and so on. A URL finds its credentials in the
-    environment of each process; a store object carries its own.
+        A directory, a zip file, ``s3://...``, ``https://...`` and so on. A URL finds its credentials in the
+        environment of each process; a store object carries its own.
     block_sets : int, optional
-    The number of sets you want in a block of work; by default it follows from the size of the sets.
+        The number of sets you want in a block of work; by default it follows from the size of the sets.
 
     Returns
     -------
     SetStore
-    All sets of the store, lazily.
+        All sets of the store, lazily.
 
     Raises
     ------
     FileNotFoundError
-    If a local path does not exist.
+        If a local path does not exist.
     StoreFormatError
-    If there is no committed store, or it is of another format, newer, or damaged.
+        If there is no committed store, or it is of another format, newer, or damaged.
     OSError
-    If a storage refuses (PermissionError), does not answer (ConnectionError), or fails otherwise.
+        If a storage refuses (PermissionError), does not answer (ConnectionError), or fails otherwise.
 
     Examples
     --------
