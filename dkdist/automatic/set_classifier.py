@@ -190,7 +190,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every set, (n,): that of the largest decision value."""
-        return np.asarray(self.classes_[largest(self._values(X))])
+        values = self._values(X)
+        return np.asarray(self.classes_[largest(values)])
 
     def predict_proba(self, X: Any) -> F64:
         """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
@@ -206,7 +207,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         not be missed. Of .9 it takes nine sets of a class at least (coverage / (1 - coverage)), or the class is in
         every answer.
         """
-        return self.sets_.members(self.predict_proba(X), coverage, class_conditional)
+        chances = self.predict_proba(X)
+        return self.sets_.members(chances, coverage, class_conditional)
 
     def _units(self) -> tuple[F64, F64, bool]:
         t = self.machine_.n_outputs

@@ -116,6 +116,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def _values(self, X: Any) -> F64:
         """Predictions (n, t); a store's blocks are read, used and let go."""
+        check_is_fitted(self)
         return self.machine_.values(self._scaled(X))
 
     def explain(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from dask.distributed import Client
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 import dkdist as dk
@@ -360,6 +361,18 @@ def test_bad_input_is_refused_by_name(change: dict[str, Any], words: str) -> Non
     given = {"y": Y[:60]} | {k: v for k, v in change.items() if k not in named}
     with pytest.raises(ValueError, match=words):
         dk.SetClassifier(**named).fit(SETS[:60], **given)
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        *((dk.SetClassifier, name) for name in ("predict", "predict_proba", "predict_set", "decision_function")),
+        *((dk.SetRegressor, name) for name in ("predict", "predict_interval")),
+    ],
+)  # fmt: skip
+def test_nothing_is_predicted_before_fit(model: Any, method: str) -> None:
+    with pytest.raises(NotFittedError, match=f"This {model.__name__} instance is not fitted yet"):
+        getattr(model(), method)(SETS[:2])
 
 
 def test_a_regressor_refuses_targets_that_are_missing() -> None:
