@@ -54,6 +54,41 @@ def test_a_path_where_sets_are_wanted(path: Any) -> None:
         dk.RandomFourierFeatures(8).fit(path)
 
 
+@pytest.mark.parametrize(
+    "embed", [dk.SetClassifier().fit, dk.MomentEmbedding().fit, lambda X, _: dk.distance_matrix(X)]
+)
+def test_a_frame_where_sets_are_wanted(embed: Any) -> None:
+    frame = pd.DataFrame({"donor": np.repeat(np.arange(20), 20), "x": np.concatenate(SETS)[:, 0]})
+    with pytest.raises(
+        dk.SampleSetError, match=r"found DataFrame.*SampleSets\.from_frame\(X, set_id=\.\.\.\)"
+    ):
+        embed(frame, LABELS)
+
+
+LEARNERS = (
+    dk.IncrementalRidge,
+    dk.IncrementalRidgeClassifier,
+    dk.IncrementalSGDRegressor,
+    dk.IncrementalSGDClassifier,
+)
+
+
+@pytest.mark.parametrize("learner", [*LEARNERS, dk.SetClassifier, dk.SetRegressor])
+def test_all_targets_of_sets_where_one_is_wanted(learner: Any) -> None:
+    sets = dk.SampleSets.from_arrays(SETS, targets={"ill": LABELS, "age": LABELS + 40})
+    X = sets if hasattr(learner, "summary") else np.array([x.mean(axis=0) for x in SETS])
+    with pytest.raises(
+        ValueError, match=r"y must be an array .* found a mappingproxy of 'ill', 'age': give one"
+    ):
+        learner().fit(X, sets.targets)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_no_rows_and_no_targets(learner: Any) -> None:
+    with pytest.raises(ValueError, match=r"Found array with 0 sample\(s\)"):
+        learner().fit(np.zeros((0, 2)), np.zeros(0))
+
+
 def test_sets_where_rows_are_wanted(tmp_path: Path) -> None:
     sets = dk.SampleSets.from_arrays(SETS)
     for X in (sets, dk.write_sets(tmp_path / "s.zarr", sets)):

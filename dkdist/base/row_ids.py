@@ -8,6 +8,7 @@ are refused.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,8 @@ def with_index(estimator: Any, rows: Any) -> Any:
 
 def in_row_order(X: Any, **beside: Any) -> tuple[Any, ...]:
     """X without its guard, and what has one entry a set: Series and frames in the order of X, by their index."""
+    for name, values in beside.items():
+        _require_no_dict(values, name)
     owner = _owner_of(X)
     indexed = [] if owner is None else [name for name, values in beside.items() if has_index(values)]
     if not indexed:  # or nothing to join it to: sets without ids
@@ -132,6 +135,16 @@ def _owner_of(X: Any) -> Any:
     if isinstance(X, SetStore):
         return X if X.has_ids else None
     return X.owner if isinstance(X, UnalignedRows) else _OWNERS.get(id(X), UNKNOWN)
+
+
+def _require_no_dict(values: Any, name: str) -> None:
+    """Refuse all targets of sets, which are arrays by name, where one array is wanted."""
+    if isinstance(values, Mapping):
+        found = f"{type(values).__name__} of {', '.join(map(repr, values)) or 'nothing'}"
+        raise ValueError(
+            f"{name} must be an array with one entry for every set, found a {found}: give one of its values, such as "
+            "sets.targets['name']"
+        )
 
 
 def _require_no_other_order(values: Any, name: str) -> None:

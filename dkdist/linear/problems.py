@@ -79,8 +79,9 @@ def naming_missing(y: Any) -> Iterator[None]:
 
 def _without_value(y: Any) -> list[int]:
     rows = np.asarray(y, dtype=object)
-    rows = rows.reshape(len(rows), -1) if rows.ndim else rows.reshape(0, 1)
-    return [i for i, row in enumerate(rows) if any(_is_missing(v) for v in row)]
+    if rows.ndim == 0 or rows.size == 0:
+        return []
+    return [i for i, row in enumerate(rows.reshape(len(rows), -1)) if any(_is_missing(v) for v in row)]
 
 
 def _is_missing(value: Any) -> bool:

@@ -60,6 +60,10 @@ def as_sample_sets(X: Any, origin: F64 | None = None) -> SampleSets:
     found = f"expected SampleSets, a list of (n_i, d) arrays or an (N, n, d) array, found {type(X).__name__}"
     if isinstance(X, (str, os.PathLike)):
         raise SampleSetError(f"{found}: if it is the path of a store, give open_sets of it")
+    if hasattr(X, "columns"):
+        raise SampleSetError(
+            f"{found}. Of a frame with one row a point make SampleSets.from_frame(X, set_id=...)"
+        )
     if hasattr(X, "load"):
         raise SampleSetError(f"{found}. For a store of sets, call its load() first")
     raise SampleSetError(
