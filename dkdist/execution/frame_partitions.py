@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from dask.system import CPU_COUNT
 from dkdist.execution.processes.process import keep_freed_memory
 from dkdist.execution.run import active_client, at_once
 from dkdist.plain.crew import Crew
+from dkdist.sets import SampleSetError
 
 BATCH_ROWS = 2**18  # at once: few enough to stay in a cache, and many beside what a batch costs
 BUFFER_BYTES = 2**18  # of a column that are read at once, into memory that serves again
@@ -70,37 +71,52 @@ class Partitions:
         """What pyarrow reads of a partition."""
         import pyarrow as pa
 
-        tables = [
-            file.read_row_groups(groups, columns=self._columns, use_threads=use_threads)
-            for file, groups in self._opened(number)
-        ]
+        tables = []
+        for part in self._parts(number):
+            with self._opened(part) as (file, groups):
+                tables.append(file.read_row_groups(groups, columns=self._columns, use_threads=use_threads))
         return pa.concat_tables(tables)
 
     def batches(self, number: int) -> tuple[int, Iterator[Any]] | None:
         """The number of rows of a partition, and they themselves, some at a time; None if it is not read here."""
         if self._files is None:
             return None
-        n_rows = sum(
-            file.metadata.row_group(group).num_rows
-            for file, groups in self._opened(number)
-            for group in groups
-        )
+        n_rows = 0
+        for part in self._parts(number):
+            with self._opened(part) as (file, groups):
+                n_rows += sum(file.metadata.row_group(group).num_rows for group in groups)
         return n_rows, self._batches(number)
 
     def _batches(self, number: int) -> Iterator[Any]:
-        for file, groups in self._opened(number):
-            yield from file.iter_batches(BATCH_ROWS, groups, self._columns, use_threads=False)
+        for part in self._parts(number):
+            with self._opened(part) as (file, groups):
+                yield from file.iter_batches(BATCH_ROWS, groups, self._columns, use_threads=False)
 
-    def _opened(self, number: int) -> Iterator[tuple[Any, list[int]]]:
-        """The files of a partition, and which row groups of them."""
+    def _parts(self, number: int) -> list[FilePart]:
+        assert self._files is not None
+        return self._files[number]
+
+    @contextmanager
+    def _opened(self, part: FilePart) -> Iterator[tuple[Any, list[int]]]:
+        """A file of a partition, and which row groups of it; SampleSetError with its path if it cannot be read."""
+        import pyarrow as pa
         import pyarrow.parquet
 
-        assert self._files is not None
-        for path, groups in self._files[number]:
+        try:
             with pyarrow.parquet.ParquetFile(
-                path, read_dictionary=[self._set_id], buffer_size=BUFFER_BYTES, pre_buffer=False
+                part.path, read_dictionary=[self._set_id], buffer_size=BUFFER_BYTES, pre_buffer=False
             ) as file:
-                yield file, list(range(file.num_row_groups)) if groups is None else groups
+                there = file.schema_arrow.names
+                missing = [name for name in self._columns if name not in there]
+                if missing:  # which pyarrow would leave out without a word
+                    raise SampleSetError(
+                        f"{part.path} has no column {missing[0]!r}, and the frame has: write its files anew"
+                    )
+                yield file, list(range(file.num_row_groups)) if part.groups is None else part.groups
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # whose words name the path
+                raise
+            raise SampleSetError(f"{part.path} cannot be read: {str(error).strip()}") from error
 
 
 class FilePart(NamedTuple):

@@ -124,6 +124,42 @@ def test_files_that_a_frame_only_reads_give_what_their_partitions_give(kind, n_f
         assert sets.ids.tolist() == expected.ids.tolist()
 
 
+def _without_a_column(path):
+    pd.read_parquet(path).drop(columns="cd4").to_parquet(path, index=False)
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _overwritten(path):
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + b"\xff" * 40 + data[44:])
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_without_a_column, "has no column 'cd4', and the frame has"),
+        (_cut, "cannot be read: Parquet magic bytes not found"),
+        (_overwritten, "cannot be read: "),
+        (Path.unlink, "No such file"),
+    ],
+)
+def test_files_that_changed_are_refused_with_their_paths(damage, words, number, tmp_path):
+    lazy = _in_files(FRAME, tmp_path / "t", 4)
+    lazy.columns  # noqa: B018 what the files have before
+    path = tmp_path / "t" / f"p{number:02d}.parquet"
+    damage(path)
+    with pytest.raises((SampleSetError, FileNotFoundError)) as found:
+        dk.import_frame(tmp_path / "s.zarr", lazy, "donor")
+    assert words in str(found.value)
+    assert str(path) in str(found.value)
+    assert not (tmp_path / "s.zarr").exists()
+
+
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_a_frame_that_does_more_than_to_read_files_is_computed(tmp_path):
     lazy = _in_files(FRAME, tmp_path / "t", 3)
