@@ -104,7 +104,8 @@ def gram(rows: KeptRows, spread: Spread) -> F64:
         squares = (spread.right(rows) ** 2).sum()
     if not (np.isfinite(np.diag(K)).all() and np.isfinite(squares)):
         raise ValueError(
-            "the features or targets are so large that sums of their squares are no floats: divide them by a number"
+            "the features, targets or weights are so large that sums of their squares are no floats: divide them "
+            "by a number"
         )
     return K
 

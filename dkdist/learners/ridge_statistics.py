@@ -72,7 +72,10 @@ class Summing:
         start, most = 0, int(np.clip(PIECE_BYTES // (X.shape[1] * X.itemsize), 64, LEAST_TILE))
         while start < len(X):
             here = slice(start, start + min(most, len(self._Z) - self._n))
-            self._gather(X[here], y[here], None if weights is None else weights[here])
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # what overflows is refused in the end, by `centred`
+                self._gather(X[here], y[here], None if weights is None else weights[here])
             start = here.stop
             if self._n == len(self._Z):
                 self._multiply()
@@ -98,8 +101,9 @@ class Summing:
 
     def _multiply(self) -> None:
         Z, y = self._Z[: self._n], self._y[: self._n]
-        _add_upper(self.to.zz, Z)
-        self.to, self._n = replace(self.to, zy=self.to.zy + Z.T @ y), 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            _add_upper(self.to.zz, Z)
+            self.to, self._n = replace(self.to, zy=self.to.zy + Z.T @ y), 0
 
 
 def add_rows(to: Statistics, X: F, y: F64, weights: F64 | None, centre: bool) -> Statistics:
@@ -181,8 +185,8 @@ def centred(s: Statistics, centre: bool) -> Centred:
     """
     if not all(np.isfinite(part).all() for part in (np.diag(s.zz), s.zy, s.yy)):
         raise ValueError(
-            "the features or targets are so large that sums of their squares are no floats of the features' dtype: "
-            "divide them by a number"
+            "the features, targets or weights are so large that sums of their squares are no floats of the features' "
+            "dtype: divide them by a number"
         )
     if not centre:
         return Centred(s.n, np.zeros_like(s.shift), np.zeros_like(s.sum_y), s.zz, s.zy)

@@ -127,7 +127,7 @@ def _as_targets(estimator: BaseEstimator, y: Any, numeric: bool, multi_output: b
 
 def as_classes(y: NDArray[Any]) -> tuple[NDArray[Any], I64]:
     """The sorted classes and every target's index among them; ValueError unless there are two or more."""
-    with naming_missing(y):
+    with naming_missing(y), np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it refuses it
         try:
             check_classification_targets(y)
             classes, index = np.unique(y, return_inverse=True)

@@ -375,10 +375,11 @@ def test_nothing_is_predicted_before_fit(model: Any, method: str) -> None:
         getattr(model(), method)(SETS[:2])
 
 
-def test_a_regressor_refuses_targets_that_are_missing() -> None:
-    y = np.where(np.arange(60) == 7, np.nan, 1.0)
+@pytest.mark.parametrize("model", [dk.SetClassifier, dk.SetRegressor])
+def test_targets_that_are_missing_are_refused(model: Any) -> None:
+    y = np.where(np.arange(60) == 7, np.nan, np.arange(60) % 2)
     with pytest.raises(ValueError, match="target 7"):
-        dk.SetRegressor().fit(SETS[:60], y)
+        model().fit(SETS[:60], y)
 
 
 def test_a_budget_is_kept_by_trying_less() -> None:

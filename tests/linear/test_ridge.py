@@ -178,3 +178,12 @@ def test_refusals() -> None:
         IncrementalRidgeClassifier().fit(X, np.zeros(50))
     with pytest.raises(ValueError, match="selection"):
         IncrementalRidge(selection="cv").fit(X, y)
+
+
+@pytest.mark.parametrize(("of_X", "of_y", "of_w"), [(1e30, 1.0, 1.0), (1.0, 1e200, 1.0), (1.0, 1.0, 1e80)])
+def test_what_is_too_large_is_refused_without_warnings(of_X: float, of_y: float, of_w: float) -> None:
+    X = np.random.default_rng(0).standard_normal((200, 5), np.float32)
+    with pytest.raises(ValueError, match="features, targets or weights are so large that sums"):
+        IncrementalRidge(1.0).fit(
+            np.float32(of_X) * X, of_y * X[:, 0].astype(float), sample_weight=np.full(200, of_w)
+        )
