@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.linalg import hadamard as matrix
 
-from dkdist.kernel.features.random_fourier_features_loops import Structured, structured_features
 from dkdist.kernel.features.random_fourier_features_spec import padded_length
+from dkdist.kernel.features.structured_features_loops import Structured, structured_features
 from dkdist.loops.points import read_only
-from dkdist.loops.registers.hadamard import structured_product
+from dkdist.loops.registers.hadamard import structured_products
+from dkdist.loops.registers.side_by_side import OWN, ROWS
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,20 @@ def test_padded_length(m, length):
 
 
 @njit
+def products(x, m, D, v):
+    structured_products(x, m, D, v)
+
+
 def product(V, m, D, out):
-    for i in range(len(V)):
-        structured_product(V[i], m, D, out[i])
+    """Of some rows at a time, the last ones beside rows of NaN."""
+    L = V.shape[1]
+    for i in range(0, len(V), ROWS):
+        rows = np.full((ROWS, L), np.nan, np.float32)
+        rows[: len(V) - i] = V[i : i + ROWS]
+        x = np.ascontiguousarray(rows.reshape(ROWS, -1, OWN).transpose(1, 0, 2)).ravel()
+        v = np.full_like(x, np.nan)
+        products(x, m, D, v)
+        out[i : i + ROWS] = v.reshape(-1, ROWS, OWN).transpose(1, 0, 2).reshape(ROWS, L)[: len(V) - i]
 
 
 def transformed(V):
@@ -75,7 +87,7 @@ def random_case(seed, m, F):
 
 
 def waves(signs, lengths):
-    return Structured(read_only(signs), read_only(lengths), np.float32(1 / np.sqrt(lengths.shape[1])))
+    return Structured(read_only(signs), read_only(lengths), float(1 / np.sqrt(lengths.shape[1])))
 
 
 def features(X, signs, scales):
@@ -124,3 +136,39 @@ def test_sigmas_share_the_transform_and_change_no_bit():
     for k in range(2):
         structured_features(X, None, waves(signs, lengths[k : k + 1]), alone)
         np.testing.assert_array_equal(both[k], alone[0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("F", [1, 16, 37, 96])
+def test_nothing_else_is_written(n, F):
+    X = np.random.default_rng(n).standard_normal((n, 21)).astype(np.float32)
+    signs, scales = random_case(n, 21, F)
+    around = np.full((n + 2, 2 * F), np.nan, np.float32)
+    structured_features(X, None, waves(signs, scales[None]), around[None, 1:-1])
+    assert np.isnan(around[[0, -1]]).all()
+    np.testing.assert_array_equal(around[1:-1], features(X, signs, scales))
+
+
+def test_rows_are_taken_from_their_places():
+    rng = np.random.default_rng(0)
+    X, places = rng.standard_normal((9, 70)).astype(np.float32), rng.integers(0, 9, 11)
+    signs, scales = random_case(0, 70, 50)
+    out = np.empty((1, 11, 100), np.float32)
+    structured_features(X, places, waves(signs, scales[None]), out)
+    np.testing.assert_array_equal(out[0], features(X, signs, scales)[places])
+
+
+def test_rows_of_large_numbers_keep_norm_one():
+    X = np.random.default_rng(0).standard_normal((6, 70)).astype(np.float32)
+    signs, scales = random_case(0, 70, 200)
+    for size in (0, 1e-30, 1, 1e6, 1e30):
+        z = features(X * np.float32(size), signs, scales).astype(np.float64)
+        np.testing.assert_allclose((z**2).sum(axis=1), 1, atol=1e-5)
+
+
+def test_arrays_must_be_in_c_order():
+    X, (signs, scales) = np.zeros((4, 70), np.float32), random_case(0, 70, 16)
+    with pytest.raises(ValueError, match="C order"):
+        structured_features(X, None, waves(signs, scales[None]), np.empty((1, 4, 64), np.float32)[:, :, ::2])
+    with pytest.raises(ValueError, match="C order"):
+        structured_features(X[::2], None, waves(signs, scales[None]), np.empty((1, 2, 32), np.float32))

@@ -1,7 +1,6 @@
-"""Random Fourier features of rows: products with dense or structured frequencies, sines and cosines.
+"""Random Fourier features of rows: products with dense frequencies, sines and cosines.
 
-    out <- scale (sin, cos)(pi factor W x)                               a product with W (F, m), four rows at a time
-    out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)               Hadamard transforms, row by row
+    out <- scale (sin, cos)(pi factor W x)       a product with W (F, m), four rows at a time
 
 Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
 (`descent_loops.tile_steps`). A row's bits depend on no other row. What both consist of is optimised with each of them
@@ -17,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.learners.descent.descent_loops import tile_steps
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.elementary import f32, sincospi, smaller
 from dkdist.loops.points import read_only
-from dkdist.loops.registers.hadamard import structured_product
 from dkdist.loops.registers.unowned import unowned
 from dkdist.loops.registers.vectors import add_outer, load, spread, store, zeros
 
@@ -37,25 +35,10 @@ class Dense(NamedTuple):
     scale: Any
 
 
-class Structured(NamedTuple):
-    """Signs (n_blocks, 3, L), lengths (n_sigmas, F) of the rows of W over L^(3/2) and over pi, since phases are in
-    half turns, and the length of a wave's feature; F <= n_blocks L."""
-
-    signs: F32
-    lengths: F32
-    scale: Any
-
-
 def dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> Dense:
     """``frequencies`` are `panels` of the transposed ones of sigma = 1, (m, F)."""
     factors = (1 / (np.pi * np.asarray(sigmas))).astype(np.float32)
     return Dense(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
-
-
-def structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> Structured:
-    """``lengths`` (F,) are those of the rows of W over L^(3/2) for sigma = 1."""
-    each = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
-    return Structured(read_only(signs), read_only(each), f32(1 / np.sqrt(len(lengths))))
 
 
 def panels(Wt: F32) -> F32:
@@ -71,23 +54,12 @@ def dense_features(X: F32, waves: Dense, outs: F32) -> None:
     _dense_rows(read_only(X), waves, outs)
 
 
-def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32) -> None:
-    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all."""
-    places = np.arange(len(X)) if places is None else places
-    _structured_rows(read_only(X), read_only(places), waves, outs)
-
-
 def dense_steps(X: F32, places: I64, waves: Dense, tile: int, *walk: Any) -> int:
     """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
 
     The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
     """
     return int(_dense_steps(read_only(X), read_only(places), waves, tile, *walk))
-
-
-def structured_steps(X: F32, places: I64, waves: Structured, tile: int, *walk: Any) -> int:
-    """The same for structured frequencies."""
-    return int(_structured_steps(read_only(X), read_only(places), waves, tile, *walk))
 
 
 @inlined(ELEMENTWISE, early=False)
@@ -128,40 +100,9 @@ def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
                     _sine_cosine(phases[i], waves.factors[s], waves.scale, sines, cosines)
 
 
-@inlined(ELEMENTWISE, early=False)
-def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no-untyped-def]
-    """The features of the rows places[first : first + n] of X, row by row.
-
-    All products of a row come before its sines: loops over blocks of frequencies outside those over rows are no faster
-    where features stay in a cache, and slower where they are written to memory, in many short runs.
-    """
-    (padded, phases), (signs, lengths, scale), outs = unowned(room), unowned(waves), unowned(outs)
-    X, places, (n_blocks, _, L) = unowned(X), unowned(places), signs.shape
-    m, F = X.shape[1], lengths.shape[1]
-    for i in range(n):
-        x = X[places[first + i]]
-        for r in range(m):
-            padded[r] = x[r]
-        for block in range(n_blocks):
-            structured_product(padded, m, signs[block], phases[block * L : (block + 1) * L])
-        for s in range(len(lengths)):
-            scales, sines, cosines = lengths[s], outs[s, i, :F], outs[s, i, F:]
-            for r in range(F):
-                sine, cosine = sincospi(phases[r] * scales[r])
-                sines[r] = scale * sine
-                cosines[r] = scale * cosine
-
-
 @loop(ELEMENTWISE)
 def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
     _fill_dense(X, len(X), waves, np.empty((ROWS, PART), f32), outs)
-
-
-@loop(ELEMENTWISE)
-def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
-    n_blocks, _, L = waves.signs.shape
-    room = np.zeros(L, f32), np.empty(n_blocks * L, f32)
-    _fill_structured(X, places, 0, len(places), waves, room, outs)
 
 
 @loop(ELEMENTWISE)
@@ -175,19 +116,6 @@ def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # 
             for a in range(len(x)):
                 given[i, a] = x[a]
         _fill_dense(given, stop - start, waves, room, made)
-        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
-        start, stop = stop, stop + tile
-    return n_averaged
-
-
-@loop(ELEMENTWISE)
-def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    n_blocks, _, L = waves.signs.shape
-    room = np.zeros(L, f32), np.empty(n_blocks * L, f32)
-    n, made = len(places), np.empty((1, tile, iterate.W.shape[1]), f32)
-    start, stop = 0, (n - 1) % tile + 1
-    while start < n:
-        _fill_structured(X, places, start, stop - start, waves, room, made)
         n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
         start, stop = stop, stop + tile
     return n_averaged

@@ -141,22 +141,29 @@ class _StructuredWaves:
     """Frequencies that are a product of signs and Hadamard transforms."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        self._of = lru_cache(maxsize=4)(partial(_loops().structured, *_drawn_structured(spec)))
+        self._of = lru_cache(maxsize=4)(partial(_structured_loops().structured, *_drawn_structured(spec)))
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        _loops().structured_features(X, places, self._of(sigmas), outs)
+        _structured_loops().structured_features(X, places, self._of(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return int(_loops().structured_steps(X, places, self._of((sigma,)), tile, *walk))
+        return int(_structured_loops().structured_steps(X, places, self._of((sigma,)), tile, *walk))
 
 
 def _loops() -> Any:
-    """Compiled loops, which who only draws frequencies does not load."""
+    """Compiled loops of dense frequencies, which who only draws them does not load."""
     from dkdist.kernel.features import random_fourier_features_loops
 
     return random_fourier_features_loops
+
+
+def _structured_loops() -> Any:
+    """The same of structured frequencies."""
+    from dkdist.kernel.features import structured_features_loops
+
+    return structured_features_loops
 
 
 def _drawn_dense(spec: FourierSpec) -> F64:

@@ -1,18 +1,18 @@
-"""Products of Hadamard transforms and signs with single rows, in vector registers.
+"""Products of Hadamard transforms and signs with some rows at once, in vector registers.
 
     H D_3 H D_2 H D_1 x,    H_1 = 1,   H_2R = [[H_R, H_R], [H_R, -H_R]]
 
-A row of L numbers, a power of two from 16 on, stays in the first-level cache (4 KB for L = 1024). One that fits into
-registers stays there through all three transforms. Of a longer one go first the levels within parts that fit, then up
-to four levels across the parts at a time:
+Rows of L numbers, a power of two from 16 on, lie side by side (`side_by_side.py`): only the first two levels are within
+vectors, where each addition needs a shuffle, and signs are read once for all rows. 4 rows of L = 1024 take 16 KB, which
+stay in the first-level cache. First come the levels within parts that fit into registers, then up to four levels across
+the parts at a time:
 
     across_R(v, step, j)         H_R over the R vectors v[j + k step : j + k step + lanes], k = 0 .. R - 1
-    part_R(x, D, v, j)           of R vectors of numbers from j on: v <- H D x
-    all_R(x, D, v)               the same, L = R lanes, three times, with D (3, L)
+    part_R(x, D, v, j)           of R vectors from v[j] on: v <- H D x
 
-Registers hold 256 numbers as 16 vectors of 16 lanes where a processor has 32 of them, and 64 as 8 vectors of 8 lanes
-where it has 16. Additions come in one order whatever the vectors are, and products are by 1 and -1, hence exact: the
-bits are the same on every processor, and those of a row depend on no other row.
+A part has 16 vectors of 16 lanes where a processor has 32 registers, and 8 vectors of 8 lanes where it has 16.
+Additions come in one order whatever the vectors are, and products are by 1 and -1, hence exact: the bits are the same
+on every processor, and those of a row depend on no other row.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from dkdist.loops.compile import inlined
+from dkdist.loops.elementary import smaller
+from dkdist.loops.registers.side_by_side import LANES, OWN, ROWS, repeated
 from dkdist.loops.registers.vectors import (
     FREE,
     MANY_REGISTERS,
@@ -36,8 +38,7 @@ from dkdist.loops.registers.vectors import (
     zeros,
 )
 
-LANES, MOST = (16, 16) if MANY_REGISTERS else (8, 8)  # of a vector, and vectors of a part
-PART = MOST * LANES
+MOST, LEAST = 16 if MANY_REGISTERS else 8, 4  # vectors of a part, and of one of rows shorter than that
 
 
 def _over(builder: Any, vectors: Sequence[Any]) -> list[Any]:
@@ -53,9 +54,9 @@ def _over(builder: Any, vectors: Sequence[Any]) -> list[Any]:
 
 
 def _within(builder: Any, vectors: Sequence[Any]) -> list[Any]:
-    """H of each vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
+    """H of each row's numbers in a vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
     made, h = list(vectors), 1
-    while h < LANES:
+    while h < OWN:
         sign = ir.Constant(made[0].type, [-1.0 if i & h else 1.0 for i in range(LANES)])
         swap = [i ^ h for i in range(LANES)]
         for k, v in enumerate(made):
@@ -64,12 +65,6 @@ def _within(builder: Any, vectors: Sequence[Any]) -> list[Any]:
             )
         h *= 2
     return made
-
-
-def _transformed(builder: Any, vectors: Sequence[Any], signs: Sequence[Any]) -> list[Any]:
-    """H D over the numbers of all vectors."""
-    flipped = [builder.fmul(a, b, flags=FREE) for a, b in zip(vectors, signs, strict=True)]
-    return _over(builder, _within(builder, flipped))
 
 
 def _across(R: int) -> Any:
@@ -90,13 +85,15 @@ def _part(R: int) -> Any:
     @intrinsic
     def part(typing, x, D, v, j):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            step = ir.Constant(arguments[3].type, LANES)
+            *arrays, first = arguments
+            firsts = first, builder.sdiv(first, ir.Constant(first.type, ROWS)), first
             row, signs, out = (
-                addresses(context, builder, kind, (array, arguments[3], step), R)
-                for kind, array in zip((x, D, v), arguments, strict=False)
+                addresses(context, builder, kind, (array, i, ir.Constant(first.type, step)), R)
+                for kind, array, i, step in zip((x, D, v), arrays, firsts, (LANES, OWN, LANES), strict=True)
             )
-            numbers, flips = loaded(builder, row, LANES), loaded(builder, signs, LANES)
-            write(builder, _transformed(builder, numbers, flips), out)
+            numbers, flips = loaded(builder, row, LANES), repeated(builder, signs)
+            flipped = [builder.fmul(a, b, flags=FREE) for a, b in zip(numbers, flips, strict=True)]
+            write(builder, _over(builder, _within(builder, flipped)), out)
             return context.get_dummy_value()
 
         return types.void(x, D, v, types.intp), generate
@@ -104,36 +101,12 @@ def _part(R: int) -> Any:
     return part
 
 
-def _all(R: int) -> Any:
-    @intrinsic
-    def three(typing, x, D, v):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            index = context.get_value_type(types.intp)
-            first, step = ir.Constant(index, 0), ir.Constant(index, LANES)
-            row, signs, out = (
-                addresses(context, builder, kind, (array, first, step), n)
-                for kind, array, n in zip((x, D, v), arguments, (R, 3 * R, R), strict=True)
-            )
-            numbers = loaded(builder, row, LANES)
-            for k in range(3):
-                flips = loaded(builder, signs[k * R : (k + 1) * R], LANES)
-                numbers = _transformed(builder, numbers, flips)
-            write(builder, numbers, out)
-            return context.get_dummy_value()
-
-        return types.void(x, D, v), generate
-
-    return three
-
-
 across_2, across_4, across_8, across_16 = (_across(R) for R in (2, 4, 8, 16))
-part_most = _part(MOST)
-all_16, all_32, all_64, all_128, all_256 = (_all(max(1, L // LANES)) for L in (16, 32, 64, 128, 256))
 
 
 @inlined(early=False)
-def _across_parts(v):  # type: ignore[no-untyped-def]
-    step, left = PART, len(v) // PART
+def _across_parts(v, step):  # type: ignore[no-untyped-def]
+    left = len(v) // step
     while left >= 16:
         for start in range(0, len(v), 16 * step):
             for j in range(start, start + step, LANES):
@@ -150,38 +123,39 @@ def _across_parts(v):  # type: ignore[no-untyped-def]
             across_2(v, step, j)
 
 
-@inlined(early=False)
-def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
-    """One transform after the other, written out: as a loop over them it takes a fifth more."""
-    L = len(v)
-    used = min(L, (m + PART - 1) // PART * PART)
-    first, second, third = D[0], D[1], D[2]
-    for j in range(0, used, PART):
-        part_most(x, first, v, j)
-    for j in range(used, L, LANES):  # H 0 = 0
-        store(zeros(1, LANES), v, j, LANES)
-    _across_parts(v)
-    for j in range(0, L, PART):
-        part_most(v, second, v, j)
-    _across_parts(v)
-    for j in range(0, L, PART):
-        part_most(v, third, v, j)
-    _across_parts(v)
+def _in_parts(R: int) -> Any:
+    part, size = _part(R), R * LANES
+
+    @inlined(early=False)
+    def product(x, m, D, v):  # type: ignore[no-untyped-def]
+        """One transform after the other, written out: as a loop over them it takes a fifth more."""
+        used = smaller(len(v), (m * ROWS + size - 1) // size * size)
+        first, second, third = D[0], D[1], D[2]
+        for j in range(0, used, size):
+            part(x, first, v, j)
+        for j in range(used, len(v), LANES):  # H 0 = 0
+            store(zeros(1, LANES), v, j, LANES)
+        _across_parts(v, size)
+        for j in range(0, len(v), size):
+            part(v, second, v, j)
+        _across_parts(v, size)
+        for j in range(0, len(v), size):
+            part(v, third, v, j)
+        _across_parts(v, size)
+
+    return product
+
+
+_in_large_parts, _in_small_parts = _in_parts(MOST), _in_parts(LEAST)
 
 
 @inlined(early=False)
-def structured_product(x, m, D, v):  # type: ignore[no-untyped-def]
-    """v <- H D_3 H D_2 H D_1 x for x (L,) float32 with zeros from x[m] on, v (L,), and signs D (3, L), contiguous."""
-    L = len(v)
-    if L == 16:
-        all_16(x, D, v)
-    elif L == 32:
-        all_32(x, D, v)
-    elif L == 64:
-        all_64(x, D, v)
-    elif PART == 256 and L == 128:
-        all_128(x, D, v)
-    elif PART == 256 and L == 256:
-        all_256(x, D, v)
+def structured_products(x, m, D, v):  # type: ignore[no-untyped-def]
+    """v <- H D_3 H D_2 H D_1 x for `ROWS` rows side by side.
+
+    x and v (`ROWS` L,) float32, each row of x with zeros from number m on, and signs D (3, L), contiguous.
+    """
+    if len(v) < MOST * LANES:
+        _in_small_parts(x, m, D, v)
     else:
-        _in_parts(x, m, D, v)
+        _in_large_parts(x, m, D, v)
