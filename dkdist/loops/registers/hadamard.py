@@ -39,6 +39,7 @@ from dkdist.loops.registers.vectors import (
 )
 
 MOST, LEAST = 16 if MANY_REGISTERS else 8, 4  # vectors of a part, and of one of rows shorter than that
+PART = MOST * LANES
 
 
 def _over(builder: Any, vectors: Sequence[Any]) -> list[Any]:
@@ -102,11 +103,12 @@ def _part(R: int) -> Any:
 
 
 across_2, across_4, across_8, across_16 = (_across(R) for R in (2, 4, 8, 16))
+part_least, part_most = _part(LEAST), _part(MOST)
 
 
 @inlined(early=False)
-def _across_parts(v, step):  # type: ignore[no-untyped-def]
-    left = len(v) // step
+def _across_parts(v):  # type: ignore[no-untyped-def]
+    step, left = PART, len(v) // PART
     while left >= 16:
         for start in range(0, len(v), 16 * step):
             for j in range(start, start + step, LANES):
@@ -123,30 +125,32 @@ def _across_parts(v, step):  # type: ignore[no-untyped-def]
             across_2(v, step, j)
 
 
-def _in_parts(R: int) -> Any:
-    part, size = _part(R), R * LANES
-
-    @inlined(early=False)
-    def product(x, m, D, v):  # type: ignore[no-untyped-def]
-        """One transform after the other, written out: as a loop over them it takes a fifth more."""
-        used = smaller(len(v), (m * ROWS + size - 1) // size * size)
-        first, second, third = D[0], D[1], D[2]
-        for j in range(0, used, size):
-            part(x, first, v, j)
-        for j in range(used, len(v), LANES):  # H 0 = 0
-            store(zeros(1, LANES), v, j, LANES)
-        _across_parts(v, size)
-        for j in range(0, len(v), size):
-            part(v, second, v, j)
-        _across_parts(v, size)
-        for j in range(0, len(v), size):
-            part(v, third, v, j)
-        _across_parts(v, size)
-
-    return product
+@inlined(early=False)
+def _in_parts(x, m, D, v):  # type: ignore[no-untyped-def]
+    used, first = smaller(len(v), (m * ROWS + PART - 1) // PART * PART), D[0]
+    for j in range(0, used, PART):
+        part_most(x, first, v, j)
+    for j in range(used, len(v), LANES):  # H 0 = 0
+        store(zeros(1, LANES), v, j, LANES)
+    _across_parts(v)
+    for k in range(1, 3):
+        signs = D[k]
+        for j in range(0, len(v), PART):
+            part_most(v, signs, v, j)
+        _across_parts(v)
 
 
-_in_large_parts, _in_small_parts = _in_parts(MOST), _in_parts(LEAST)
+@inlined(early=False)
+def _in_small_parts(x, D, v):  # type: ignore[no-untyped-def]
+    """Of rows that are shorter than a part of most vectors: one or two of least."""
+    for j in range(len(v)):
+        v[j] = x[j]
+    for k in range(3):
+        for j in range(0, len(v), LEAST * LANES):
+            part_least(v, D[k], v, j)
+        if len(v) > LEAST * LANES:
+            for j in range(0, LEAST * LANES, LANES):
+                across_2(v, LEAST * LANES, j)
 
 
 @inlined(early=False)
@@ -155,7 +159,7 @@ def structured_products(x, m, D, v):  # type: ignore[no-untyped-def]
 
     x and v (`ROWS` L,) float32, each row of x with zeros from number m on, and signs D (3, L), contiguous.
     """
-    if len(v) < MOST * LANES:
-        _in_small_parts(x, m, D, v)
+    if len(v) < PART:
+        _in_small_parts(x, D, v)
     else:
-        _in_large_parts(x, m, D, v)
+        _in_parts(x, m, D, v)
