@@ -75,7 +75,8 @@ class Distance:
     def __call__(self, x: Any, y: Any) -> float:
         """The distance of two objects, checked and bit for bit as `distance_matrix` has it.
 
-        Of many pairs the matrix is far faster: a call takes half a millisecond, of two str half a microsecond.
+        Of many pairs the matrix is far faster: a call takes half a millisecond, of few points some 40 microseconds
+        beside its loops, of two str half a microsecond.
         """
         from dkdist.distances.single_pair import distance_of  # which knows what collections are made of
 

@@ -11,6 +11,7 @@ from dkdist.base.inputs import Sets, check_both, survey
 from dkdist.distances import Distance
 from dkdist.distances.distance_choices import require_kind, require_units
 from dkdist.distances.distance_embedding_spec import Comparing, points_for
+from dkdist.distances.few_points import few_sets
 from dkdist.loops.array_types import Array
 from dkdist.sets import SampleSetError, SampleSets
 
@@ -27,6 +28,14 @@ def compare(distance: Distance, a: SampleSets, b: SampleSets) -> Array:
 def distance_of(distance: Distance, x: Any, y: Any) -> float:
     """d(x, y); `SampleSetError` for objects that cannot be compared, ValueError for a distance of several numbers."""
     require_one_part(distance)
+    rows, columns = (None, None) if distance.codes else (few_sets([x]), few_sets([y]))
+    if rows is None or columns is None or rows.n_dims != columns.n_dims:
+        rows, columns = _checked(distance, x, y)
+    with naming(lambda i, j: "the first object to the second"):
+        return float(compare(distance, rows, columns)[0, 0])
+
+
+def _checked(distance: Distance, x: Any, y: Any) -> tuple[SampleSets, SampleSets]:
     rows, columns = check_both([x], [y], "distance(x, y)", text=True)
     for side in (rows, columns):
         assert side is not None
@@ -35,8 +44,7 @@ def distance_of(distance: Distance, x: Any, y: Any) -> float:
     require_alike(rows, columns)
     assert isinstance(rows, SampleSets)
     assert isinstance(columns, SampleSets)
-    with naming(lambda i, j: "the first object to the second"):
-        return float(compare(distance, rows, columns)[0, 0])
+    return rows, columns
 
 
 def require_alike(rows: Sets, columns: Sets | None) -> None:

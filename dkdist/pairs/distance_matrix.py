@@ -21,6 +21,7 @@ from dkdist.distances.single_pair import compare, require_alike, require_one_par
 from dkdist.distances.strings.few_strings import few_strings
 from dkdist.execution.pairs import Tile
 from dkdist.execution.run import only_planned
+from dkdist.pairs.few_plain_sets import few_plain_sets
 from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.staircase import TASKS, Staircase, Step, needed, staircase
 from dkdist.pairs.tiles import FEW_PRODUCTS, Block, all_pairs, are_few, in_one_tile
@@ -81,6 +82,7 @@ def distance_matrix(
     """
     if random_state is None and verbose is False and as_frame is False and not only_planned():
         few = few_strings(distance, sets, other)
+        few = few_plain_sets(distance, sets, other) if few is None else few
         if few is not None:
             return few
     as_verbose(verbose)

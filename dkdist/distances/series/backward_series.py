@@ -9,6 +9,8 @@ import numpy as np
 from dkdist.distances.series.diagonal_loops import WHOLE
 from dkdist.loops.array_types import F32, I64
 
+BEYOND = np.zeros(WHOLE, np.float32)
+
 
 class BackwardSeries(NamedTuple):
     """Series one after the other, each (d, m) from its last point to the first, flat; those of ``columns``. At the end
@@ -25,12 +27,13 @@ class BackwardSeries(NamedTuple):
 
 def backwards(points: F32, offsets: I64, columns: I64) -> BackwardSeries:
     """Some series as `fill_diagonals` takes them."""
-    d = points.shape[1]
-    parts = [points[offsets[j] : offsets[j + 1]][::-1].T.ravel() for j in columns.tolist()]
-    values = np.concatenate([*parts, np.zeros(WHOLE, np.float32)]).astype(np.float32, copy=False)
-    edges = np.zeros(len(columns) + 1, np.int64)
-    np.cumsum(np.diff(offsets)[columns], out=edges[1:])
-    return BackwardSeries(len(offsets) - 1, d, values, edges, columns)
+    bounds, edges, parts = offsets.tolist(), [0], []
+    for j in columns.tolist():
+        first, end = bounds[j], bounds[j + 1]
+        parts.append(points[first:end][::-1].T.ravel())
+        edges.append(edges[-1] + end - first)
+    values = np.concatenate([*parts, BEYOND]).astype(np.float32, copy=False)
+    return BackwardSeries(len(bounds) - 1, points.shape[1], values, np.array(edges), columns)
 
 
 def require_band(band: object) -> None:

@@ -15,45 +15,24 @@ relative error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from dkdist.distances import Distance, Grain
-from dkdist.distances.series.backward_series import BackwardSeries, backwards, require_band
+from dkdist.distances.series.backward_series import require_band
 from dkdist.distances.series.diagonal_loops import WARP, fill_diagonals
+from dkdist.distances.series.packed_series import LANES, PackedSeries, packed_series
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.points import read_only
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
-LANES = 128
-FEW, SHORT = (
-    50,
-    100,
-)  # so many long series leave lanes empty enough; fewer where their diagonals are short, too
 ROWS = 4
 GROUNDS = ("sqeuclidean", "euclidean")
 
 f32 = np.float32
 INF = f32(np.inf)
-
-
-class PackedSeries(NamedTuple):
-    """Series in packs of `LANES`, and those that are left: what `DynamicTimeWarping.prepare` gives.
-
-    ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and
-    ``columns`` are (n_packs, LANES); lanes without a series have length zero.
-    """
-
-    n_omegas: int
-    n_dims: int
-    values: F32
-    starts: I64
-    lengths: I64
-    columns: I64
-    left: BackwardSeries
 
 
 @kept
@@ -102,23 +81,7 @@ class DynamicTimeWarping(Distance):
     def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
         """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""
         self.refuse_weights(weights)
-        d, sizes = points.shape[1], np.diff(offsets)
-        order = np.argsort(-sizes, kind="stable")
-        n_left = len(order) % LANES
-        longest = int(sizes[order[len(order) - n_left]]) if n_left else 0
-        n_left = n_left if n_left * (longest + SHORT) <= FEW * longest else 0
-        order, left = order[: len(order) - n_left], order[len(order) - n_left :]
-        n_packs = -(-len(order) // LANES)
-        lengths, columns = np.zeros((n_packs, LANES), np.int64), np.zeros((n_packs, LANES), np.int64)
-        lengths.flat[: len(order)], columns.flat[: len(order)] = sizes[order], order
-        packs = [np.zeros((most, d, LANES), np.float32) for most in lengths.max(axis=1, initial=0)]
-        for k, j in enumerate(order):
-            series = points[offsets[j] : offsets[j + 1]]
-            packs[k // LANES][: len(series), :, k % LANES] = series
-        starts = np.cumsum([0, *(pack.size for pack in packs)])
-        values = np.concatenate([np.zeros(0, np.float32), *(pack.ravel() for pack in packs)])
-        few = backwards(points, offsets, left)
-        return PackedSeries(len(offsets) - 1, d, values, starts, lengths, columns, few)
+        return packed_series(points, offsets)
 
     def fill(self, packed: PackedSeries, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
         """out[i, j] = distance of series i to omega j; see the package for the contract."""
