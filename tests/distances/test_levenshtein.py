@@ -14,7 +14,8 @@ import dkdist as dk
 from dkdist.distances.distance_embedding_spec import NAMED
 from dkdist.distances.strings import few_strings as few
 from dkdist.distances.strings import levenshtein
-from dkdist.distances.strings.bit_parallel_loops import FEW, LONG
+from dkdist.distances.strings.bit_parallel_loops import FEW, LONG, edits_of_two
+from dkdist.distances.strings.bits_loops import EDITS
 from dkdist.distances.strings.few_strings import few_strings
 from dkdist.distances.strings.levenshtein import Levenshtein
 
@@ -154,6 +155,20 @@ def test_bands_and_cutoffs_for_any_strings(text, n_edits, cutoff, seed):
         expected = by_rows(x, y)
         np.testing.assert_array_equal(distances([x], [y]), [[expected]])
         np.testing.assert_array_equal(distances([x], [y], cutoff=cutoff), [[min(expected, cutoff + 1)]])
+
+
+@pytest.mark.parametrize("n", [1, 3, 63, 64, 65, 127, 128, 129, 190, 255, 256, 257, 300])
+def test_two_texts_equal_the_table(n):
+    """On both sides of whole words, of columns in fours, and of the length from which bands are worth it."""
+    rng, (text,) = np.random.default_rng(n), random_strings([n], 5)
+    others = [edited(text, k, rng, 5) for k in (1, 4, n // 9, n)] + random_strings(
+        [1, 7, n, n + 2, 2 * n], 5, seed=1
+    )
+    for x, y in [(text, other) for other in others] + [(other, text) for other in others] + [(text, text)]:
+        expected = table(x, y)
+        for shift in (0, 123):  # codes up to the last of ASCII
+            x, y = (one.translate({code: code + shift for code in range(5)}) for one in (x, y))
+            assert edits_of_two((x + y).encode(), len(x), EDITS) == expected
 
 
 def test_a_cutoff_is_for_short_strings_too_and_before_the_length():

@@ -21,6 +21,7 @@ BITS = 64  # rows of a word
 LOOK = 64  # columns from one look at the whole band to the next
 FIRST = 31  # edits that the first band is for
 NARROW = 2  # words of a column that is not worth a band
+ASCII = 128  # codes
 FULL = ~ZERO
 
 
@@ -184,3 +185,28 @@ def edits(a, b, most, only, numbers, swaps):  # type: ignore[no-untyped-def]
         k = most if only else min(most, max(n - m + FIRST, 2 * k, foretold + foretold // 16))
         found, foretold = _band(bases, table, m + pad, words, k, vp, vn, ends, swaps)
     return min(found, most + 1)
+
+
+@inlined()
+def edits_of_short(a, b):  # type: ignore[no-untyped-def]
+    """The distance of two strings of codes below `ASCII`, all columns whole: of few words a band is not worth it."""
+    begin, n, m = stripped(a, b)
+    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+    n, m = len(x), len(y)
+    words = -(-m // BITS)
+    table, vp, vn = np.zeros(ASCII * words, u64), np.full(words, FULL), np.zeros(words, u64)
+    for i in range(m):
+        table[y[i] * words + i // BITS] |= ONE << u64(i % BITS)
+    for j in range(0, n - n % 4, 4):
+        s0, s1, s2, s3 = x[j] * words, x[j + 1] * words, x[j + 2] * words, x[j + 3] * words
+        _four(table, u64(s0), u64(s1), u64(s2), u64(s3), u64(0), u64(words), vp, vn)
+    for j in range(n - n % 4, n):
+        hp, hn = ONE, ZERO
+        for w in range(words):
+            vp[w], vn[w], hp, hn = _next(table[x[j] * words + w], vp[w], vn[w], hp, hn)
+    if m % BITS:
+        vp[words - 1] &= ~(FULL << u64(m % BITS))
+        vn[words - 1] &= ~(FULL << u64(m % BITS))
+    for w in range(words):
+        n += np.int64(ones(vp[w])) - np.int64(ones(vn[w]))
+    return n

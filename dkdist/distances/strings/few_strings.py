@@ -1,7 +1,7 @@
 """Few short strings, compared at once where they are: what a collection and threads cost would be most of the call.
 
-A call of a compiled loop costs a microsecond with its arrays, five times what rapidfuzz, written in C++, takes for two
-words in all. Where it is installed, short strings are its; the distances are whole numbers, so the bits are the same.
+A call of a compiled loop costs half a microsecond, twice what rapidfuzz, written in C++, takes for two words in all.
+Where it is installed, short strings are its; the distances are whole numbers, so the bits are the same.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from dkdist.loops.array_types import F64
 
 PAIRS = 16  # of more, those that share words are faster
 SYMBOLS = 2**15  # in all: of more, a call costs little beside its loops, which threads share
-SHORT_PAIR = 500  # symbols: of more, columns four at a time outweigh what a call costs
-LONGER = {
-    "Indel": 4000,
-    "DamerauLevenshtein": SYMBOLS,
-}  # the same where it takes less, or our loops want many
+BRIEF = 100  # symbols of the shorter string: of fewer, rapidfuzz takes less than a call of a compiled loop
 NAMED = {  # ours, and rapidfuzz's modules
     "levenshtein": "Levenshtein",
     "osa": "OSA",
     "indel": "Indel",
     "damerau-levenshtein": "DamerauLevenshtein",
 }
-KINDS = {"Levenshtein": EDITS, "OSA": SWAPS, "Indel": COMMON}
+WAYS = {
+    "Levenshtein": (EDITS, 0),
+    "OSA": (SWAPS, 500),
+    "Indel": (COMMON, 4000),
+    "DamerauLevenshtein": (None, SYMBOLS),
+}
+"""Kinds of our loops, and up to how many symbols in all rapidfuzz takes less, whatever the shorter string has."""
 
 PEERS: dict[str, Callable[[str, str], int] | None] = {"": None, **dict.fromkeys(NAMED.values())}
 """rapidfuzz's functions, once they were looked for and found."""
@@ -47,26 +49,24 @@ def _peer(name: str) -> Callable[[str, str], int] | None:
     return PEERS[name]
 
 
-def called(name: str, x: Any, y: Any) -> float | None:
-    """The distance of two str, or None where the ordinary way is taken."""
-    found = pair_of_texts(name, x, y) if type(x) is str and type(y) is str else None
-    return None if found is None else float(found)
-
-
-def pair_of_texts(name: str, x: str, y: str) -> int | None:
-    """The distance of two strings, or None where the ordinary way is taken: for empty and very long ones."""
-    symbols = len(x) + len(y)
-    if not (x and y) or symbols > SYMBOLS:
+def pair_of_texts(name: str, x: Any, y: Any) -> float | None:
+    """The distance of two str, or None where the ordinary way is taken: for empty and very long ones, too."""
+    if type(x) is not str or type(y) is not str or not x or not y:
         return None
-    if symbols <= LONGER.get(name, SHORT_PAIR) and (function := _peer(name)):
-        return function(x, y)
-    if name not in KINDS:
+    n, m = len(x), len(y)
+    kind, left = WAYS[name]
+    if n + m > SYMBOLS:
         return None
-    codes = np.frombuffer((x + y).encode("utf-8", "surrogatepass"), np.uint8)
-    if len(codes) == symbols:
-        return int(edits_of_two(codes, len(x), KINDS[name]))
-    found = _by_loops([x, y], (1, 1), False, KINDS[name], MOST, False)
-    return None if found is None else int(found[0, 0])
+    if (n <= BRIEF or m <= BRIEF or n + m <= left) and (function := _peer(name)):
+        return float(function(x, y))
+    if kind is None:
+        return None
+    text = x + y
+    if text.isascii():
+        edits: float = edits_of_two(text.encode(), n, kind)
+        return edits
+    found = _by_loops([x, y], (1, 1), False, kind, MOST, False)
+    return None if found is None else float(found[0, 0])
 
 
 def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
@@ -78,7 +78,10 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
     columns = sets if other is None else other
     if not name or type(sets) not in (list, tuple) or type(columns) not in (list, tuple):
         return None
-    n, m = len(sets), len(columns)
+    n, m, plain = len(sets), len(columns), most == MOST and not normalize
+    if n == m == 1 and plain and other is not None:
+        found = pair_of_texts(name, sets[0], columns[0])
+        return None if found is None else np.array([[found]])
     if not 0 < n * m <= PAIRS:
         return None
     texts = [*sets] if other is None else [*sets, *columns]
@@ -89,15 +92,17 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
         symbols += len(text)
     if symbols > SYMBOLS:
         return None
-    function = None if normalize or most < MOST or symbols > LONGER.get(name, SHORT_PAIR) else _peer(name)
-    if function is None and name not in KINDS:
-        return None
-    if function is None:
-        return _by_loops(texts, (n, m), other is None, KINDS[name], most, normalize)
-    out = np.empty((n, m))
+    if not plain:  # of Levenshtein's
+        return _by_loops(texts, (n, m), other is None, EDITS, most, normalize)
+    out = np.zeros((n, m))
     for i, x in enumerate(sets):
-        for j, y in enumerate(columns):
-            out[i, j] = function(x, y) if other is not None or i <= j else out[j, i]
+        for j in range(i + 1 if other is None else 0, m):
+            found = pair_of_texts(name, x, columns[j])
+            if found is None:
+                return None
+            out[i, j] = found
+            if other is None:
+                out[j, i] = found
     return out
 
 

@@ -23,7 +23,7 @@ from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
 from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
 from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
 from dkdist.distances.strings.edit_costs import COSTS, MOST, PairCosts, Plan, cost, pair_costs, plan
-from dkdist.distances.strings.few_strings import PEERS, SHORT_PAIR, called
+from dkdist.distances.strings.few_strings import BRIEF, PEERS, pair_of_texts
 from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
 from dkdist.plain.flags import as_flag
@@ -122,9 +122,9 @@ class Levenshtein(Distance):
     def __call__(self, x: Any, y: Any) -> float:
         """The distance of two objects, bit for bit as `distance_matrix` has it; two str are compared at once."""
         function = PEERS[self.bare]  # as `pair_of_texts`, without a call
-        if function and type(x) is str and type(y) is str and x and y and len(x) + len(y) <= SHORT_PAIR:
+        if function and type(x) is str is type(y) and 0 < len(x) <= BRIEF and y:
             return float(function(x, y))
-        found = called(self.bare, x, y) if self.bare else None
+        found = pair_of_texts(self.bare, x, y) if self.bare else None
         return super().__call__(x, y) if found is None else found
 
     @property

@@ -12,7 +12,7 @@ from dkdist.base.parameter_checks import whole
 from dkdist.distances import Distance, Grain
 from dkdist.distances.strings.damerau.damerau_loops import NARROW, WIDE, fill_lanes
 from dkdist.distances.strings.edit_costs import MOST
-from dkdist.distances.strings.few_strings import called
+from dkdist.distances.strings.few_strings import pair_of_texts
 from dkdist.distances.strings.string_tiles import Codes, codes_of
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import read_only
@@ -83,7 +83,7 @@ class DamerauLevenshtein(Distance):
 
     def __call__(self, x: Any, y: Any) -> float:
         """The distance of two objects, bit for bit as `distance_matrix` has it; two str are compared at once."""
-        found = None if self.normalize or self.cutoff is not None else called(self.like, x, y)
+        found = None if self.normalize or self.cutoff is not None else pair_of_texts(self.like, x, y)
         return super().__call__(x, y) if found is None else found
 
     def grain(self, sizes: I64, n_dims: int) -> Grain:
