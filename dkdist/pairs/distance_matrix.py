@@ -23,8 +23,8 @@ from dkdist.execution.pairs import Tile
 from dkdist.execution.run import only_planned
 from dkdist.pairs.few_plain_sets import few_plain_sets
 from dkdist.pairs.matrix_frames import as_asked, require_frames
-from dkdist.pairs.staircase import TASKS, Staircase, Step, needed, staircase
-from dkdist.pairs.tiles import FEW_PRODUCTS, Block, all_pairs, are_few, in_one_tile
+from dkdist.pairs.staircase import Step, cut_pairs, needed
+from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
 from dkdist.plain.flags import as_verbose
 from dkdist.sets import SampleSets
 
@@ -109,7 +109,7 @@ def distance_matrix(
     at_once = in_memory and not (verbose or only_planned() or traits(measure).by_function)
     if at_once and are_few(rows, columns):
         return as_asked(in_one_tile(work, rows, columns), rows, columns, as_frame)
-    pairs = _cut(measure, rows, columns)
+    pairs = cut_pairs(measure, rows, columns)
     if at_once and pairs.n_tiles == 1:
         return as_asked(in_one_tile(work, rows, columns), rows, columns, as_frame)
     sample = (0.0, _seconds(work, rows, columns)) if verbose else None
@@ -117,16 +117,6 @@ def distance_matrix(
         work, pairs, rows, columns, what="distance matrix", label="distances", sample=sample, verbose=verbose
     )
     return as_asked(matrix, rows, columns, as_frame)
-
-
-def _cut(measure: Distance, rows: Sets, columns: Sets | None) -> Staircase:
-    """The tiles: as many as there is work for, if few; a function of a user's may take any time."""
-    across = rows if columns is None else columns
-    products = rows.n_points * across.n_points * rows.n_dims
-    tasks = TASKS if traits(measure).by_function else min(TASKS, 1 + products // FEW_PRODUCTS)
-    grain = traits(measure).grain(across.sizes, across.n_dims)
-    m = None if columns is None else len(columns)
-    return staircase(len(rows), m, grain, traits(measure).symmetric, tasks)
 
 
 @dataclass(frozen=True)

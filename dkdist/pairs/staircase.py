@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dkdist.distances import Grain
+from dkdist.base.inputs import Sets
+from dkdist.distances import Distance, Grain, traits
 from dkdist.execution.pairs import Pairs
+from dkdist.pairs.tiles import FEW_PRODUCTS
 
 SIDE = 512  # columns and rows of a task at most, unless lanes take more
 TASKS = 8  # as many as there is work for: several for every thread
@@ -59,6 +61,16 @@ class Staircase(Pairs):
     def tiles(self) -> list[tuple[slice, slice]]:
         """(rows, columns) of every tile, in order."""
         return [(slice(step.first, step.last), slice(step.left, step.right)) for step in self.steps]
+
+
+def cut_pairs(measure: Distance, rows: Sets, columns: Sets | None) -> Staircase:
+    """The tiles: as many as there is work for, if few; a function of a user's may take any time."""
+    across = rows if columns is None else columns
+    products = rows.n_points * across.n_points * rows.n_dims
+    tasks = TASKS if traits(measure).by_function else min(TASKS, 1 + products // FEW_PRODUCTS)
+    grain = traits(measure).grain(across.sizes, across.n_dims)
+    m = None if columns is None else len(columns)
+    return staircase(len(rows), m, grain, traits(measure).symmetric, tasks)
 
 
 def staircase(n: int, m: int | None, grain: Grain, symmetric: bool, tasks: int) -> Staircase:

@@ -151,6 +151,21 @@ def test_usual_points_are_plain(distance):
             assert pair == ordinary_pair
 
 
+@pytest.mark.parametrize("distance", DISTANCES[:12], ids=lambda distance: type(distance).__name__)
+def test_matrices_of_more_points_are_those_of_the_ordinary_way(distance):
+    """More than are few, at once where all would be made in one tile."""
+    walk = np.cumsum(np.random.default_rng(1).standard_normal((100, 1)), axis=0)
+    sets = [(k + 1) * walk[k:] for k in range(6)]
+    for other in (None, sets[:2]):
+
+        def matrix(other=other):
+            return dk.distance_matrix(sets, other, distance)
+
+        assert outcome(matrix) == ordinary(matrix)
+    if isinstance(distance, dk.DynamicTimeWarping):
+        assert few_plain_sets.few_plain_sets(distance, sets, None) is not None
+
+
 @pytest.mark.parametrize(
     "arrays",
     [
