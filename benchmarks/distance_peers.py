@@ -4,9 +4,10 @@
 
 strings  all pairs of short strings by `dk.distance_matrix`, against rapidfuzz's `process.cdist`
 edits    all pairs of strings of 20, 200 and 2,000 symbols by other distances of strings, against rapidfuzz's `cdist`
-long     two strings, short to long, by a matrix and by a call of the distance: unrelated, with a tenth changed, and
-         nearly equal; and thirty that are nearly equal
-series   dynamic time warping of few series, of one and of several variables, against dtaidistance
+long     two strings, short to long: unrelated, with a tenth changed, and nearly equal; by a call of the distance, by
+         a matrix (against rapidfuzz's `cdist`), and, if long, by the loops alone; and thirty that are nearly equal
+series   dynamic time warping of few series, of one and of several variables, by a matrix and of two by a call, against
+         dtaidistance
 elastic  ERP, TWED, MSM and soft-DTW of few series, against aeon (whose ERP is another, and whose soft-DTW of a series
          and itself is 0: see docs/distances.md)
 line     the exact Wasserstein distance in one and two dimensions, against POT
@@ -32,6 +33,7 @@ import dkdist as dk
 Rows = list[dict[str, Any]]
 rng = np.random.default_rng(0)
 SHORTEST = 2e-3  # seconds: what takes less is repeated
+LOOPS = 2000  # symbols from which loops for whole blocks of strings are most of the time of one pair
 
 
 def compare(case: str, ours: Callable[[], Any], peer: Callable[[], Any], repeats: int) -> Rows:
@@ -141,18 +143,26 @@ def bench_long(quick: bool) -> Rows:
             ("a tenth changed", edited(text, n // 10)),
             ("ten edits", edited(text, 10)),
         ):
-            plain = dk.Levenshtein()
-            for how, ours in (
-                (", a call of the distance", lambda x=text, y=other, d=plain: d(x, y)),
-                ("", lambda x=text, y=other: dk.distance_matrix([x], [y], distance="levenshtein")),
-                (", the loops alone", alone(text, other)),
-            ):
-                rows += compare(
-                    f"two strings of {n} symbols, {what}{how}",
-                    ours,
-                    lambda x=text, y=other: Levenshtein.distance(x, y),
-                    1 if quick else 9 if n < 1e5 else 3,
-                )
+            case, distance = f"two strings of {n} symbols, {what}", dk.Levenshtein()
+            repeats = 1 if quick else 9 if n < 1e5 else 3
+
+            def peer(x: str = text, y: str = other) -> Any:
+                return Levenshtein.distance(x, y)
+
+            rows += compare(
+                f"{case}, a call of the distance",
+                lambda x=text, y=other, d=distance: d(x, y),
+                peer,
+                repeats,
+            )
+            rows += compare(
+                case,
+                lambda x=text, y=other: dk.distance_matrix([x], [y], distance="levenshtein"),
+                lambda x=text, y=other: cdist([x], [y], scorer=Levenshtein.distance, workers=1),
+                repeats,
+            )
+            if n >= LOOPS:
+                rows += compare(f"{case}, the loops alone", alone(text, other), peer, repeats)
     n = 2000 if quick else 10_000
     text = word(n, 4)
     texts = [edited(text, 30) for _ in range(30)]
@@ -188,6 +198,14 @@ def bench_series(quick: bool) -> Rows:
             lambda s=one, f=theirs: f(s, parallel=False),
             1 if quick else 5,
         )
+        if n == 2:
+            alone = dtw.distance_fast if d == 1 else dtw_ndim.distance_fast
+            rows += compare(
+                f"DTW, {n} series of {length} points in {d} variables, a call",
+                lambda x=x: distance(*x),
+                lambda s=one, f=alone: f(*s),
+                1 if quick else 5,
+            )
     return rows
 
 
