@@ -22,7 +22,14 @@ from dkdist.base.bad_sets import (
     skips,
     tell_skipped,
 )
-from dkdist.base.embedding_spec import Additive, Domain, EmbeddingParameters, EmbeddingSpec, Selective
+from dkdist.base.embedding_spec import (
+    Additive,
+    Domain,
+    EmbeddingParameters,
+    EmbeddingSpec,
+    is_additive,
+    is_selective,
+)
 from dkdist.base.huge_sets import embed_in_pieces
 from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, survey
 from dkdist.base.names import learn_names, require_names
@@ -176,7 +183,7 @@ def _named_rows(parameters: EmbeddingParameters, sets: SampleSets, first: int) -
 def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
     lost = np.full((1, parameters.spec.n_features), np.nan, np.float32), np.zeros(1, np.int64)
     positions = range(first, first + len(view))
-    pieces = partial(_embed_pieces, parameters) if isinstance(parameters, Additive) else None
+    pieces = partial(_embed_pieces, parameters) if is_additive(parameters) else None
     made = attempt(partial(_embed, parameters), view, positions, lost, skip=skip, pieces=pieces)
     tell_skipped(made.bad, made.reason, FATE)
     rows, outside = zip(*made.results, strict=True)
@@ -200,7 +207,7 @@ def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32
 
 
 def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
-    if isinstance(spec, Selective):
+    if is_selective(spec):
         spec.require(sets, first)
     return count_outside(spec.domain, sets, first)
 

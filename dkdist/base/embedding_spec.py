@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -139,12 +139,16 @@ class EmbeddingParameters(Protocol):
         """Rows of the embedding: (n_sets, m) float32."""
 
 
-@runtime_checkable
 class Selective(Protocol):
     """A specification that refuses some sets for reasons of its own, beside their weights and its domain."""
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
+
+
+def is_selective(spec: Any) -> TypeGuard[Selective]:
+    """Whether a specification is `Selective`: at once; to compare it with a protocol takes as long as ten sets."""
+    return hasattr(spec, "require")
 
 
 class RowSum(Protocol):
@@ -157,12 +161,16 @@ class RowSum(Protocol):
         """The row (m,), after the last: the same bits as of all points at once."""
 
 
-@runtime_checkable
 class Additive(EmbeddingParameters, Protocol):
     """Tables whose rows follow from sums over points, so that a set may come in pieces."""
 
     def row_sum(self, n_points: int, weight: float) -> RowSum:
         """The row of one set of known size and total weight, before its first piece."""
+
+
+def is_additive(parameters: Any) -> TypeGuard[Additive]:
+    """Whether tables are `Additive`: at once, as `is_selective`."""
+    return hasattr(parameters, "row_sum")
 
 
 class EmbeddingSpec(Protocol):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dkdist.base.embedding import count_outside
-from dkdist.base.embedding_spec import Selective
+from dkdist.base.embedding_spec import is_selective
 from dkdist.base.influence import influences
 from dkdist.execution.processes.process import drawn
 from dkdist.loops.array_types import F32, F64
@@ -52,7 +52,7 @@ class SetFunction:
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse sets that an embedding would refuse, by name; ``first`` is the position of set 0."""
         for term in self.terms:
-            if isinstance(term.spec, Selective):
+            if is_selective(term.spec):
                 term.spec.require(sets, first)
             count_outside(term.spec.domain, sets, first)
 

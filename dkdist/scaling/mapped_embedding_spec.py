@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dkdist.base.embedding_spec import AroundEmbedding, Selective, Tables
+from dkdist.base.embedding_spec import AroundEmbedding, Tables, is_selective
 from dkdist.base.influence import each_alone, influences
 from dkdist.loops.array_types import F32, F64
 from dkdist.sets import SampleSets
@@ -42,7 +42,7 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse what the embedding refuses; ``first`` is the position of set 0."""
-        if isinstance(self.embedding, Selective):
+        if is_selective(self.embedding):
             self.embedding.require(self.mapped(sets), first)
 
     def _tables(self) -> MappedEmbedding:
