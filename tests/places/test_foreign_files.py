@@ -270,6 +270,18 @@ def test_a_full_disk_leaves_nothing_behind_and_says_what_could_not_be_written_wh
     assert open_sets(tmp_path / "s").verify().n_sets == 50
 
 
+def test_a_write_that_fails_leaves_empty_folders_above_the_store_where_they_were(tmp_path):
+    above = tmp_path / "mine" / "empty"
+    above.mkdir(parents=True)
+    undo = full_disk(100)
+    try:
+        with pytest.raises(OSError, match="nothing was committed"):
+            dk.write_features(above / "f.zarr", np.zeros((9, 2)))
+    finally:
+        undo()
+    assert files_of(tmp_path) == ["mine", "mine/empty"]
+
+
 def test_a_write_beside_one_that_fails_finds_its_folder_gone_and_makes_it_again(tmp_path, monkeypatch):
     store = DiskStore(tmp_path / "s")
     begin, gone = files.written_whole, []

@@ -119,8 +119,14 @@ class DiskStore(LocalStore):
         for path in sorted(self._new):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-                os.removedirs(os.path.dirname(path))  # those that are empty now
+                self._remove_empty(os.path.dirname(path))
         self._new, self._unflushed = set(), set()
+
+    def _remove_empty(self, path: str) -> None:
+        """Remove a folder, and those that it lies in up to the store's own: OSError at the first that is not empty."""
+        while len(path) >= len(self._folder):  # those above are not the store's, even if they are empty
+            os.rmdir(path)
+            path = os.path.dirname(path)
 
     def sweep(self) -> None:
         """Remove what writers that were killed were writing."""
@@ -244,7 +250,7 @@ class DiskStore(LocalStore):
         except OSError as error:
             for empty in (growing, os.path.dirname(path)):
                 with contextlib.suppress(OSError):
-                    os.removedirs(empty)
+                    self._remove_empty(empty)
             raise type(error)(
                 error.errno,
                 f"cannot write {key} of {self._folder} ({error.strerror or error}): nothing was committed. Make room "
