@@ -14,6 +14,7 @@ import dkdist as dk
 from dkdist.distances.distance_embedding_spec import NAMED
 from dkdist.distances.strings import few_strings as few
 from dkdist.distances.strings import levenshtein
+from dkdist.distances.strings.banded_loops import edits_of_short
 from dkdist.distances.strings.bit_parallel_loops import FEW, LONG, edits_of_two
 from dkdist.distances.strings.bits_loops import EDITS
 from dkdist.distances.strings.few_strings import few_strings
@@ -169,6 +170,7 @@ def test_two_texts_equal_the_table(n):
         for shift in (0, 123):  # codes up to the last of ASCII
             x, y = (one.translate({code: code + shift for code in range(5)}) for one in (x, y))
             assert edits_of_two((x + y).encode(), len(x), EDITS) == expected
+            assert edits_of_short((x + y).encode(), len(x)) == expected
 
 
 def test_a_cutoff_is_for_short_strings_too_and_before_the_length():

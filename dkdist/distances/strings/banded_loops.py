@@ -15,13 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist.distances.strings.bits_loops import ONE, TOP, ZERO, ones, u64
-from dkdist.loops.compile import inlined
+from dkdist.loops.compile import inlined, loop
 
 BITS = 64  # rows of a word
 LOOK = 64  # columns from one look at the whole band to the next
 FIRST = 31  # edits that the first band is for
 NARROW = 2  # words of a column that is not worth a band
 ASCII = 128  # codes
+SHORT_TEXT = 256  # symbols: columns of four words
 FULL = ~ZERO
 
 
@@ -187,9 +188,14 @@ def edits(a, b, most, only, numbers, swaps):  # type: ignore[no-untyped-def]
     return min(found, most + 1)
 
 
-@inlined()
-def edits_of_short(a, b):  # type: ignore[no-untyped-def]
-    """The distance of two strings of codes below `ASCII`, all columns whole: of few words a band is not worth it."""
+@loop()
+def edits_of_short(text, n):  # type: ignore[no-untyped-def]
+    """The distance of the first n of some bytes below `ASCII` and all others, all columns whole.
+
+    Of columns of up to four words, that is where one has `SHORT_TEXT` symbols at most, a band is not worth it.
+    """
+    codes = np.frombuffer(text, np.uint8)
+    a, b = codes[:n], codes[n:]
     begin, n, m = stripped(a, b)
     x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
     n, m = len(x), len(y)
@@ -209,4 +215,4 @@ def edits_of_short(a, b):  # type: ignore[no-untyped-def]
         vn[words - 1] &= ~(FULL << u64(m % BITS))
     for w in range(words):
         n += np.int64(ones(vp[w])) - np.int64(ones(vn[w]))
-    return n
+    return float(n)

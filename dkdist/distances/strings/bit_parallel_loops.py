@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist.distances.strings.banded_loops import ASCII, edits, edits_of_short
+from dkdist.distances.strings.banded_loops import ASCII, edits
 from dkdist.distances.strings.bits_loops import (
     COMMON,
-    EDITS,
     LONG,
     ONE,
     SHORT,
@@ -44,7 +43,6 @@ BESIDE = 120_000  # cells of a table that take as long as what a pair costs besi
 LARGE = 2**20  # cells of a table: strings that are nearly equal are told by their bands
 NEAR = 16  # of the longer length: edits of those that are nearly equal
 CODES = 2**16
-SHORT_TEXT = 256  # symbols: columns of four words
 
 
 @inlined()
@@ -269,8 +267,6 @@ def edits_of_two(text, n, kind):  # type: ignore[no-untyped-def]
     """The distance of the first n symbols of some bytes below `ASCII` and all others."""
     codes = np.frombuffer(text, np.uint8)
     a, b = codes[:n], codes[n:]
-    if kind == EDITS and min(len(a), len(b)) <= SHORT_TEXT:
-        return float(edits_of_short(a, b))
     return float(_alone(a, b, kind, _apart(len(a), len(b), kind), False, np.full(ASCII, -1, np.int32)))
 
 

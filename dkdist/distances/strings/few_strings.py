@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.distances.strings.banded_loops import SHORT_TEXT, edits_of_short
 from dkdist.distances.strings.bit_parallel_loops import edits_of_two, fill_few
 from dkdist.distances.strings.bits_loops import COMMON, EDITS, SWAPS
 from dkdist.distances.strings.edit_costs import MOST
@@ -22,6 +23,7 @@ from dkdist.loops.array_types import F64
 PAIRS = 16  # of more, those that share words are faster
 SYMBOLS = 2**15  # in all: of more, a call costs little beside its loops, which threads share
 BRIEF = 100  # symbols of the shorter string: of fewer, rapidfuzz takes less than a call of a compiled loop
+WIDE = 500  # symbols in all, the same where some are beyond ASCII, whose codes take longer to find
 NAMED = {  # ours, and rapidfuzz's modules
     "levenshtein": "Levenshtein",
     "osa": "OSA",
@@ -29,12 +31,13 @@ NAMED = {  # ours, and rapidfuzz's modules
     "damerau-levenshtein": "DamerauLevenshtein",
 }
 WAYS = {
-    "Levenshtein": (EDITS, 0),
-    "OSA": (SWAPS, 500),
-    "Indel": (COMMON, 4000),
-    "DamerauLevenshtein": (None, SYMBOLS),
+    "Levenshtein": (EDITS, 0, SHORT_TEXT),
+    "OSA": (SWAPS, 500, 0),
+    "Indel": (COMMON, 4000, 0),
+    "DamerauLevenshtein": (None, SYMBOLS, 0),
 }
-"""Kinds of our loops, and up to how many symbols in all rapidfuzz takes less, whatever the shorter string has."""
+"""Kinds of our loops; symbols in all up to which rapidfuzz takes less than these, whatever the shorter string has; and
+symbols of the shorter string up to which all columns are made whole."""
 
 PEERS: dict[str, Callable[[str, str], int] | None] = {"": None, **dict.fromkeys(NAMED.values())}
 """rapidfuzz's functions, once they were looked for and found."""
@@ -54,17 +57,21 @@ def pair_of_texts(name: str, x: Any, y: Any) -> float | None:
     if type(x) is not str or type(y) is not str or not x or not y:
         return None
     n, m = len(x), len(y)
-    kind, left = WAYS[name]
+    kind, left, whole = WAYS[name]
     if n + m > SYMBOLS:
         return None
     if (n <= BRIEF or m <= BRIEF or n + m <= left) and (function := _peer(name)):
         return float(function(x, y))
+    text = x + y
+    if kind is not None and text.isascii():
+        codes = text.encode()
+        short = n <= whole or m <= whole
+        edits: float = edits_of_short(codes, n) if short else edits_of_two(codes, n, kind)
+        return edits
+    if n + m <= WIDE and (function := _peer(name)):
+        return float(function(x, y))
     if kind is None:
         return None
-    text = x + y
-    if text.isascii():
-        edits: float = edits_of_two(text.encode(), n, kind)
-        return edits
     found = _by_loops([x, y], (1, 1), False, kind, MOST, False)
     return None if found is None else float(found[0, 0])
 
