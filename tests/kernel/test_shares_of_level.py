@@ -8,7 +8,7 @@ from scipy.stats import norm, rankdata
 
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
-from dkdist.kernel.comparing.kernel_family import NARROW, kernel_family
+from dkdist.kernel.comparing.kernel_family import FEW_DIMENSIONS, MANY_DIMENSIONS, NARROW, kernel_family
 from dkdist.kernel.comparing.normal_scores import normal_scores
 from dkdist.kernel.comparing.rank_waves import rank_waves
 from dkdist.kernel.comparing.shares_of_level import combined, evidence, standardised
@@ -54,6 +54,14 @@ def test_what_does_not_vary_is_no_evidence():
     assert t[2].std() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_waves_share_by_their_length(d):
+    """By definition: 1 / sqrt(k) of one coordinate, 1 / sqrt(k l) of two, in the order of the family."""
+    parts = [1 / np.sqrt(k) for _ in range(d) for k in range(1, 9)]
+    parts += [1 / np.sqrt(k * m) for _ in range(d * (d - 1) // 2) for k in range(1, 5) for m in range(1, 5)]
+    np.testing.assert_allclose(rank_waves(d).shares, np.array(parts) / sum(parts))
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 30])
 def test_shares_are_the_whole_level_in_any_dimension(d):
     family = kernel_family(RNG.normal(size=(50, d)))
@@ -63,6 +71,13 @@ def test_shares_are_the_whole_level_in_any_dimension(d):
     assert (family.shares[NARROW : len(family.sigmas)] == 0).all()
     assert ("waves" in family.names) == (d <= 3)
     assert ("products" in family.names) == (d > 1)
+
+
+@pytest.mark.parametrize(("d", "given"), [(2, FEW_DIMENSIONS), (3, FEW_DIMENSIONS), (4, MANY_DIMENSIONS)])
+def test_kernels_of_one_name_have_its_share_together(d, given):
+    family = kernel_family(RNG.normal(size=(50, d)))
+    names = np.array(family.names)
+    assert {name: pytest.approx(family.shares[names == name].sum()) for name in set(names)} == given
 
 
 def test_the_energy_kernel_is_a_mixture_of_the_gaussian_ones():

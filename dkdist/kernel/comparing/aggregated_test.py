@@ -17,10 +17,10 @@ permutation testing, 2025.) What is left over when points are shared out, or whe
 other, stays where it is.
 
 Which kernel is best nobody knows, and each that is tried takes power from the others. So each kernel has a share of the
-level (`dkdist.kernel.comparing.shares_of_level`), the same for all data: half of it goes to the energy distance and the
-means, which see shifts, and little to moments, each of which sees one kind of difference so well that this hardly takes
-from the others. The shares were chosen by what the test loses to the best of its peers, on other draws, and mostly on
-other cases, than those that `benchmarks/two_sample.py` shows the power for.
+level (`dkdist.kernel.comparing.shares_of_level`): three fifths of it and more go to the energy distance and the means,
+which see shifts, and little to moments, each of which sees one kind of difference so well that this hardly takes from
+the others. The shares were chosen by what the test loses to the best of its peers, on other draws, and mostly on other
+cases, than those that `benchmarks/two_sample.py` shows the power for.
 """
 
 from __future__ import annotations

@@ -46,10 +46,14 @@ NARROW = 5  # of the bandwidths have a share of the level of their own; wide ker
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 MOMENTS = ("means", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
-# of the level; those of what there is not are shared by the others
-SHARES = {
-    "gaussian": 0.23, "energy": 0.5, "means": 0.08, "spread": 0.01, "radius": 0.01, "skewness": 0.01, "kurtosis": 0.02,
-    "products": 0.03, "waves": 0.11,
+# of the level; that of products is the others' on a line
+FEW_DIMENSIONS = {
+    "gaussian": 0.19, "energy": 0.42, "means": 0.19, "spread": 0.01, "radius": 0.01, "skewness": 0.01, "kurtosis": 0.04,
+    "products": 0.03, "waves": 0.1,
+}  # fmt: skip
+MANY_DIMENSIONS = {  # where there are no waves, and distances are alike: narrow kernels say little of their own
+    "gaussian": 0.18, "energy": 0.74, "means": 0.04, "spread": 0.005, "radius": 0.005, "skewness": 0.005,
+    "kurtosis": 0.01, "products": 0.015,
 }  # fmt: skip
 
 
@@ -71,10 +75,11 @@ class Family(NamedTuple):
     @property
     def shares(self) -> F64:
         """The share of the level that each kernel has, (kernels,), 1 together."""
-        names = self.names
-        among = {name: names.count(name) for name in names} | {"gaussian": NARROW}
-        shares = np.array([SHARES[name] / among[name] for name in names])
-        shares[NARROW : len(self.sigmas)] = 0
+        narrow = np.arange(len(self.sigmas)) < NARROW
+        of_waves = np.empty(0) if self.waves is None else self.waves.shares
+        others = np.ones(len(self.names) - len(narrow) - len(of_waves))
+        given = MANY_DIMENSIONS if self.waves is None else FEW_DIMENSIONS
+        shares = np.concatenate([narrow / NARROW, others, of_waves]) * [given[name] for name in self.names]
         return np.asarray(shares / shares.sum())
 
     @property

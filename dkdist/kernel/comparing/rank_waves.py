@@ -6,7 +6,8 @@ Ranks U in (0, 1)^d of both samples together are spread evenly along each coordi
     cos 2 pi k (U_i - U'_i) cos 2 pi l (U_j - U'_j),   i < j                    k, l = 1 .. 4
 
 compare samples by one wave each, at any phase, where a narrow Gaussian kernel adds up some tens of them. (Neyman 1937,
-by waves in place of polynomials.) In more than three dimensions there are none: the pairs are too many.
+by waves in place of polynomials.) Differences are mostly smooth: a kernel's part of what waves share falls as
+1 / sqrt(k), or 1 / sqrt(k l). In more than three dimensions there are none: the pairs are too many.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ class RankWaves(NamedTuple):
 
     W: F64
     firsts: I64
+
+    @property
+    def shares(self) -> F64:
+        """What each kernel has of what they share, (kernels,), 1 together."""
+        cycles = np.maximum(np.abs(self.W[self.firsts]) / (2 * np.pi), 1).prod(axis=1)
+        return np.asarray(cycles**-0.5 / (cycles**-0.5).sum())
 
     def phases(self, U: F64) -> F64:
         """Sines and cosines (n, 2F) at ranks (n, d)."""
