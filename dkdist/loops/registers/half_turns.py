@@ -5,7 +5,7 @@
 S and C are polynomials times a, so that nothing is multiplied by a, and the sign is a bit of r and of C. That takes 18
 operations where `elementary.sincospi` and two products take 23. S has 5 terms, with an error of 3.4e-9 a of the sine,
 and C has 5, with one of 5.3e-8 a, and C(0) is a. With what is rounded, errors stay below 2.5e-7 a; where a processor
-rounds products before it adds, below 3e-7 a. Nothing is rounded in the reduction of v, whatever it is.
+rounds products before it adds, below 3e-7 a. Nothing is rounded in the reduction of v, for any |v| < 2^31.
 """
 
 from __future__ import annotations
