@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
             f"the weights of P and Q (lengths or areas of shapes) sum to {total:.3g}, {wrong}: give others"
         )
     low, high = points.bounds
-    return Pair(replace(points, middle=low / 2 + high / 2), isinstance(P, Shape), points.widths)
+    return Pair(points.elsewhere(middle=low / 2 + high / 2), isinstance(P, Shape), points.widths)
 
 
 def read_points(P: Any, Q: Any, weights: Any) -> Pair:

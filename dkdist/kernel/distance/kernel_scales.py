@@ -50,5 +50,5 @@ def _mapped(pair: Pair, S: F64) -> tuple[Pair, F64]:
             f"{MOST_CONDITION:g}); found shape {S.shape}: for one scale a dimension give np.diag(scales)"
         )
     inverse = np.asarray(np.linalg.inv(S), np.float64)
-    points = replace(pair.points, inverse=inverse)
+    points = pair.points.elsewhere(inverse=inverse)
     return replace(pair, points=points, widths=points.widths), inverse

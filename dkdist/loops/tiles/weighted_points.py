@@ -25,6 +25,15 @@ LEAST_BYTES, TILE_SHARE = 2**15, 8  # of fewer points a part of their bytes in f
 ROWS = 256  # rows of tiles are a multiple of this
 BOUND_ROWS = 2**16  # looked at at once
 FEW_COLUMNS = 4  # so many are subtracted one by one
+OF_WEIGHTS = {
+    "firsts",
+    "mass",
+    "total",
+    "largest",
+    "size",
+    "weight_range",
+    "square",
+}  # cached, wherever points are
 SORTED_SHARE, LEAST_SORTED, MOST_SORTED = 256, 2**13, 2**16
 
 
@@ -87,7 +96,13 @@ class WeightedPoints:
 
     def over(self, scale: float) -> WeightedPoints:
         """The same points in another unit, of which ``scale`` make one of this one."""
-        return self if scale == 1 else replace(self, scale=self.scale * scale)
+        return self if scale == 1 else self.elsewhere(scale=self.scale * scale)
+
+    def elsewhere(self, **how: Any) -> WeightedPoints:
+        """The same weights at points that are moved otherwise: what is known of weights stays known."""
+        made = replace(self, **how)
+        made.__dict__.update((name, known) for name, known in self.__dict__.items() if name in OF_WEIGHTS)
+        return made
 
     def column(self, j: int) -> F64:
         """Dimension j of all points: (n,)."""
