@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.bad_sets import naming
 from dkdist.base.embedding import warn_if_coarse
 from dkdist.base.inputs import Sets, check_both, survey
 from dkdist.base.parameter_checks import draw_seed
@@ -23,6 +22,7 @@ from dkdist.execution.pairs import Tile
 from dkdist.execution.run import only_planned
 from dkdist.pairs.few_plain_sets import few_plain_sets
 from dkdist.pairs.matrix_frames import as_asked, require_frames
+from dkdist.pairs.paced_comparing import compare_paced
 from dkdist.pairs.staircase import Step, cut_pairs, needed
 from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
 from dkdist.plain.flags import as_verbose
@@ -141,8 +141,7 @@ class DistanceTile:
         for part in parts:
             rows = slice(part.first - first, part.last - first)
             columns = slice(part.left - left, part.right - left)
-            with naming(_names(part, other)):
-                out[rows, columns] = compare(self.distance, a[rows], b[columns])
+            out[rows, columns] = compare_paced(self.distance, a[rows], b[columns], _names(part, other))
         if not halved:
             return out, None
         if (meet := max(first, left)) < step.last:

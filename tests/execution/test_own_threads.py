@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -16,7 +17,7 @@ from dask.callbacks import Callback
 
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.jobs import Job
-from dkdist.execution.own_threads import fold_items
+from dkdist.execution.own_threads import each, fold_items, paced
 from dkdist.execution.passes import collect, fold, map_pieces
 from dkdist.execution.processes.process import waiting
 from dkdist.execution.run import without_scheduler
@@ -176,3 +177,25 @@ def test_cores_are_given_back_after_errors() -> None:
             summed(make, 9, n_threads=4, n_cores=2)
     with waiting():  # without a core of a run there is nothing to lend
         pass
+
+
+def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) -> None:
+    clock = iter(np.cumsum([0, 0.1, 0, 0.1, 0, 3.0, 0, 3.0, 0, 0.4, 0, 0.4, 0, 0.4, 0, 0.4]))
+    monkeypatch.setattr("dkdist.execution.own_threads.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    found = [(rows.start, rows.stop) for rows in paced(30, 2, 4)]
+    assert found == [(0, 4), (4, 12), (12, 28), (28, 30)]
+
+
+def test_an_item_that_is_made_in_runs_ends_when_another_fails() -> None:
+    reached, failed = [], threading.Event()
+
+    def make(j: int) -> None:
+        if j == 1:
+            raise ValueError("the second item")
+        for rows in paced(10**6, 1, 1):
+            reached.append(rows.start)
+            failed.wait(0.01)
+
+    with pytest.raises(ValueError, match="second item"):
+        each(make, 2, 2, lambda _: None)
+    assert len(reached) < 10**4
