@@ -17,6 +17,7 @@ import numpy as np
 from dkdist.automatic.averages import Average
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.trials import Trial
+from dkdist.plain.user_line import user_level
 
 MEASURED = 768  # rows of the matrices that are multiplied to see how fast that is
 FEWEST = 512  # random features, below which members are given up instead
@@ -70,7 +71,7 @@ class FinalFit:
             f"the fit of the best candidate on {self.n} sets will take some {needed:.2g} s, and {self.budget.left:.2g} "
             f"of the budget of {self.budget.seconds:.3g} s are left: give more, fewer sets, or candidates that take "
             "less",
-            stacklevel=6,
+            stacklevel=user_level(),
         )
 
 

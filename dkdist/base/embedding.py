@@ -38,6 +38,7 @@ from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_views
 from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.warn import warn
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.plain.user_line import user_level
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
 
@@ -130,7 +131,7 @@ def warn_if_coarse(found: Survey, origin: F64) -> None:
             f"column {j} of the points lies {where}, where float32, in which sets are kept, has {steps[j] + 1:.0f} "
             "values: make the sets of float64, which are counted from an origin near them, or subtract its middle "
             "before",
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 

@@ -37,6 +37,7 @@ from dkdist.densities.structure.chosen_pairs import MOST_DIMS
 from dkdist.densities.structure.paired_columns import MOST_PAIRED, paired
 from dkdist.densities.structure.side_by_side_spec import Dims, parts_of
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.user_line import user_level
 
 Numbers = tuple[float, ...]
 
@@ -244,13 +245,13 @@ def warn_if_fine(h: float, structure: str, d: int, n_basis: int) -> None:
         warnings.warn(
             f"bandwidth {h:.3g} is finer than a joint density in {d} dimensions can be resolved: use at least "
             f"{finest_bandwidth(d):.2g}, or structure='marginal'",
-            stacklevel=3,
+            stacklevel=user_level(),
         )
     elif structure != "ball" and not is_resolved(h, structure, d, n_basis):
         warnings.warn(
             f"bandwidth {h:.3g} is much finer than {n_basis} nodes a dimension can integrate (errors of several "
             f"percent of d^2): use n_basis >= {int(np.ceil(RESOLVED / h))}, or a bandwidth of {RESOLVED / n_basis:.3g}",
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

@@ -23,6 +23,7 @@ from dkdist.distances.objects.random_objects import (
     WITHOUT_LENGTHS,
 )
 from dkdist.loops.array_types import F64
+from dkdist.plain.user_line import user_level
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 
@@ -213,7 +214,7 @@ def warn_of_long_objects(sampler: str, lengths: tuple[int, int], sample: SampleS
             f"half of the objects have more than {median:.0f} points, and lengths='auto' was measured on objects of up "
             f"to {LONG}: random objects of {lengths[0]} to {lengths[1]} points may tell too little of them. Choose "
             "lengths=(least, most) by validation",
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 
@@ -229,5 +230,5 @@ def warn_of_unlike_columns(distance: Distance, sample: SampleSets) -> None:
             f"{type(distance).__name__} takes all columns in one unit, and the standard deviation of column {wide} is "
             f"{spread[wide]:.3g} where that of column {narrow} is {spread[narrow]:.3g}: distances are those of the "
             "widest columns. Put SetScaler() before, or give columns in like units",
-            stacklevel=3,
+            stacklevel=user_level(),
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from dkdist.loops.array_types import I64, Array
 from dkdist.plain.real_arrays import Columns
+from dkdist.plain.user_line import user_level
 from dkdist.sets.alignment import has_index, places_of
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
 from dkdist.sets.labels import Names, as_ids
@@ -213,7 +214,9 @@ def _chosen(
     left = {name: column.unfit() for name, column in others.items()}
     chosen = [name for name, reason in left.items() if reason is None]
     if told := [f"{name!r} ({reason})" for name, reason in left.items() if reason is not None]:
-        warnings.warn(f"columns that are no coordinates are left out: {', '.join(told)}", stacklevel=4)
+        warnings.warn(
+            f"columns that are no coordinates are left out: {', '.join(told)}", stacklevel=user_level()
+        )
     if not chosen:
         raise SampleSetError("frame has no numeric columns left to be coordinates: name some as points")
     return chosen

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import Columns, real_array
+from dkdist.plain.user_line import user_level
 from dkdist.sets.origins import OrderedSample, Part, crowded_column, relative, settled_origin
 
 Points = NDArray[Any]
@@ -95,7 +96,7 @@ def _require_kept(rows: Points, given: Sequence[Part], origin: F64 | None, crowd
         warnings.warn(
             f"column {crowded} of the points (of set 0 and all others) {CROWDED}: give values of other magnitudes a "
             "column of their own, drop outliers, or subtract from each set what it lies far from zero by",
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 

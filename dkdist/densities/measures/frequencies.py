@@ -23,6 +23,7 @@ from dkdist.densities.measures import quadrature
 from dkdist.densities.measures.divergences import Divergence
 from dkdist.densities.measures.fitted_frequencies import fit, kappa_problem
 from dkdist.loops.array_types import F64
+from dkdist.plain.user_line import user_level
 
 Rule = tuple[F64, F64]
 
@@ -62,7 +63,7 @@ def frequency_count(divergence: Divergence, rule: str, ratio: float = 1e6) -> in
             f"the {rule!r} rule of {divergence.name} has a relative error of {error:.2g} with {count} "
             "frequencies, "
             f"expected {target:g}. Give n, narrow the ratio ({ratio:g}), or take the 'fitted' rule.",
-            stacklevel=2,
+            stacklevel=user_level(),
         )
     return count
 

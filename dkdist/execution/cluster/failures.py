@@ -13,6 +13,7 @@ from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from dkdist.execution.jobs import Recipes, Together
+from dkdist.plain.user_line import user_level
 
 RECONNECTIONS = 3  # of one graph
 POLL = 0.1  # seconds
@@ -62,7 +63,7 @@ def wait_for_scheduler(client: Any) -> bool:
     warnings.warn(
         "the connection to the Dask scheduler was lost and is back: the blocks that were being made begin again",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
     return True
 

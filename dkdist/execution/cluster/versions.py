@@ -22,6 +22,7 @@ from dkdist.execution.cluster import failures
 from dkdist.execution.cluster.waiting import NOTICE, patience
 from dkdist.execution.processes.process import THIS_PROCESS, prepare_worker
 from dkdist.execution.processes.processors import kernels, places, require_alike
+from dkdist.plain.user_line import user_level
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
 SOON = 5.0  # seconds for an answer at the end of a run
@@ -55,7 +56,7 @@ def checked_workers(client: Any) -> Iterator[None]:
             warnings.warn(
                 f"worker {address} joined during this run with {threads} BLAS threads, so last bits of results may "
                 "differ: start workers with --preload dkdist.preload, or under a nanny",
-                stacklevel=2,
+                stacklevel=user_level(),
             )
 
 
@@ -90,7 +91,7 @@ def _accept_new_workers(client: Any, seconds: float = SOON) -> dict[str, int]:
     silent = [address for address in new if address not in there]
     new = [address for address in new if address in there]
     for address in silent:
-        warnings.warn(failures.silent_worker(address, seconds), RuntimeWarning, stacklevel=2)
+        warnings.warn(failures.silent_worker(address, seconds), RuntimeWarning, stacklevel=user_level())
     if silent and not new and not accepted:
         raise failures.no_workers(client.scheduler.address, seconds)
     _compare(_installed(get_versions(PACKAGES)), {place: _installed(found) for place, found in there.items()})

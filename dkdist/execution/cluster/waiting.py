@@ -22,6 +22,7 @@ from distributed.threadpoolexecutor import rejoin
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
 from dkdist.execution.cluster import failures
+from dkdist.plain.user_line import user_level
 
 WAIT = "30s"  # for a worker
 NOTICE = 2.0  # seconds until it is said that one is waited for, and between two looks
@@ -130,7 +131,7 @@ class Watch:
         """Warn once a run."""
         if what not in self._told:
             self._told.add(what)
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            warnings.warn(message, RuntimeWarning, stacklevel=user_level())
 
     @property
     def _address(self) -> str:

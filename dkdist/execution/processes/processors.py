@@ -21,6 +21,7 @@ import dask
 from threadpoolctl import threadpool_info
 
 from dkdist.execution.processes.process import RETURNS
+from dkdist.plain.user_line import user_level
 
 ALLOW = "dkdist.allow-mixed-processors"
 PLACES, WORDS = 3, 4  # addresses that are named for each kind; words of a difference
@@ -106,7 +107,7 @@ def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
     warnings.warn(
         f"last bits of results may differ from run to run, since the cluster has processors of several kinds:\n{table}",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
 
 

@@ -18,6 +18,7 @@ from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_err
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
 from dkdist.kernel.sums.random_loops import float32_error
+from dkdist.plain.user_line import user_level
 
 METHODS = ("auto", "fourier", *DRAWS)
 LEAST_ERROR = 1e-7  # of a grid: rows are float32
@@ -222,7 +223,7 @@ def _warn_if_void(error: float, n_components: int) -> None:
         warnings.warn(
             f"with n_components={n_components} the error of method='fourier' may reach {error:.2g} of the kernel's "
             "largest value 1: give more components, a larger sigma, or use method='orthogonal'",
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
@@ -233,5 +234,5 @@ def _warn_if_unresolved(found: Survey, sigma: float) -> None:
         warnings.warn(
             f"sigma={sigma:.3g} is so small for points {widths.max():.3g} wide that rounding to float32 may change the "
             f"kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or drop outliers",
-            stacklevel=3,
+            stacklevel=user_level(),
         )

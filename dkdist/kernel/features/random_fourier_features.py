@@ -30,6 +30,7 @@ from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.loops.array_types import F32, I64, Array
 from dkdist.loops.points import largest, not_finite
+from dkdist.plain.user_line import user_level
 
 CERTAIN = 1e30  # phases below are finite, whatever is rounded
 VOID_ERROR = 0.1  # of the kernel, from rounding to float32
@@ -282,7 +283,7 @@ def _warn_if_unresolved(X: F32, sigma: float) -> None:
             f"sigma={sigma:.3g} is so small for rows up to {reach.max():.3g} from the origin that rounding to "
             f"float32 may change the kernel by {min(error, 1):.2g} of its largest value 1: give a larger sigma, or "
             "rows from their middle",
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

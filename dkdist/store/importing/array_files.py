@@ -18,6 +18,7 @@ import numpy as np
 from dkdist.loops.array_types import I64, Array
 from dkdist.plain.archives import mapped_array, opened_archive
 from dkdist.plain.files import path_name
+from dkdist.plain.user_line import user_level
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store.format.batches import Form, Outline, as_columns, form_of
 
@@ -182,7 +183,8 @@ def _choose(file: _File, names: ArrayReader) -> _Choice:
         left = sorted(others.keys() - set(targets))
         if left:
             warnings.warn(
-                f"left out (no entry for each of the {n_sets} sets): {', '.join(left)}", stacklevel=2
+                f"left out (no entry for each of the {n_sets} sets): {', '.join(left)}",
+                stacklevel=user_level(),
             )
     return _Choice(values, offsets, names.weight, tuple(targets), "ids" in file.headers)
 

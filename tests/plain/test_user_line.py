@@ -1,0 +1,49 @@
+"""Warnings point to the user's line, however deep they are given."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.plain.user_line import user_level
+
+COARSE = [(1e8 + 100 * np.random.default_rng(i).random((20, 1))).astype(np.float32) for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: dk.MomentEmbedding().fit(COARSE),
+        lambda: make_pipeline(dk.MomentEmbedding()).fit(COARSE),
+        lambda: make_pipeline(dk.MomentEmbedding(), dk.RandomFourierFeatures(16)).fit_transform(COARSE),
+    ],
+)
+def test_warnings_point_to_the_users_line(fit: Any) -> None:
+    with pytest.warns(UserWarning, match="float32") as told:
+        fit()
+    assert {warning.filename for warning in told} == {__file__}
+
+
+def test_a_warning_of_a_thread_points_to_the_line_that_gives_it() -> None:
+    ours: dict[str, Any] = {"__name__": "dkdist.some", "user_level": user_level, "found": []}
+    exec("def work():\n    found.append(user_level())", ours)
+    thread = threading.Thread(target=ours["work"])
+    thread.start()
+    thread.join()
+    assert ours["found"] == [1]
+
+
+def test_levels_are_those_of_warn() -> None:
+    def given() -> None:
+        warnings.warn("here", stacklevel=user_level())
+
+    with pytest.warns(UserWarning, match="here") as told:
+        given()
+    assert told[0].filename == __file__
+    assert user_level() == 1
