@@ -28,8 +28,7 @@ from distributed import Client
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.passes import collect, fold
 
 D = 5000

@@ -32,10 +32,9 @@ from simulate_events import Costs, Node, seconds_of
 from speed import pipeline, write_store
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import AHEAD, LINK, TASK, TASKS_A_THREAD
-from dkdist.execution.jobs import Job
 from dkdist.execution.passes import LARGEST_WINDOW, collect, default_window, fold
 from dkdist.linear.sgd.epochs import MEETINGS, ROUND
 

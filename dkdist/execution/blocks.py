@@ -1,28 +1,31 @@
-"""Blocks: the rows of a collection cut into pieces that can each be made inside one task.
+"""Blocks: the rows of a collection cut into pieces that can each be made inside one task; and jobs, the tasks that do.
 
 A block's *recipe* is the part of a graph that only this block needs (read, embed, features). It is carried
 whole into the task that uses the block, so nothing between the store and the user of the block is ever held
-by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph.
+by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph; and so does what
+a job runs, so that a large function (a model that predicts, say) travels once to each worker and not with each task.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
+from sys import getsizeof
 from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import DataNode, GraphNode, Task, convert_legacy_graph
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.base import tokenize
 from dask.typing import Key
 
 from dkdist.execution.processes.process import drawn, waiting
-from dkdist.execution.processes.processors import Alike
+from dkdist.execution.processes.processors import Alike, alike
+from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
@@ -285,3 +288,117 @@ def point_blocks(points: Any, weights: Any) -> Blocks:
         column = da.asarray(weights).rechunk((points.chunks[0],))
         points = da.concatenate([points.rechunk({1: -1}), column[:, None]], axis=1)
     return _dask_blocks(points)
+
+
+Work = Callable[[Iterator[Any], Any], Any]
+"""Given an iterator over a job's blocks (each made when it is asked for) and the job's extra."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Which blocks a task is made from, and what else its work needs to know of them.
+
+    Work of a ``single`` block is given that block itself, and all ``extra`` one after another.
+    """
+
+    blocks: tuple[int, ...]
+    extra: Any = None
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """One job with its recipes, opaque to the scheduler: they run inside the job's own task."""
+
+    recipes: tuple[Recipe, ...]
+    rows: tuple[tuple[int, int], ...]
+    unit: str
+    extra: Any
+    single: bool
+
+    @classmethod
+    def of(cls, blocks: Blocks, job: Job) -> Recipes:
+        """Those of a job."""
+        rows = tuple((int(blocks.bounds[i]), int(blocks.bounds[i + 1])) for i in job.blocks)
+        return cls(tuple(blocks.recipes[i] for i in job.blocks), rows, blocks.unit, job.extra, job.single)
+
+    @property
+    def needs(self) -> tuple[Key, ...]:
+        """Keys of shared values."""
+        return tuple(dict.fromkeys(key for recipe in self.recipes for key in recipe.needs))
+
+    @property
+    def where(self) -> str:
+        """The rows that are made, for messages."""
+        return f"{self.unit}s " + " and ".join(f"{start} to {stop - 1}" for start, stop in self.rows)
+
+    def used(self, work: Callable[..., Any], shared: Mapping[Key, Any]) -> Any:
+        """What ``work`` makes of the blocks."""
+        try:
+            made = (recipe.run(shared) for recipe in self.recipes)
+            return work(next(made), *self.extra) if self.single else work(made, self.extra)
+        except Exception as error:
+            error.add_note(f"This was raised while {self.where} were made.")
+            raise
+
+
+@dataclass(frozen=True)
+class Together:
+    """Jobs that share a task."""
+
+    jobs: tuple[Recipes, ...]
+
+    @property
+    def where(self) -> str:
+        """The rows of all of them."""
+        return " and ".join(job.where for job in self.jobs)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What jobs that shared a task have made."""
+
+    results: list[Any]
+
+    def __sizeof__(self) -> int:
+        """By which a scheduler knows what is cheaper to move."""
+        return sum(map(getsizeof, self.results))
+
+
+def job_task(
+    key: Key, work: TaskRef | DataNode, blocks: Blocks, job: Job, after: Sequence[TaskRef] = ()
+) -> Task:
+    """The task that makes the job's blocks, one at a time, and gives them to ``work``, once ``after`` is done.
+
+    With work of its own a task draws for itself what is shared, and needs nothing that lies anywhere.
+    """
+    recipes = Recipes.of(blocks, job)
+    values = [TaskRef(need) if isinstance(work, TaskRef) else blocks.shared[need] for need in recipes.needs]
+    return Task(key, _held(_call, blocks), work, recipes, recipes.needs, *values, *after)
+
+
+def jobs_task(key: Key, work: TaskRef, blocks: Blocks, jobs: Sequence[Job]) -> Task:
+    """The task that does several jobs, one after another; its result is `Made`."""
+    together = Together(tuple(Recipes.of(blocks, job) for job in jobs))
+    needs = tuple(dict.fromkeys(need for job in together.jobs for need in job.needs))
+    return Task(key, _held(_call_each, blocks), work, together, needs, *map(TaskRef, needs))
+
+
+def _held(call: Callable[..., Any], blocks: Blocks) -> Callable[..., Any]:
+    """Held to processors of this one's kind, where it is done by others."""
+    return call if blocks.local or active_client() is None else alike(call)
+
+
+def _call(work: Callable[..., Any], job: Recipes, needs: tuple[Key, ...], *values: Any) -> Any:
+    return job.used(work, dict(zip(needs, values, strict=False)))  # what follows the needs are credits
+
+
+def _call_each(work: Callable[..., Any], together: Together, needs: tuple[Key, ...], *values: Any) -> Made:
+    shared = dict(zip(needs, values, strict=True))
+    return Made([job.used(work, shared) for job in together.jobs])
+
+
+def maker(work: Callable[..., Any], blocks: Blocks) -> Callable[[Job], Any]:
+    """What gives the result of a job at once, without a task; only for blocks that are `Blocks.share_all`."""
+    shared = {key: node({}) for key, node in blocks.shared.items()}
+    return lambda job: Recipes.of(blocks, job).used(work, shared)

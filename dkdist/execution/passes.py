@@ -25,8 +25,7 @@ import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, as_they_are
-from dkdist.execution.jobs import Job, Work, job_task, maker
+from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task, maker
 from dkdist.execution.own_threads import each, fold_items
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import active_client, n_cores, own_threads, resources, run, without_scheduler

@@ -22,8 +22,7 @@ from typing import Any
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks
-from dkdist.execution.jobs import Job, Work, job_task, maker
+from dkdist.execution.blocks import Blocks, Job, Work, job_task, maker
 from dkdist.execution.own_threads import fold_items
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress

@@ -21,8 +21,7 @@ from sklearn.utils.validation import (
 from dkdist.base.bad_sets import skips
 from dkdist.base.inputs import require_rows_of_features, within_floats
 from dkdist.base.row_ids import own_rows
-from dkdist.execution.blocks import Blocks, is_lazy, row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.learners.rows import Known, Rows, checked, no_rows
 from dkdist.learners.rows import decision_values as linear_values

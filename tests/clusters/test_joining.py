@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from distributed import Client, Event, LocalCluster, get_task_stream
 
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.passes import fold
 
 BLOCKS = row_blocks(da.from_array(np.arange(400.0).reshape(200, 2), chunks=(1, 2)))

@@ -17,9 +17,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster.versions import checked_workers
-from dkdist.execution.jobs import Job
 from dkdist.execution.passes import collect, fold
 from dkdist.execution.processes import processors
 from dkdist.execution.processes.processors import Alike, MixedProcessorsError, kernels, kind, require_alike

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.passes import SEGMENT, fold
 
 from .counted import Item

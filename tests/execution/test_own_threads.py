@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from dask.callbacks import Callback
 
-from dkdist.execution.blocks import Blocks, row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Blocks, Job, row_blocks
 from dkdist.execution.own_threads import each, fold_items, paced
 from dkdist.execution.passes import collect, fold, map_pieces
 from dkdist.execution.processes.process import waiting

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution.blocks import row_blocks
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import LINK, MEMORY, TASK, Rate, jobs_a_task
-from dkdist.execution.jobs import Job
 from dkdist.execution.passes import collect, fold
 from dkdist.execution.progress import Progress
 

@@ -11,8 +11,7 @@ from distributed import Client, get_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.execution.blocks import Blocks, as_they_are, row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Blocks, Job, as_they_are, row_blocks
 from dkdist.execution.tree import tree_sum
 
 from .counted import Item

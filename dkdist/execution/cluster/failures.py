@@ -12,7 +12,7 @@ from dask.typing import Key
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from dkdist.execution.jobs import Recipes, Together
+from dkdist.execution.blocks import Recipes, Together
 from dkdist.plain.user_line import user_level
 
 RECONNECTIONS = 3  # of one graph

@@ -28,12 +28,11 @@ from dask.utils import key_split
 from distributed import as_completed
 from distributed.scheduler import KilledWorker
 
-from dkdist.execution.blocks import Blocks
+from dkdist.execution.blocks import Blocks, Job, Made, Work, jobs_task
 from dkdist.execution.cluster import failures
 from dkdist.execution.cluster.on_cluster import work_on
 from dkdist.execution.cluster.waiting import Watch
 from dkdist.execution.dashboard.stages import stage_of
-from dkdist.execution.jobs import Job, Made, Work, jobs_task
 from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources

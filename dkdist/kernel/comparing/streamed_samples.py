@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.base.inputs import block_views
-from dkdist.execution.blocks import Blocks, source_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Blocks, Job, source_blocks
 from dkdist.execution.passes import collect, default_window
 from dkdist.execution.tree import tree_sum
 from dkdist.kernel.comparing.samples import Look, sums_over_bins, weighted

@@ -22,7 +22,7 @@ import numpy as np
 from dkdist.base.drawn_samples import median_seed
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job
 from dkdist.execution.passes import default_window
 from dkdist.execution.tree import tree_sum
 from dkdist.kernel.coresets import coreset_choice as choosing

@@ -13,8 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from dkdist.base.bad_sets import skips, tell_skipped_rows
 from dkdist.base.parameter_checks import draw_seed, real_matrix
 from dkdist.base.roles import Role
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.learners.held_out import held_out_in_stream, keys_in_stream
 from dkdist.learners.ridge_sums import Sums, merge_sums
 from dkdist.learners.rows import Known, no_rows

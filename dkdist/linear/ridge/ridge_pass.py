@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.execution.blocks import Blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import fold
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.progress import Progress

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.roles import Role
-from dkdist.execution.blocks import Blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import fold, fold_window
 from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, n_cores, plan_blocks, without_scheduler

@@ -18,8 +18,7 @@ import numpy as np
 
 from dkdist.base.drawn_samples import least_keys, row_keys
 from dkdist.base.parameter_checks import positive
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.jobs import Job
+from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.passes import collect, fold
 from dkdist.kernel.distance.kernel_inputs import LARGEST, LEAST, SAMPLE, Pair
 from dkdist.kernel.distance.kernel_scales import read_scales
