@@ -1,10 +1,11 @@
 """Two-sample tests: the power of `two_sample_test` without a bandwidth beside others, its level, and what it costs.
 
-    python benchmarks/two_sample.py [power] [level] [cost] [--quick] [--output two_sample.json]
+    python benchmarks/two_sample.py [power] [bound] [level] [cost] [--quick] [--output two_sample.json]
 
 power   share of rejections at level .05 by each test of the same samples: ours; the kernel distance with the median
         bandwidth; MMDAgg as written down by its authors in plain NumPy, of ten Gaussian and ten Laplacian kernels on
         all pairs, with as many permutations; the energy distance; and hyppo's MMD, if it is installed
+bound   what is to be had on "shift" by tests that know what to look for, and how much of the level that needs
 level   the same of samples of one distribution, by ours
 cost    seconds and memory by n, of one thread, with 999 permutations; and of one bandwidth
 """
@@ -17,17 +18,20 @@ from typing import Any
 
 import numpy as np
 from common import options, report_here, write
+from scipy.optimize import brentq
 from scipy.spatial.distance import cdist, pdist
+from scipy.stats import chi2, f, ncf, ncx2
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 import dkdist as dk
 
 Samples = tuple[np.ndarray, np.ndarray]
 LEVEL, B = 0.05, 199
+SHIFT, N_SHIFTED = 0.45, 100
 
 
 def shift(rng: np.random.Generator) -> Samples:
-    return rng.normal(size=(100, 2)), rng.normal([0.45, 0], 1, (100, 2))
+    return rng.normal(size=(N_SHIFTED, 2)), rng.normal([SHIFT, 0], 1, (N_SHIFTED, 2))
 
 
 def scale(rng: np.random.Generator) -> Samples:
@@ -171,6 +175,24 @@ def power(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def bound(quick: bool) -> dict[str, float]:
+    """Power of the chi-squared test (covariance known) and Hotelling's (not known) of two normal samples in the plane,
+    by their formulas; and the share of the level that Hotelling's needs to reject as often as the energy test does."""
+    d, n = 2, N_SHIFTED
+    noncentrality, error = n / 2 * SHIFT**2, 2 * n - d - 1
+
+    def hotelling(level: float) -> float:
+        return float(ncf.sf(f.isf(level, d, error), d, error, noncentrality))
+
+    found = {
+        "chi-squared": float(ncx2.sf(chi2.isf(LEVEL, d), d, noncentrality)),
+        "Hotelling": hotelling(LEVEL),
+        "level of Hotelling's for .79": brentq(lambda level: hotelling(level) - 0.79, 1e-6, LEVEL),
+    }
+    print("shift", {name: round(value, 4) for name, value in found.items()}, flush=True)
+    return found
+
+
 def level(quick: bool) -> dict[str, float]:
     repetitions, found = (40 if quick else 1000), {}
     nulls: dict[str, Callable[[np.random.Generator], Samples]] = {
@@ -203,12 +225,12 @@ def cost(quick: bool) -> list[dict[str, float]]:
     return rows
 
 
-PARTS = {"power": power, "level": level, "cost": cost}
+PARTS = {"power": power, "bound": bound, "level": level, "cost": cost}
 
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("parts", nargs="*", help="power, level, cost; default: all")
+    parser.add_argument("parts", nargs="*", help="power, bound, level, cost; default: all")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"unknown parts {sorted(unknown)}: choose of {', '.join(PARTS)}")

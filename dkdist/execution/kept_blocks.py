@@ -12,7 +12,7 @@ import platform
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from dask.typing import Key
 from dkdist.execution.blocks import Blocks, Recipe
 from dkdist.execution.run import MEMORY, Keep
 from dkdist.loops.array_types import Array
-from dkdist.plain.archives import read_header
+from dkdist.plain.archives import ArchiveError, decoding, read_header
 
 
 class Place(Protocol):
@@ -47,10 +47,17 @@ class _Folder:
         self.path = path
 
     def get(self, i: int) -> Array | None:
-        with suppress(FileNotFoundError), open(self._file(i), "rb") as file:
-            header = read_header(f"the file of block {i}", file, os.fstat(file.fileno()).st_size)
-            return np.fromfile(file, header.dtype).reshape(header.shape, order=header.order)
-        return None
+        path = self._file(i)
+        try:
+            with open(path, "rb") as file, decoding():
+                header = read_header("the array", file, os.fstat(file.fileno()).st_size)
+                return np.fromfile(file, header.dtype).reshape(header.shape, order=header.order)
+        except FileNotFoundError:
+            return None
+        except ArchiveError as error:
+            raise ArchiveError(
+                f"{path}, where rows were kept, is not as it was written ({error}): fit again"
+            ) from error
 
     def put(self, i: int, block: Array) -> None:
         growing = self._file(uuid.uuid4().hex)

@@ -72,9 +72,7 @@ class Summing:
         start, most = 0, int(np.clip(PIECE_BYTES // (X.shape[1] * X.itemsize), 64, LEAST_TILE))
         while start < len(X):
             here = slice(start, start + min(most, len(self._Z) - self._n))
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # what overflows is refused in the end, by `centred`
+            with np.errstate(over="ignore", invalid="ignore"):  # refused in the end, by `centred`
                 self._gather(X[here], y[here], None if weights is None else weights[here])
             start = here.stop
             if self._n == len(self._Z):

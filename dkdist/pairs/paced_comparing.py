@@ -13,9 +13,7 @@ from dkdist.execution.own_threads import paced
 from dkdist.loops.array_types import Array
 from dkdist.sets import SampleSets
 
-FIRST_PRODUCTS = (
-    2**24
-)  # of coordinates in the first run of rows: some hundredths of a second by quick distances
+FIRST_PRODUCTS = 2**26  # of coordinates in the first run: a twentieth of a second by quick distances
 LEAST_ROWS = 4  # that distances with lanes compare side by side
 
 

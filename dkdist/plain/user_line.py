@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 BETWEEN = {"dkdist", "sklearn", "dask", "distributed", "joblib", "contextlib", "functools"}
 THREADS = {"threading", "concurrent"}  # what stands above all lines of a thread that is not the user's
@@ -16,5 +17,5 @@ def user_level() -> int:
     return 1 if _package(frame) in BETWEEN | THREADS else level
 
 
-def _package(frame: object) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]  # type: ignore[attr-defined]
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

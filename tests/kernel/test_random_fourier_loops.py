@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.kernel.features.random_fourier_features_loops import PART, ROWS, dense, dense_features, panels
+from dkdist.kernel.features.dense_features_loops import PART, ROWS, dense, dense_features, panels
 from dkdist.kernel.features.random_fourier_features_spec import orthogonal_frequencies
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import dkdist as dk
 from dkdist.execution.blocks import row_blocks
 from dkdist.execution.kept_blocks import _Folder
 from dkdist.execution.run import UNASKED_BYTES, Keep, plan_keeping, plan_of
+from dkdist.plain.archives import ArchiveError
 
 N, M = 400, 12
 RNG = np.random.default_rng(0)
@@ -115,6 +117,16 @@ def test_where_work_goes_elsewhere_rows_are_kept_in_a_folder_alone(tmp_path: Pat
 def test_a_folder_that_a_worker_does_not_have_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"which is not there on .* all workers share"):
         _Folder(os.fspath(tmp_path / "elsewhere")).put(0, A)
+
+
+@pytest.mark.parametrize("n_bytes", [0, 72, 200])
+def test_a_file_that_somebody_has_cut_is_named(tmp_path: Path, n_bytes: int) -> None:
+    kept = _Folder(os.fspath(tmp_path))
+    kept.put(3, A)
+    path = next(tmp_path.iterdir())
+    os.truncate(path, n_bytes)
+    with pytest.raises(ArchiveError, match=f"{re.escape(os.fspath(path))}, where rows were kept, is not"):
+        kept.get(3)
 
 
 def test_a_run_that_fails_leaves_nothing_and_a_resumed_one_keeps_anew(tmp_path: Path) -> None:

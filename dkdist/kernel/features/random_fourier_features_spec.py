@@ -125,16 +125,16 @@ class _DenseWaves:
     """Frequencies that rows are multiplied by as they are."""
 
     def __init__(self, spec: FourierSpec) -> None:
-        frequencies = _loops().panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
-        self._of = lru_cache(maxsize=4)(partial(_loops().dense, frequencies, spec.n_components))
+        frequencies = _dense_loops().panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
+        self._of = lru_cache(maxsize=4)(partial(_dense_loops().dense, frequencies, spec.n_components))
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
-        _loops().dense_features(X if places is None else X[places], self._of(sigmas), outs)
+        _dense_loops().dense_features(X if places is None else X[places], self._of(sigmas), outs)
 
     def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return int(_loops().dense_steps(X, places, self._of((sigma,)), tile, *walk))
+        return int(_dense_loops().dense_steps(X, places, self._of((sigma,)), tile, *walk))
 
 
 class _StructuredWaves:
@@ -152,11 +152,11 @@ class _StructuredWaves:
         return int(_structured_loops().structured_steps(X, places, self._of((sigma,)), tile, *walk))
 
 
-def _loops() -> Any:
+def _dense_loops() -> Any:
     """Compiled loops of dense frequencies, which who only draws them does not load."""
-    from dkdist.kernel.features import random_fourier_features_loops
+    from dkdist.kernel.features import dense_features_loops
 
-    return random_fourier_features_loops
+    return dense_features_loops
 
 
 def _structured_loops() -> Any:

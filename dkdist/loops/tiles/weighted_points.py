@@ -25,15 +25,7 @@ LEAST_BYTES, TILE_SHARE = 2**15, 8  # of fewer points a part of their bytes in f
 ROWS = 256  # rows of tiles are a multiple of this
 BOUND_ROWS = 2**16  # looked at at once
 FEW_COLUMNS = 4  # so many are subtracted one by one
-OF_WEIGHTS = {
-    "firsts",
-    "mass",
-    "total",
-    "largest",
-    "size",
-    "weight_range",
-    "square",
-}  # cached, wherever points are
+OF_WEIGHTS = {"firsts", "mass", "total", "largest", "size", "weight_range", "square"}  # wherever points are
 SORTED_SHARE, LEAST_SORTED, MOST_SORTED = 256, 2**13, 2**16
 
 
