@@ -26,6 +26,7 @@ fastest, then cosine and sine, then the frequencies j. A frequency of zero has a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -243,9 +244,9 @@ LANES = 8  # nodes at a time
 LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
 
 
-def n_parts(frequencies: F64) -> int:
+def n_parts(frequencies: Sequence[float] | F64) -> int:
     """Real features per node: one for a frequency of zero, two for any other."""
-    return int(np.sum(np.where(frequencies == 0, 1, 2)))
+    return sum(1 if frequency == 0 else 2 for frequency in frequencies)
 
 
 def homogeneous_features(
@@ -256,7 +257,7 @@ def homogeneous_features(
     Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
     """
     full = (p.shape[1] + LANES - 1) // LANES * LANES
-    room = tuple(np.ones(full, np.float32) for _ in range(6))
+    room = tuple(np.ones((6, full), np.float32))
     given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
     _features(*given, float(floor), first, room, out)
 

@@ -81,7 +81,7 @@ class DivergenceSpec(Specification["DivergenceParameters"]):
     @property
     def parts(self) -> int:
         """Real features per node: one for a zero frequency, two for any other."""
-        return n_parts(np.array(self.frequencies))
+        return n_parts(self.frequencies)
 
     @property
     def n_densities(self) -> int:

@@ -52,7 +52,7 @@ class HistogramSpec(Specification["HistogramParameters"]):
     def n_features(self) -> int:
         """Length m of a set's row."""
         cells = [int(self.n_bins**dims) for _, dims in self.groups]
-        return n_parts(np.array(self.frequencies)) * sum(cells)
+        return n_parts(self.frequencies) * sum(cells)
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
         """NAME_0, NAME_1, ... of each dimension, if each is taken alone."""

@@ -7,6 +7,7 @@ after the other. The hash is the finalizer of SplitMix64 (Steele, Lea, Flood 201
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ def not_finite(X: Array) -> I64:
 def all_finite(X: Array) -> bool:
     """Whether X, float32 or float64 in C order, holds neither NaN nor infinity: a sum, at the speed of memory."""
     flat = read_only(X.reshape(-1))
-    return bool(np.isfinite(_total(flat)) or np.isfinite(flat).all())
+    return math.isfinite(_total(flat)) or bool(np.isfinite(flat).all())
 
 
 def largest(X: F32) -> float:
@@ -79,8 +80,10 @@ def _suspect(X, largest):  # type: ignore[no-untyped-def]
 def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
     """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
     counts = np.zeros(len(offsets) - 1, np.int64)
-    walls = read_only(np.tile(low, AT_ONCE)), read_only(np.tile(high, AT_ONCE))
-    _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), *walls, counts)
+    walls = np.empty((2, AT_ONCE, len(low)), np.float32)  # as many times, side by side
+    walls[0], walls[1] = low, high
+    low_walls, high_walls = read_only(walls.reshape(2, -1))
+    _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), low_walls, high_walls, counts)
     return counts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -220,7 +221,7 @@ class FourierRows:
         """``reach`` is the largest of |A|, and NaN if there is one; it is looked for if it is not given."""
         self._parameters, self._A = parameters, np.ascontiguousarray(A, np.float32)
         self._reach = largest(self._A) if reach is None else reach
-        self._clear, self._lost = without_nan(self._A) if np.isnan(self._reach) else (self._A, None)
+        self._clear, self._lost = without_nan(self._A) if math.isnan(self._reach) else (self._A, None)
         self.shape, self.tile = (len(A), parameters.spec.n_components), parameters.tile
 
     def __sizeof__(self) -> int:
@@ -265,7 +266,7 @@ def _without_infinity(block: Any) -> tuple[F32, float]:
     with np.errstate(over="ignore"):  # an overflow becomes inf, and is refused
         X = np.asarray(block, np.float32, order="C")
     reach = largest(X)
-    if not np.isfinite(reach) and np.isinf(X).any():
+    if not math.isfinite(reach) and np.isinf(X).any():
         row = int(np.argmax(np.isinf(X).any(axis=1)))
         column = int(np.argmax(np.isinf(X[row])))
         raise ValueError(

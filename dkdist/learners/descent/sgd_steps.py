@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -117,7 +118,7 @@ class Batch:
     def probe(self) -> I64:
         """Training rows that are measured before they are used: the same ones whatever the order of training."""
         there = np.sort(self.order)
-        return there[np.linspace(0, len(there) - 1, min(PROBE_ROWS, len(there))).astype(np.int64)]
+        return there[_evenly_spaced(len(there))]
 
     def weighted(self, column: int) -> Batch:
         """The batch with one of several weightings."""
@@ -125,6 +126,12 @@ class Batch:
         return (
             self if weights is None else replace(self, known=self.known._replace(weights=weights[:, column]))
         )
+
+
+@lru_cache(maxsize=16)
+def _evenly_spaced(n: int) -> I64:
+    """`PROBE_ROWS` places of n, or all."""
+    return read_only(np.linspace(0, n - 1, min(PROBE_ROWS, n)).astype(np.int64))
 
 
 def mean_losses(sums: F64) -> tuple[float, float]:
@@ -175,9 +182,11 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
     probed = np.zeros(len(batch.known.targets), np.bool_)
     probed[batch.probe] = True
     looks = Looks(probed[order], *means, np.zeros(2), np.empty((min(LAST_ROWS, len(order)), len(means[1]))))
-    held, of_held = np.zeros(2), _steps(objective, batch, batch.held, 1)
-    for X, places, here in tiles(batch.X, batch.held):
-        add_losses(read_only(X), places, np.arange(here.start, here.stop), of_held, *means, held)
+    held = np.zeros(2)
+    if len(batch.held):
+        of_held = _steps(objective, batch, batch.held, 1)
+        for X, places, here in tiles(batch.X, batch.held):
+            add_losses(read_only(X), places, np.arange(here.start, here.stop), of_held, *means, held)
     after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks)
     with np.errstate(invalid="ignore"):
         if not (np.abs(looks.last) <= LARGEST_SCORE).all():  # float32 cannot tell targets of order one apart
@@ -274,7 +283,8 @@ def _steps(objective: Objective, batch: Batch, rows: I64, n_models: int) -> Step
     """What the steps by some rows of a batch need to know of them, for so many models; no steps yet."""
     truth, none = _truth(objective, batch.known.targets[rows]), np.zeros(0)
     number, epsilon = LOSSES[objective.loss].number, float(objective.epsilon)
-    return Steps(np.tile(truth, n_models), batch.weights[rows], number, epsilon, none, none, AVERAGE_ROWS)
+    every = truth if n_models == 1 else np.tile(truth, n_models)
+    return Steps(every, batch.weights[rows], number, epsilon, none, none, AVERAGE_ROWS)
 
 
 def _descend(
@@ -310,5 +320,5 @@ def _diverged(eta0: float) -> ValueError:
 
 def signs(y: NDArray[Any], n_classes: int) -> F64:
     """Class indices (n,) as targets -1 and +1: one column for two classes, else one a class."""
-    positive = y[:, None] == (np.arange(n_classes) if n_classes > 2 else [1])
+    positive = y[:, None] == np.arange(n_classes) if n_classes > 2 else (y == 1)[:, None]
     return np.where(positive, 1.0, -1.0)
