@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
-import google_crc32c
 import numpy as np
 from common import alternately, options, report_here, write
+from crc32c import crc32c
 from machine_rates import processor_seconds, rates
 from numcodecs.blosc import decompress
 from roofline_stages import COMPUTED, JS, fitted
@@ -78,7 +78,7 @@ def read_files(files: Sequence[Path]) -> None:
     for path in files:
         with open(path, "rb", buffering=0) as file:
             n = file.readinto(memoryview(stored)) - 4
-        if google_crc32c.value(stored[:n]) != int.from_bytes(stored[n : n + 4].tobytes(), "little"):
+        if crc32c(stored[:n]) != int.from_bytes(stored[n : n + 4].tobytes(), "little"):
             raise ValueError(f"{path} is damaged")
         decompress(stored[:n], content)
 

@@ -26,6 +26,7 @@ fastest, then cosine and sine, then the frequencies j. A frequency of zero has a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -109,7 +110,7 @@ def _sums(
     lengths: tuple[int, ...],
     series: NodeSeries,
 ) -> F32:
-    d, out = len(lengths), np.empty((len(spans), int(np.prod(lengths))), np.float32)
+    d, out = len(lengths), np.empty((len(spans), math.prod(lengths)), np.float32)
     before = (1,) * (3 - d)
     whole = before + lengths
     tensor_sums(

@@ -43,6 +43,7 @@ from dkdist.densities.density_loops import (
     term_table,
 )
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.points import read_only
 from dkdist.loops.products import steady_factor
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -170,6 +171,7 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
             (coefficients_of(spec, bandwidth), at_nodes(spec, bandwidth)) for bandwidth in spec.scales
         ]
         self._straight = straight_densities(spec) if spec.straight else None
+        self._node_weights = read_only(self.node_weights)
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
@@ -231,7 +233,7 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
             return
         small = spans[:, 1] - spans[:, 0] <= MOST_STRAIGHT
         if small.all():
-            yield self._straight(sets, spans), self.node_weights
+            yield self._straight(sets, spans), self._node_weights
             return
         p = np.empty((len(spans), self.spec.n_nodes), np.float32)
         p[small] = self._straight(sets, spans[small])

@@ -159,7 +159,7 @@ class _Fold(_Crew):
         state: Any,
         n: int,
         window: int,
-        n_cores: int,
+        n_cores: int | None,
         told: Callable[[Any, int], None],
     ) -> None:
         super().__init__(n_cores)
@@ -209,6 +209,8 @@ def fold_items(
     """
     if not n:
         return state
-    crew = _Fold(make, step, state, n, window, n_cores, told)
-    crew.work(min(n + 1, window + 1, n_threads))
+    n_threads = min(n + 1, window + 1, n_threads)
+    shared = n_cores if n_threads > n_cores else None  # else there is a core for each
+    crew = _Fold(make, step, state, n, window, shared, told)
+    crew.work(n_threads)
     return crew.state

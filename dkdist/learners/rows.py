@@ -121,8 +121,10 @@ class Rows:
     def order(self) -> tuple[I64, I64]:
         """The training rows, shuffled as the seed says, and the held-out ones."""
         order = np.random.default_rng(self.seed).permutation(self.n_rows)
-        held_out = self.known.held_out
-        return order[(self.known.present & ~held_out)[order]], np.flatnonzero(held_out)
+        held_out = np.flatnonzero(self.known.held_out)
+        if self.known.weights is None and not len(held_out):
+            return order, held_out
+        return order[(self.known.present & ~self.known.held_out)[order]], held_out
 
 
 def checked(

@@ -90,7 +90,7 @@ def widest(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
 
 def tiles(sets: SampleSets, at_once: int = SETS_AT_ONCE) -> Iterator[tuple[slice, I64]]:
     """Runs of some sets with their spans (first row, row after the last): what is worked on at once."""
-    spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+    spans = sets.offsets.repeat(2)[1:-1].reshape(-1, 2)
     for start in range(0, len(sets), at_once):
         tile = slice(start, min(start + at_once, len(sets)))
         yield tile, spans[tile]

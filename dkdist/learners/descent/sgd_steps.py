@@ -117,8 +117,9 @@ class Batch:
     @property
     def probe(self) -> I64:
         """Training rows that are measured before they are used: the same ones whatever the order of training."""
-        there = np.sort(self.order)
-        return there[_evenly_spaced(len(there))]
+        trained = np.zeros(len(self.known.targets), np.bool_)
+        trained[self.order] = True
+        return np.flatnonzero(trained)[_evenly_spaced(len(self.order))]
 
     def weighted(self, column: int) -> Batch:
         """The batch with one of several weightings."""

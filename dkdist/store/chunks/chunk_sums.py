@@ -27,9 +27,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-import google_crc32c
 import numpy as np
 import zarr
+from crc32c import crc32c
 from numpy.typing import NDArray
 from zarr.abc.codec import Codec
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
@@ -68,7 +68,7 @@ class Coding(NamedTuple):
 
     def chunk_sum(self, data: U8) -> int:
         """The checksum of a chunk as it is stored."""
-        return last_word(data) if self.ends_with_crc else int(google_crc32c.value(data.tobytes()))
+        return last_word(data) if self.ends_with_crc else crc32c(data.tobytes())
 
     def sums(self, data: U8) -> U32:
         """(width,): the checksums of an object as it is stored; for a shard that of its index comes first."""
@@ -163,7 +163,7 @@ def encoded(table: Table) -> bytes:
 
 def recorded(key: str, data: bytes) -> TableRecord:
     """What a commit has to say about a table."""
-    return TableRecord(key, len(data), int(google_crc32c.value(data)))
+    return TableRecord(key, len(data), crc32c(data))
 
 
 def parse_record(record: Any, label: str) -> TableRecord | None:
@@ -189,7 +189,7 @@ def read_table(store: Store, record: TableRecord | None, label: str) -> Table | 
     (data,) = get_bytes(store, [record.key])
     if data is None:
         return None
-    if (len(data), google_crc32c.value(data)) != (record.length, record.crc32c):
+    if (len(data), crc32c(data)) != (record.length, record.crc32c):
         raise StoreFormatError(
             f"the table of checksums of {label} ({record.key}) is not the one that was committed: it is damaged, or "
             f"of another commit. {RESTORE}"

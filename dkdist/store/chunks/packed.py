@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import google_crc32c
 import zarr
+from crc32c import crc32c
 from numcodecs import Blosc
 from numcodecs.vlen import VLenUTF8
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def packing_of(array: zarr.Array[Any]) -> Callable[[NDArray[Any]], Packed] | Non
 
     def packed(chunk: NDArray[Any]) -> Packed:
         data = bytes(blosc.encode(texts.encode(chunk) if texts else chunk))
-        return data, int(google_crc32c.value(data)).to_bytes(4, "little")
+        return data, crc32c(data).to_bytes(4, "little")
 
     return packed
 
