@@ -2,7 +2,7 @@
 
     python benchmarks/lanes.py [--quick] [--output lanes.json]
 
-Two classes of mixtures (200 points in the plane, Jensen-Shannon, D = 5000), 224 blocks of 1,024 sets to train on, 32 to
+Two classes of mixtures (200 points in the plane, Jensen-Shannon, D = 5000), 112 blocks of 2,048 sets to train on, 16 to
 test; a batch is a block. Rounds are as long as asked where an epoch has eight of them, else an eighth of it.
 """
 
@@ -19,16 +19,16 @@ from speed import pipeline, write_store
 import dkdist as dk
 from dkdist.linear.sgd import epochs as sgd_epochs
 
-BLOCK, ROUNDS = 1024, (8, 16, 32)
+BLOCK, ROUNDS = 2048, (4, 8, 16)
 
 
 def main() -> None:
     args = options(__doc__).parse_args()
-    train, test = (8, 2) if args.quick else (224, 32)
+    train, test = (4, 1) if args.quick else (112, 16)
     figures, rows = report_here(), list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", (train + test) * BLOCK)
-        sets = dk.open_sets(f"{folder}/sets.zarr")
+        sets = dk.open_sets(f"{folder}/sets.zarr", block_sets=BLOCK)
         embedding, features, _ = (step for _, step in pipeline(1).steps)
         A = embedding.fit(sets).transform(sets)
         Z, n = features.fit(A).transform(A), train * BLOCK
@@ -36,7 +36,7 @@ def main() -> None:
             for lanes in (1, 2, 4, 8):
                 lengths = {min(most, max(1, train // lanes // sgd_epochs.MEETINGS)) for most in ROUNDS}
                 for length in sorted(lengths) if lanes > 1 else (1,):
-                    with patch.object(sgd_epochs, "ROUND", length):
+                    with patch.object(sgd_epochs, "ROUND_ROWS", length * BLOCK):
                         model = dk.IncrementalSGDClassifier(n_epochs=epochs, n_lanes=lanes, random_state=0)
                         p = model.fit(Z[:n], y[:n]).predict_proba(Z[n:])
                     row = {"epochs": epochs, "lanes": lanes, "round": length, "log_loss": log_loss(y[n:], p)}

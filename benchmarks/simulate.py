@@ -2,7 +2,7 @@
 
     python benchmarks/simulate.py [measure] [table] [real] [--quick] [--output results.json]
 
-measure   what a block of 1,024 sets takes of a processor (Jensen-Shannon, D = 5000; ridge on 600 columns), and what a
+measure   what a block of 2,048 sets takes of a processor (Jensen-Shannon, D = 5000; ridge on 600 columns), and what a
           task takes of the client, the scheduler and a worker, by their processors' time on a cluster of this machine
 table     thousand sets a second of 1 to 1,000 workers: those measured costs, events (`simulate_events.py`) and the
           graphs that `execution/` makes; beside each the share of what so many workers would do if nothing but their
@@ -36,9 +36,10 @@ from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import AHEAD, LINK, TASK, TASKS_A_THREAD
 from dkdist.execution.passes import LARGEST_WINDOW, collect, default_window, fold
-from dkdist.linear.sgd.epochs import MEETINGS, ROUND
+from dkdist.linear.sgd.epochs import MEETINGS, ROUND_ROWS
 
-BLOCK, D, COLUMNS = 1024, 5000, 600
+BLOCK, D, COLUMNS = 2048, 5000, 600
+ROUND = ROUND_ROWS // BLOCK
 STATE = 2 * 4 * D  # bytes of a state: two rows of float32
 MET = 2 * 8 * D  # of what lanes have come to
 GRAM = 8 * COLUMNS**2
@@ -79,7 +80,7 @@ def _blocks_a_task(seconds: float, n: int, most: int) -> int:
 
 
 def lanes(work: Work, n: int) -> tuple[list[Node], int]:
-    """A round: a lane a worker, sixteen blocks each, in one graph, and what they have come to in a tree."""
+    """A round: a lane a worker, eight blocks each, in one graph, and what they have come to in a tree."""
     nodes, level = [Node(by_client=True)], list[int]()
     for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
@@ -105,7 +106,7 @@ def _merged(nodes: list[Node], level: list[int], seconds: float, n_bytes: float)
     nodes.append(Node(takes=(level[0],), by_client=True))
 
 
-def ridge(work: Work, n: int, n_blocks: int = 977) -> tuple[list[Node], int]:
+def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[list[Node], int]:
     """A million sets in 256 tasks, of which two a worker and two more may wait to be added, in a tree."""
     size = max(-(-n_blocks // 256), min(2, -(-n_blocks // 32)))
     n_jobs, window = -(-n_blocks // size), 2 * n + 2
@@ -127,7 +128,7 @@ def ridge(work: Work, n: int, n_blocks: int = 977) -> tuple[list[Node], int]:
 
 def mapped(work: Work, n: int) -> tuple[list[Node], int]:
     """A million sets or more made and used up (predictions), with as many blocks a task as take a fifth of a second."""
-    width, n_blocks = TASKS_A_THREAD * max(4, n), max(977, 16 * n)
+    width, n_blocks = TASKS_A_THREAD * max(4, n), max(-(-(10**6) // BLOCK), 16 * n)
     size = _blocks_a_task(work["made"], 1, n_blocks // width)
     nodes, n_tasks = list[Node](), -(-n_blocks // size)
     for j in range(n_tasks):
@@ -160,7 +161,7 @@ def measure_work(quick: bool) -> Work:
     n_blocks = 2 if quick else 8
     with tempfile.TemporaryDirectory() as folder:
         y = write_store(f"{folder}/sets.zarr", n_blocks * BLOCK)
-        sets = dk.open_sets(f"{folder}/sets.zarr")
+        sets = dk.open_sets(f"{folder}/sets.zarr", block_sets=BLOCK)
         embedding, features, _ = (step for _, step in pipeline(1).steps)
         A = embedding.fit(sets).transform(sets)
         Z = features.fit(A).transform(A)
@@ -243,7 +244,7 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
     n_blocks, processors, rows = 8 if quick else 4 * ROUND * MEETINGS, psutil.cpu_count() or 1, []
     costs = costs._replace(message=0.0)
     y = write_store(str(folder / "real.zarr"), n_blocks * BLOCK)
-    sets = dk.open_sets(str(folder / "real.zarr"))
+    sets = dk.open_sets(str(folder / "real.zarr"), block_sets=BLOCK)
     embedding, features, _ = (step for _, step in pipeline(1).steps)
     for n in (1, 2) if quick else (1, 2, 4):
         with cluster(folder, n):

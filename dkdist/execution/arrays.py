@@ -18,7 +18,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
-from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, row_blocks
+from dkdist.execution.blocks import BLOCK_BYTES, most_sets, row_blocks
 from dkdist.execution.own_threads import each
 from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import drawn
@@ -30,10 +30,10 @@ from dkdist.loops.array_types import I64, Array
 def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
     """Where blocks of whole sets begin and end: (n_blocks + 1,).
 
-    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block; ``block_sets``
-    is the user's own number of sets instead.
+    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block, 2,048 of 65,536 and
+    more; ``block_sets`` is the user's own number of sets instead.
     """
-    most = block_sets or int(np.clip(BLOCK_BYTES // max(1, row_bytes), 1, BLOCK_SETS))
+    most = block_sets or int(np.clip(BLOCK_BYTES // max(1, row_bytes), 1, most_sets(len(sizes))))
     if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= BLOCK_BYTES:
         return np.append(np.arange(0, len(sizes), most), len(sizes)).astype(np.int64)
     ends = np.cumsum(sizes) * point_bytes

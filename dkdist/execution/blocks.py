@@ -29,6 +29,9 @@ from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
+MANY_SETS = (
+    64 * BLOCK_SETS
+)  # from which on blocks hold twice as many: what comes once a block is a tenth of a pass
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
 
 
@@ -174,8 +177,14 @@ def _array_blocks(X: Array) -> Blocks:
     if np.ndim(X) != 2 or 0 in np.shape(X)[1:]:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {np.shape(X)}")
     row_bytes = max(1, X.itemsize * X.shape[1])
-    made = local_blocks(X, int(np.clip(BLOCK_BYTES // row_bytes, 1, BLOCK_SETS)))
+    most = most_sets(len(X))
+    made = local_blocks(X, int(np.clip(most // BLOCK_SETS * BLOCK_BYTES // row_bytes, 1, most)))
     return replace(made, row_bytes=row_bytes, n_columns=X.shape[1])
+
+
+def most_sets(n: int) -> int:
+    """Sets (or rows) in a block at most, of so many."""
+    return BLOCK_SETS if n < MANY_SETS else 2 * BLOCK_SETS
 
 
 def local_blocks(X: Any, rows: int) -> Blocks:

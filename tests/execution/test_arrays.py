@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkdist.execution.arrays import cut, fill_in_memory, take_rows
-from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS
+from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, MANY_SETS
 
 MIB = 2**20
 
@@ -36,6 +36,9 @@ def test_blocks_are_whole_sets_within_bounds(sizes, point_bytes, row_bytes):
 
 def test_small_sets_are_limited_in_number():
     assert np.diff(cut(np.ones(5000, int), 8, 400)).tolist() == [1024] * 4 + [904]
+    assert np.diff(cut(np.ones(MANY_SETS - 1, int), 8, 400)).tolist() == [1024] * 63 + [1023]
+    assert np.diff(cut(np.ones(MANY_SETS, int), 8, 400)).tolist() == [2048] * 32
+    assert np.diff(cut(np.ones(MANY_SETS, int), 8, 2**16)).max() == 512
 
 
 @pytest.mark.parametrize("n", [1, 7, 1000])

@@ -121,6 +121,11 @@ def test_numpy_rows_are_cut_into_views(n):
     np.testing.assert_array_equal(X[blocks.rows(len(blocks) - 1)], parts[-1])
 
 
+def test_many_rows_make_the_blocks_that_sets_would():
+    X = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (65_536, 5000), (0, 0))
+    assert np.diff(row_blocks(X).bounds).tolist() == [2048] * 32
+
+
 def test_wide_rows_make_small_blocks():
     X = np.zeros((64, 2**20), np.float32)  # 4 MiB a row
     assert np.diff(row_blocks(X).bounds).max() == BLOCK_BYTES // (4 * 2**20)

@@ -43,7 +43,10 @@ from dkdist.learners.descent.sgd_steps import (
 from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
 
-ROUND = 16  # batches of a lane between two meetings, at most
+ROUND, ROUND_ROWS = (
+    16,
+    2**14,
+)  # batches of a lane between two meetings, at most; and rows, where blocks are large
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
 LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
@@ -272,7 +275,8 @@ def _many_lanes(course: Course, position: Position, progress: Progress, save: Sa
     """One epoch in rounds: every lane's share is one task, and what they have come to is summed in a tree."""
     lanes = course.order.lanes(position.epoch)
     longest = max(len(lane) for lane in lanes)
-    length = int(np.clip(longest // MEETINGS, 1, ROUND))
+    largest = int(np.diff(course.order.blocks.bounds).max())
+    length = int(np.clip(longest // MEETINGS, 1, max(1, min(ROUND, ROUND_ROWS // largest))))
     progress.advance(sum(_n_blocks(lane[: position.done]) for lane in lanes))
     n_blocks = sum(_n_blocks(lane) for lane in lanes)
     for start in range(position.done, longest, length):
