@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dkdist.learners.descent.descent_loops import Iterate, Steps
 from dkdist.loops.array_types import F64, I64
+from dkdist.loops.memory.large_arrays import LARGE
 from dkdist.loops.points import not_finite
 
 F = NDArray[Any]
@@ -148,7 +149,14 @@ def checked_rows(
     if not (hasattr(block, "not_finite") and block.dtype == dtype):
         return checked(block, dtype, start, expected, skip=skip)
     bad = _checked(block, block.not_finite(), start, expected, skip)
-    return np.asarray(block) if at_once else block, bad
+    return all_of(block) if at_once else block, bad
+
+
+def all_of(X: MadeRows) -> F:
+    """All rows, made into memory that is used again."""
+    made: F = LARGE.empty(X.shape, X.dtype)
+    X.fill(np.arange(len(made)), made)
+    return made
 
 
 def _checked(X: F | MadeRows, bad: I64, start: int, expected: tuple[int, int], skip: bool) -> I64:

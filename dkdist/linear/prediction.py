@@ -39,7 +39,7 @@ def summed_scores(
     X = as_features(estimator, X, reset=False)
     check_consistent_length(X, y)
     w = np.ones(len(y)) if sample_weight is None else sample_weight
-    blocks = row_blocks(X)
+    blocks = row_blocks(X).on_request(at_once=False)
     rows = [blocks.rows(i) for i in range(len(blocks))]
     values = values_of_blocks(estimator, X)
     extras = [(here.start, y[here], w[here]) for here in rows]

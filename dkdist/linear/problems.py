@@ -23,7 +23,7 @@ from dkdist.base.inputs import require_rows_of_features, within_floats
 from dkdist.base.row_ids import own_rows
 from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
 from dkdist.execution.passes import collect
-from dkdist.learners.rows import Known, Rows, checked, no_rows
+from dkdist.learners.rows import Known, MadeRows, Rows, checked_rows, no_rows, tiles
 from dkdist.learners.rows import decision_values as linear_values
 from dkdist.loops.array_types import I64
 from dkdist.loops.points import not_finite
@@ -210,7 +210,7 @@ def decision_values(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
         return _values(
             X, not_finite(X) if skips(estimator) else no_rows(), estimator.coef_, estimator.intercept_
         )
-    blocks = row_blocks(X)
+    blocks = row_blocks(X).on_request(at_once=False)
     found = collect(blocks, values_of_blocks(estimator, X), blocks.bounds[:-1].tolist(), label="predict")
     return np.concatenate([values for values, _ in found])
 
@@ -220,16 +220,26 @@ def values_of_blocks(estimator: BaseEstimator, X: Any) -> Callable[[Any, int], t
     return partial(_values_and_bad, feature_dtype(X), skips(estimator), estimator.coef_, estimator.intercept_)
 
 
+def _by_tiles(X: NDArray[Any] | MadeRows, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
+    """X W' + b; of rows that are made when they are asked for, a tile after the other."""
+    if isinstance(X, np.ndarray) or not X.shape[0]:
+        return linear_values(np.asarray(X), coef, intercept)
+    rows = (tile for tile, _, _ in tiles(X, np.arange(X.shape[0])))
+    return np.concatenate([linear_values(some, coef, intercept) for some in rows])
+
+
 def _values_and_bad(
     dtype: np.dtype[Any], skip: bool, coef: NDArray[Any], intercept: NDArray[Any], block: Any, start: int
 ) -> tuple[NDArray[Any], I64]:
-    X, bad = checked(block, dtype, start, (len(block), coef.shape[-1]), skip=skip)
+    X, bad = checked_rows(block, dtype, start, (block.shape[0], coef.shape[-1]), skip=skip, at_once=False)
     return _values(X, bad, coef, intercept), bad
 
 
-def _values(X: NDArray[Any], bad: I64, coef: NDArray[Any], intercept: NDArray[Any]) -> NDArray[Any]:
+def _values(
+    X: NDArray[Any] | MadeRows, bad: I64, coef: NDArray[Any], intercept: NDArray[Any]
+) -> NDArray[Any]:
     with np.errstate(invalid="ignore", over="ignore"):  # what overflows is refused
-        values = linear_values(X, coef, intercept)
+        values = _by_tiles(X, coef, intercept)
     values[bad] = 0
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))

@@ -30,6 +30,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from dkdist.loops.memory.large_arrays import LARGE
+
 
 class _Runs:
     """How many are under way in this process, and the limits to take back after the last."""
@@ -49,9 +51,11 @@ class _Runs:
             return found
 
     def end(self) -> None:
-        """Count one less; BLAS has its threads back after the last."""
+        """Count one less; after the last BLAS has its threads back, and memory of large arrays is let go."""
         with self.lock:
             self.under_way -= 1
+            if not self.under_way:
+                LARGE.unused = []
             while self.limits and not self.under_way and not self.for_good:
                 self.limits.pop().restore_original_limits()
 

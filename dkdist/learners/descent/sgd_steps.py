@@ -23,6 +23,7 @@ from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_los
 from dkdist.learners.descent.losses import LOSSES
 from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
+from dkdist.loops.memory.large_arrays import LARGE
 from dkdist.loops.points import read_only
 from dkdist.plain.kept import kept
 
@@ -167,7 +168,7 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
         if len(parts) == 1 or not isinstance(X, np.ndarray):
             made.append(X)
         else:
-            made = made or [np.empty((rows.n_rows, rows.n_features), dtype)]
+            made = made or [LARGE.empty((rows.n_rows, rows.n_features), dtype)]
             made[0][here] = X
         lost.append(here.start + bad)
         skipped.append(start + bad)

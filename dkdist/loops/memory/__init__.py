@@ -1,0 +1,1 @@
+"""Memory that loops work in, kept between them."""
