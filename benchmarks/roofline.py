@@ -3,7 +3,7 @@
     python benchmarks/roofline.py [read] [embed] [powers] [features] [fused] [ridge] [road] [distances] [others]
                                   [--quick] [--output results.json]
 
-read     blocks of 1,024 sets (200 points in the plane) in the order of a store on the disk, which is in the system's
+read     blocks of 2,048 sets (200 points in the plane) in the order of a store on the disk, which is in the system's
          cache, and in random order; attainable is file, crc32c and decompression of the same store's chunks, each once,
          into an array that is used again
 road     from a store to SGD, each set read and embedded in each of two epochs (`cache=False`), where the embedding is
@@ -40,6 +40,7 @@ from speed import write_store
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
+from dkdist.execution.blocks import most_sets
 from dkdist.execution.processes.process import keep_freed_memory
 
 BLOCK = 1024
@@ -56,12 +57,13 @@ class Stage(NamedTuple):
 @contextmanager
 def read_stage(quick: bool) -> Iterator[Stage]:
     """Blocks of a store."""
-    n_blocks = 8 if quick else 64
+    n_sets = (8 if quick else 64) * BLOCK
     with tempfile.TemporaryDirectory() as folder:
-        write_store(f"{folder}/sets.zarr", n_blocks * BLOCK)
+        write_store(f"{folder}/sets.zarr", n_sets)
         sets = dk.open_sets(f"{folder}/sets.zarr")
-        blocks = [sets[i * BLOCK : (i + 1) * BLOCK] for i in range(n_blocks)]
-        shuffled = [blocks[i] for i in np.random.default_rng(0).permutation(n_blocks)]
+        size = most_sets(n_sets)
+        blocks = [sets[start : start + size] for start in range(0, n_sets, size)]
+        shuffled = [blocks[i] for i in np.random.default_rng(0).permutation(len(blocks))]
         files = sorted(Path(folder, "sets.zarr/points/c").glob("*/0"), key=lambda file: int(file.parent.name))
         calls = {"in order": (read_block, blocks), "in random order": (read_block, shuffled)}
         yield Stage(len(sets), (read_files, np.array_split(files, 2)), calls)

@@ -26,7 +26,7 @@ from unittest.mock import patch
 import dask.array as da
 import numpy as np
 import psutil
-from cluster import cluster, nothing
+from cluster import cluster
 from common import alternately, options, report_here, write
 from simulate_events import Costs, Node, seconds_of
 from speed import pipeline, write_store
@@ -36,6 +36,7 @@ from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import AHEAD, LINK, TASK, TASKS_A_THREAD
 from dkdist.execution.passes import LARGEST_WINDOW, collect, default_window, fold
+from dkdist.learners.rows import all_of
 from dkdist.linear.sgd.epochs import MEETINGS, ROUND_ROWS
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
@@ -156,6 +157,11 @@ def rate(mode: str, work: Work, costs: Costs, n: int, processors: int | None = N
 # ------------------------------------------------------------------------------------------------ measured
 
 
+def made_whole(block: Any, _: Any) -> None:
+    """A block of features, as SGD has it made beside its steps."""
+    all_of(block)
+
+
 def measure_work(quick: bool) -> Work:
     """A block's seconds of a processor: differences of fits in this process, so that everything counts."""
     n_blocks = 2 if quick else 8
@@ -178,7 +184,7 @@ def measure_work(quick: bool) -> Work:
             dk.IncrementalRidge(alphas=0.1, random_state=0).fit(X, y[: len(X)])
 
         calls = [
-            lambda: collect(row_blocks(Z), nothing),
+            lambda: collect(row_blocks(Z).on_request(at_once=True), made_whole),
             lambda: sgd(2, 1),
             lambda: sgd(2, 3),
             lambda: summed(A[:few]),

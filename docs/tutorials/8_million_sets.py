@@ -90,16 +90,16 @@ assert (dk.load_model(f"{folder.name}/model.npz").predict(test) == model.predict
 # --------------------
 #
 # ``python benchmarks/million.py`` goes this way with a million sets of 200 points and 5,000 random features, on
-# two processor cores: prepared by two workers and learned in two lanes by two threads, in 39 seconds, of which
+# two processor cores: prepared by two workers and learned in two lanes by two threads, in 32 seconds, of which
 #
 # =====================================================  ==========
-# generated into a store of 1.46 GB                         9.2 s
-# every chunk verified                                      0.7 s
-# bounds, bandwidth and width of the kernel chosen          2.7 s
-# five epochs learned, and 100,000 sets predicted          26.7 s
+# generated into a store of 1.46 GB                        11.1 s
+# every chunk verified                                      0.8 s
+# bounds, bandwidth and width of the kernel chosen          3.1 s
+# five epochs learned, and 100,000 sets predicted          16.7 s
 # =====================================================  ==========
 #
-# No process had more than 550 MB of memory. The error fell to 1.411 (from 1.416 with 90,000 sets), that of ridge on
+# No process had more than 630 MB of memory. The error fell to 1.411 (from 1.415 with 90,000 sets), that of ridge on
 # the rows alone is 1.591, and of the mean 2.878. :doc:`/benchmarks` has the machine and more such figures, and
 # :doc:`/clusters` says how the same lines run on many machines.
 

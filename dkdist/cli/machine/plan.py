@@ -24,6 +24,7 @@ from dkdist.cli.machine.stage_rates import Asked, rates_here
 from dkdist.cli.machine.stage_seconds import FitSizes, stage_seconds
 from dkdist.cli.model import feature_options, feature_steps, learner, target_of, task_of
 from dkdist.cli.output.answer import answer
+from dkdist.execution.blocks import most_sets
 from dkdist.execution.run import n_cores, plan_of
 from dkdist.linear.ridge.ridge_fitting import FEW_ROWS
 from dkdist.linear.ridge.ridge_solving import HELD_OUT, LEAVE_ONE_OUT
@@ -71,12 +72,23 @@ def _times(
         model.set_params(selection=HELD_OUT if document["n_sets"] > FEW_ROWS else LEAVE_ONE_OUT)
     points = max(1, round(document["n_points"] / document["n_sets"]))
     on_request = sgd and bool(asked["features"]) and cores <= (1 if kept else FEW_CORES)
-    fresh = tuple(feature_steps(args))
+    fresh, block_sets = tuple(feature_steps(args)), most_sets(document["n_sets"])
     if asked["bandwidth"] == "auto":  # the one for which so many nodes are enough
         n_basis = steps[0].n_basis_
         usual = clone(steps[0]).set_params(n_basis=n_basis, bandwidth=ENOUGH / n_basis)
         steps = [_settled(usual, document["n_dims"], names), *steps[1:]]
-    fit = Asked(points, document["n_dims"], names, tuple(steps), model, n_outputs, on_request, cores, fresh)
+    fit = Asked(
+        points,
+        document["n_dims"],
+        names,
+        tuple(steps),
+        model,
+        n_outputs,
+        on_request,
+        cores,
+        fresh,
+        block_sets,
+    )
     rates = rates_here(fit, lambda: print(f"dkdist: {MEASURING}", file=sys.stderr, flush=True))
     blocks = min(MEDIAN_BLOCKS, found.n_blocks) if asked["features"] and asked["sigma"] == "median" else 0
     sampled = -(-document["n_sets"] * blocks // found.n_blocks)

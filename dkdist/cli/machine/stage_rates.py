@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Barrier
@@ -40,11 +41,11 @@ from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
 from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
-from dkdist.learners.rows import Known, Rows
+from dkdist.learners.rows import Known, Rows, all_of
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
 
-MOST_SETS, MOST_POINTS = 1024, 400_000  # that are made up
+MOST_POINTS = 400_000  # that are made up
 FEW_SETS = 512  # that are fitted for what is beside the stages
 REPEATS = 5  # of which the median counts
 SMALL = 256, 640  # equations that are solved from rows
@@ -58,7 +59,7 @@ class Asked(NamedTuple):
     """A fit: sets of ``n_points`` points in ``n_dims`` dimensions with ``names``, fitted ``steps`` to rows, a learner.
 
     ``on_request`` features are made when a step comes to them; else ``cores`` make blocks of them and learn at the same
-    time. ``fresh`` are the same steps before they are fitted.
+    time. ``fresh`` are the same steps before they are fitted. Blocks hold up to ``block_sets`` sets.
     """
 
     n_points: int
@@ -70,11 +71,20 @@ class Asked(NamedTuple):
     on_request: bool
     cores: int
     fresh: tuple[Any, ...]
+    block_sets: int
 
     @property
     def key(self) -> str:
         """What tells it from others."""
-        said = [self.n_points, self.n_dims, self.n_outputs, self.on_request, self.cores, *self.fresh]
+        said = [
+            self.n_points,
+            self.n_dims,
+            self.n_outputs,
+            self.on_request,
+            self.cores,
+            self.block_sets,
+            *self.fresh,
+        ]
         said += [step.spec_ for step in self.steps] + [type(self.learner).__name__, self.learner.get_params()]
         return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
 
@@ -118,17 +128,20 @@ def _write(path: Path, document: Any) -> None:
 
 def measure(asked: Asked) -> StageRates:
     """Run each stage some times, on one thread; what makes and reads blocks of features on as many as in a fit."""
-    n = int(np.clip(MOST_POINTS // asked.n_points, 16, MOST_SETS))
+    n = int(np.clip(MOST_POINTS // asked.n_points, 16, asked.block_sets))
     points = np.random.default_rng(0).random((n, asked.n_points, asked.n_dims), np.float32)
     with tempfile.TemporaryDirectory() as folder, one_blas_thread(), dask.config.set(num_workers=1):
         made_up = dkdist.SampleSets.from_arrays(list(points), names=asked.names)
-        sets = dkdist.write_sets(os.path.join(folder, "sets.zarr"), made_up)
+        store = os.path.join(folder, "sets.zarr")
+        dkdist.write_sets(store, made_up)
+        sets = dkdist.open_sets(store, block_sets=n)
         embedding, *features = asked.steps
         embedding = copy(embedding)
         embedding.origin_ = sets.origin  # these lie near zero, wherever the store's do
         lazy = embedding.transform(sets)
         rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
-        made = tables[0].transform(rows) if features else rows
+        features_of = partial(_features, tables, rows, _is_sgd(asked.learner))
+        made = features_of() if features else rows
         learn, squares, solve = (
             _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
         )
@@ -140,7 +153,7 @@ def measure(asked: Asked) -> StageRates:
             embed=(_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
             features=0.0
             if asked.on_request or not features
-            else _while_others_do(lambda: tables[0].transform(rows), asked.cores) / n,
+            else _while_others_do(features_of, asked.cores) / n,
             learn=_while_others_do(learn, 1 if asked.on_request else asked.cores) / n,
             squares=squares,
             solve=solve,
@@ -159,6 +172,12 @@ def _beside_stages(asked: Asked, sets: Any, rates: StageRates) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what made-up sets cannot learn
         return max(0.0, _usual(lambda: fit.fit(sets, y), 2) - stage_seconds(rates, sizes)["all"])
+
+
+def _features(tables: Any, rows: Any, in_order: bool) -> Any:
+    """A block of features, as SGD or others have it."""
+    waves = FourierMap(rows.shape[1])
+    return all_of(waves.on_request(tables[0], rows)) if in_order else waves(tables[0], rows)
 
 
 def learner_columns(asked: Asked) -> int:

@@ -54,7 +54,7 @@ class _Runs:
         """Count one less; after the last BLAS has its threads back, and memory of large arrays is let go."""
         with self.lock:
             self.under_way -= 1
-            if not self.under_way:
+            if not self.under_way and not self.for_good:
                 LARGE.unused = []
             while self.limits and not self.under_way and not self.for_good:
                 self.limits.pop().restore_original_limits()
