@@ -2,8 +2,8 @@
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, up to sixteen batches (or 16,384 rows) at a time; what lanes have come to is summed in a tree of tasks, and
-                   then all meet (`learners.descent.sgd_steps.meet`)
+                   one task, up to sixteen batches or 16,384 rows at a time; what lanes have come to is summed in a tree
+                   of tasks, and then all meet (`learners.descent.sgd_steps.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
 
