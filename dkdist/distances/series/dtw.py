@@ -24,7 +24,7 @@ from dkdist.distances.series.diagonal_loops import WARP, fill_diagonals
 from dkdist.distances.series.packed_series import LANES, PackedSeries, packed_series
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, loop
-from dkdist.loops.points import read_only
+from dkdist.loops.points import cache_lines, read_only
 from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
 
@@ -94,9 +94,9 @@ class DynamicTimeWarping(Distance):
         euclidean, band = self.ground == "euclidean", -1.0 if self.band is None else self.band
         omegas = packed.values, packed.starts, packed.lengths, packed.columns
         if len(packed.lengths):
-            _fill(
-                *omegas, read_only(rows), read_only(offsets), euclidean, self.root, self.normalize, band, out
-            )
+            given, most = (omegas, read_only(rows), read_only(offsets)), max(1, int(packed.lengths.max()))
+            work, above = cache_lines((2 * ROWS + 1) * LANES, most * LANES)
+            _fill(*given, euclidean, self.root, self.normalize, band, work, above, out)
         if len(packed.left.columns):
             few = packed.left.values, packed.left.edges, packed.left.columns, rows, offsets
             options = WARP, euclidean, np.float32(0), np.float32(0), float(band), self.root, self.normalize
@@ -208,12 +208,12 @@ def _rows_of_four(x, n_dims, n):  # type: ignore[no-untyped-def]
 
 
 @loop()
-def _fill(values, starts, lengths, columns, points, offsets, euclidean, root, normalize, band, out):  # type: ignore[no-untyped-def]
-    d = points.shape[1]
-    work = np.empty((2 * ROWS + 1) * LANES, np.float32)
+def _fill(packed, points, offsets, euclidean, root, normalize, band, work, room, out):  # type: ignore[no-untyped-def]
+    """``work`` and ``room`` are in whole lines of the cache: half of all vectors would lie in two otherwise."""
+    (values, starts, lengths, columns), d = packed, points.shape[1]
     for p in range(len(lengths)):
         Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
-        above = np.empty(M * LANES, np.float32)
+        above = room[: M * LANES]
         for s in range(len(offsets) - 1):
             n = offsets[s + 1] - offsets[s]
             x, pad = _rows_of_four(points[offsets[s] : offsets[s + 1]], d, n)

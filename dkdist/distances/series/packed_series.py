@@ -8,6 +8,7 @@ import numpy as np
 
 from dkdist.distances.series.backward_series import BackwardSeries, backwards
 from dkdist.loops.array_types import F32, I64
+from dkdist.loops.points import cache_lines
 
 LANES = 128
 FEW, SHORT = 50, 100  # so many long series leave lanes empty enough; fewer where diagonals are short, too
@@ -65,4 +66,6 @@ def _packs(points: F32, offsets: I64, order: I64) -> tuple[F32, I64, I64, I64]:
         series = points[offsets[j] : offsets[j + 1]]
         packs[k // LANES][: len(series), :, k % LANES] = series
     starts = np.cumsum([0, *(pack.size for pack in packs)])
-    return np.concatenate([pack.ravel() for pack in packs]), starts, lengths, columns
+    (values,) = cache_lines(int(starts[-1]))  # a vector of another place lies in two lines
+    np.concatenate([pack.ravel() for pack in packs], out=values)
+    return values, starts, lengths, columns

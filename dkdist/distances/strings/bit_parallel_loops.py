@@ -37,12 +37,14 @@ from dkdist.distances.strings.subsequence_loops import indels, long_common, shor
 from dkdist.distances.strings.transposition_loops import WIDE, long_with_swaps, short_with_swaps
 from dkdist.loops.compile import inlined, loop
 from dkdist.loops.lanes import longest
+from dkdist.loops.registers.lines import LINE, to_line
 
 FEW = 12  # chains: fewer go one by one, where they are long
 BESIDE = 120_000  # cells of a table that take as long as what a pair costs beside its cells
 LARGE = 2**20  # cells of a table: strings that are nearly equal are told by their bands
 NEAR = 16  # of the longer length: edits of those that are nearly equal
 CODES = 2**16
+LINE_WORDS = LINE // 2
 
 
 @inlined()
@@ -140,11 +142,19 @@ def bases_of(codes, rows_of_symbols, width, bases):  # type: ignore[no-untyped-d
         bases[i] = u64(rows_of_symbols[min(np.int64(codes[i]), last)] * width)
 
 
+@inlined()
+def _zeros(n):  # type: ignore[no-untyped-def]
+    """Words that begin where a line of the cache does: half of all vectors would lie in two lines otherwise."""
+    room = np.zeros(n + LINE_WORDS, u64)
+    begin = to_line(room) // 2  # counted in halves of words
+    return room[begin : begin + n]
+
+
 @loop()
 def fill_short(tiles, codes, offsets, kind, most, normalize, out):  # type: ignore[no-untyped-def]
     """Fill the columns of strings of at most 63 symbols; ``tiles`` are those of `string_tiles.Tiles`, in order."""
     tables, starts, symbols, fields, rows, ends, places, columns, lengths = tiles
-    state, bases = np.zeros(4 * SHORT, u64), np.empty(longest(offsets), u64)
+    state, bases = _zeros(4 * SHORT), np.empty(longest(offsets), u64)
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         heights = np.empty(tile_rows.shape, np.float32)
@@ -231,7 +241,7 @@ def fill_long(tiles, texts, edges, codes, offsets, kind, most, normalize, out): 
     for tile in range(len(symbols)):
         table, tile_rows = tables[starts[tile] : starts[tile + 1]], rows[fields[tile] : fields[tile + 1]]
         words = len(tile_rows)
-        state = np.zeros((wide * words + 3) * LONG, u64)
+        state = _zeros((wide * words + 3) * LONG)
         mine = slice(ends[tile], ends[tile + 1])
         for s in range(len(offsets) - 1):
             start, n = offsets[s], offsets[s + 1] - offsets[s]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dkdist.distances.strings.bits_loops import LONG, SHORT
 from dkdist.loops.array_types import I64
+from dkdist.loops.points import cache_lines
 
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 U64 = NDArray[np.uint64]
@@ -146,7 +147,8 @@ def _tiles(codes: NDArray[np.uint16], offsets: I64, parts: I64, lanes: int, chai
     width = depths * lanes if chained else np.full_like(depths, lanes)
     starts = np.concatenate([[0], np.cumsum((found.sum(axis=1) + 1) * width)])
     within = (starts[tile] + (field * lanes if chained else 0) + lane)[own]
-    table = np.zeros(int(starts[-1]), np.uint64)
+    table = cache_lines(2 * int(starts[-1]))[0].view(np.uint64)
+    table[:] = 0
     at = within + symbols[tile[own], symbol].astype(np.int64) * width[tile][own]
     np.bitwise_or.at(table, at, np.uint64(1) << (bit[own] + place).astype(np.uint64))
 
