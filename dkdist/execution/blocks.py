@@ -29,9 +29,7 @@ from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
 
 BLOCK_SETS = 1024  # sets in a block at most: 20 MB of features at D = 5000
-MANY_SETS = (
-    64 * BLOCK_SETS
-)  # from which on blocks hold twice as many: what comes once a block is a tenth of a pass
+MANY_SETS = 64 * BLOCK_SETS  # from which on blocks hold twice as many: what comes once a block costs a tenth
 BLOCK_BYTES = 32 * 2**20  # of points, or of an array's rows, in a block
 
 

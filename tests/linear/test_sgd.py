@@ -23,6 +23,7 @@ from dkdist import IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
+from dkdist.learners.descent.sgd_steps import meet
 from dkdist.learners.held_out import choose_held_out
 
 from .problems import smooth_problem
@@ -218,6 +219,17 @@ def test_a_row_that_is_not_finite_is_named_in_fit_and_predict() -> None:
 
 class Killed(BaseException):
     pass
+
+
+def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
+    met = list[int]()
+    monkeypatch.setattr("dkdist.linear.sgd.epochs.meet", lambda *given: met.append(1) or meet(*given))
+    for n, rows, meetings in ((2**17, 2**11, 8), (2**18, 2**14, 8), (2**19, 2**14, 16)):
+        y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 32,768 rows
+        X = da.from_array((y[:, None] * [1.0, -1.0]).astype("f4"), chunks=(rows, -1))
+        met.clear()
+        IncrementalSGDClassifier(n_epochs=1, n_lanes=2, eta0=0.1, random_state=0).fit(X, y)
+        assert len(met) == meetings
 
 
 @pytest.mark.parametrize("n_lanes", [1, 3])

@@ -43,10 +43,7 @@ from dkdist.learners.descent.sgd_steps import (
 from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
 
-ROUND, ROUND_ROWS = (
-    16,
-    2**14,
-)  # batches of a lane between two meetings, at most; and rows, where blocks are large
+ROUND, ROUND_ROWS = 16, 2**14  # batches of a lane between two meetings at most, and rows of large blocks
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
 LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
