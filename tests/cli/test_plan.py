@@ -188,7 +188,7 @@ def test_the_plan_tells_seconds(blind, small, capsys):
 def test_rates_are_measured_once_and_kept(blind, small, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(plan, "rates_here", stage_rates.rates_here)
     monkeypatch.setattr(stage_rates, "kept_code", lambda: (str(tmp_path / "new"), True))
-    for name, few in (("MOST_SETS", 20), ("FEW_SETS", 20), ("SMALL", (8, 16))):
+    for name, few in (("MOST_POINTS", 800), ("FEW_SETS", 20), ("SMALL", (8, 16))):
         monkeypatch.setattr(stage_rates, name, few)
     ridge, sgd = [blind, "--target", "wide", *small], [blind, "--learner", "sgd", "--epochs", "2", *small]
     first = []
