@@ -14,6 +14,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from dkdist.loops.array_types import F64
 
+ROUNDED = 1e-4  # of the mean of a statistic: less may be rounding of float32, whose cube root is not small
 RESOLVED = 1e-5  # of the mean of a statistic: its standard deviation over permutations, if it is no rounding
 
 
@@ -24,7 +25,8 @@ def standardised(T: F64) -> F64:
     normal (Wilson, Hilferty 1931): so that wide and narrow kernels are compared on one scale. Zeros for a row that
     does not vary.
     """
-    roots = np.cbrt(np.maximum(T, 0))
+    least = ROUNDED * np.abs(T.mean(axis=1, keepdims=True))
+    roots = np.cbrt(np.where(least < T, T, 0))
     mean, deviation = roots.mean(axis=1, keepdims=True), roots.std(axis=1, keepdims=True)
     return np.where(deviation > RESOLVED * mean, (roots - mean) / np.where(deviation > 0, deviation, 1), 0.0)
 
