@@ -37,6 +37,15 @@ def test_waves_over_ranks_are_one_of_a_coordinate_and_two_of_a_pair(d, kernels):
     assert rank_waves(4) is None
 
 
+def test_what_rounding_leaves_of_zero_is_zero():
+    T = np.r_[RNG.chisquare(1, size=300), np.zeros(5)][None]
+    rounded = T + np.r_[np.zeros(300), 1e-8, -1e-8, 3e-7, 1e-6, 0][None]
+    np.testing.assert_array_equal(
+        standardised(rounded)[:, 300:], standardised(rounded)[:, [304]].repeat(5, axis=1)
+    )
+    np.testing.assert_allclose(standardised(rounded), standardised(T), atol=1e-6)
+
+
 def test_the_statistic_is_the_harmonic_mean_of_p_values():
     T = RNG.chisquare(3, size=(3, 500))
     t, shares = standardised(T), np.array([0.5, 0.5, 0.0])

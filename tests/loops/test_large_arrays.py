@@ -6,7 +6,8 @@ import threading
 
 import numpy as np
 
-from dkdist.loops.memory.large_arrays import LEAST_BYTES, MOST_KEPT, LargeArrays
+from dkdist.execution.processes.process import one_blas_thread
+from dkdist.loops.memory.large_arrays import LARGE, LEAST_BYTES, MOST_KEPT, LargeArrays
 
 ROWS, COLUMNS = 9, LEAST_BYTES // 32  # 36 MiB of float32
 
@@ -15,8 +16,14 @@ def place(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def test_memory_comes_back_when_the_last_view_is_gone() -> None:
+def keeping() -> LargeArrays:
     large = LargeArrays()
+    large.unused = []
+    return large
+
+
+def test_memory_comes_back_when_the_last_view_is_gone() -> None:
+    large = keeping()
     first = large.empty((ROWS, COLUMNS), np.float32)
     assert first.shape == (ROWS, COLUMNS)
     assert first.dtype == np.float32
@@ -37,13 +44,13 @@ def test_memory_comes_back_when_the_last_view_is_gone() -> None:
 
 
 def test_small_arrays_are_numpys_own() -> None:
-    large = LargeArrays()
+    large = keeping()
     assert large.empty((8, COLUMNS), np.float32).base is None
     assert large.unused == []
 
 
 def test_what_was_forgotten_is_not_kept_when_it_ends() -> None:
-    large = LargeArrays()
+    large = keeping()
     used = large.empty((ROWS, COLUMNS), np.float32)
     large.unused = []
     del used
@@ -54,7 +61,7 @@ def test_what_was_forgotten_is_not_kept_when_it_ends() -> None:
 
 
 def test_threads_never_share_memory() -> None:
-    large, wrong = LargeArrays(), list[int]()
+    large, wrong = keeping(), list[int]()
 
     def work(i: int) -> None:
         for _ in range(20):
@@ -70,3 +77,16 @@ def test_threads_never_share_memory() -> None:
         thread.join()
     assert wrong == []
     assert len(large.unused) <= 8  # a thread lets go of one when it has the next
+
+
+def test_memory_is_kept_while_a_run_is_under_way_and_not_otherwise() -> None:
+    shape = (ROWS, COLUMNS)
+    assert LARGE.empty(shape, np.float32).base is None
+    with one_blas_thread():
+        with one_blas_thread():
+            LARGE.empty(shape, np.float32)
+        assert len(LARGE.unused or []) == 1
+        used = LARGE.empty(shape, np.float32)
+    assert LARGE.unused is None
+    del used
+    assert LARGE.unused is None

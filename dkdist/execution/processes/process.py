@@ -47,6 +47,8 @@ class _Runs:
             found = max((pool.num_threads for pool in pools.lib_controllers), default=1)
             if found > 1:  # the first, or a library that was loaded since
                 self.limits.append(pools.limit(limits=1))
+            if runs and not self.under_way:
+                LARGE.unused = []
             self.under_way += runs
             return found
 
@@ -54,8 +56,8 @@ class _Runs:
         """Count one less; after the last BLAS has its threads back, and memory of large arrays is let go."""
         with self.lock:
             self.under_way -= 1
-            if not self.under_way and not self.for_good:
-                LARGE.unused = []
+            if not self.under_way:
+                LARGE.unused = None
             while self.limits and not self.under_way and not self.for_good:
                 self.limits.pop().restore_original_limits()
 

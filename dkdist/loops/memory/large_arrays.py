@@ -21,25 +21,27 @@ MOST_KEPT = 8  # pieces of memory that nobody uses
 class LargeArrays:
     """Memory of large arrays, which is there again as soon as nobody has a view of them.
 
-    Whoever sets ``unused`` anew lets go of it, and of what is still used when that ends.
+    ``unused`` is what is kept, a list while a run is under way; None, where nothing is. Memory that is still used when
+    another list takes its place is let go with its last view. There is never more than was used at once.
     """
 
     def __init__(self) -> None:
-        self.unused = list[Array]()  # whose methods are whole steps, in any thread
+        self.unused: list[Array] | None = None
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """``np.empty(shape, dtype)``."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if n_bytes <= LEAST_BYTES:
+        unused = self.unused
+        if unused is None or n_bytes <= LEAST_BYTES:
             return np.empty(shape, dtype)
         try:
-            memory = self.unused.pop()
+            memory = unused.pop()  # a whole step, in any thread
         except IndexError:
             memory = np.empty(0, np.uint8)
         if not n_bytes <= memory.nbytes <= 1.25 * n_bytes:  # of another run
             memory = np.empty(n_bytes, np.uint8)
         flat = np.frombuffer(memory.data, dtype, math.prod(shape))  # views hold it, and not the memory
-        weakref.finalize(flat, _keep, self.unused, memory).atexit = False
+        weakref.finalize(flat, _keep, unused, memory).atexit = False
         return flat.reshape(shape)
 
 

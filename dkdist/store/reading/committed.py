@@ -240,12 +240,8 @@ class Committed:
         return array_through(array, checked)
 
     def _row_array(self, name: str, start: int, stop: int) -> Array:
-        numbers = self.arrays[name].dtype.kind == "f"
-        values = self._read_plainly(name, start, stop, finite=numbers)
-        if values is not None:
-            return values
-        values = self._read_by_zarr(name, start, stop)
-        if not numbers or all_finite(values):
+        values = self._read(name, start, stop)
+        if values.dtype.kind != "f" or all_finite(values):
             return values
         self.require_current()
         bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
@@ -257,28 +253,19 @@ class Committed:
         )
 
     def _read(self, name: str, start: int, stop: int) -> Array:
-        values = self._read_plainly(name, start, stop)
-        return self._read_by_zarr(name, start, stop) if values is None else values
-
-    def _n_chunks(self, name: str, start: int, stop: int) -> int:
-        return -(-stop // self._sizes[name]) - start // self._sizes[name]
-
-    def _read_plainly(self, name: str, start: int, stop: int, *, finite: bool = False) -> Array | None:
-        """Rows on a local disk; None where Zarr's way finds the tail of an append, or says what is wrong."""
-        local = self._local[name]
-        if local is not None and self._n_chunks(name, start, stop) <= MAX_READ_CHUNKS:
-            with contextlib.suppress(Exception):
-                return local.read(start, stop, self.table.get(name), finite=finite)
-        return None
-
-    def _read_by_zarr(self, name: str, start: int, stop: int) -> Array:
-        n_chunks = self._n_chunks(name, start, stop)
+        size, local = self._sizes[name], self._local[name]
+        n_chunks = -(-stop // size) - start // size
+        if local is not None and n_chunks <= MAX_READ_CHUNKS:
+            with contextlib.suppress(
+                Exception
+            ):  # Zarr's way finds the tail of an append, or says what is wrong
+                return local.read(start, stop, self.table.get(name))
         if name != "offsets" and (name not in ROW_ARRAYS or self.metadata[name].get("fill_value") != "NaN"):
             self.require_chunks(name, start, stop)  # a lost one would show as numbers
         if n_chunks > MAX_READ_CHUNKS:
             raise StoreFormatError(
                 f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
-                f"{self._sizes[name]} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
+                f"{size} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
             )
         try:
             return self._values(name, start, stop)

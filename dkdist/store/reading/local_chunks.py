@@ -29,7 +29,6 @@ from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteReque
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 
 from dkdist.loops.array_types import Array
-from dkdist.loops.points import all_finite
 from dkdist.store.chunks.chunk_sums import END, U32, Bound, Coding, coding_of, object_key
 from dkdist.store.places.disk import DiskStore
 from dkdist.store.refusals import WrongChunkError
@@ -103,11 +102,8 @@ class LocalChunks:
         self._rows, self._row, self._dtype = int(array.chunks[0]), array.shape[1:], array.dtype
         self._number = next(_numbers)
 
-    def read(self, start: int, stop: int, bound: Bound | None, *, finite: bool = False) -> Array:
-        """Rows start .. stop - 1 as they were committed; raises if they are not plainly that, or not ``finite``.
-
-        Numbers are looked at chunk by chunk, while they are in the processor's cache.
-        """
+    def read(self, start: int, stop: int, bound: Bound | None) -> Array:
+        """Rows start .. stop - 1 as they were committed; raises if they are not plainly that."""
         values, size = np.empty((stop - start, *self._row), self._dtype), self._rows
         for k in range(start // size, -(-stop // size)):
             first, last = max(k * size, start), min((k + 1) * size, stop)
@@ -116,8 +112,6 @@ class LocalChunks:
                 self._decode(k, bound, part)
             else:
                 part[:] = self._shared(k, bound, last - first)[first - k * size : last - k * size]
-            if finite and not all_finite(part):
-                raise WrongChunkError(f"chunk {k} holds numbers that are not finite")
         return values
 
     def _shared(self, k: int, bound: Bound | None, used: int) -> Array:
