@@ -64,8 +64,8 @@ def get(
         look, coming = Watch(client), as_completed(futures, loop=client.loop)
         try:
             while batch := look.next_batch(coming):
-                ended = [future for future in batch if future.key in keys]
-                results |= zip((future.key for future in ended), look.gather(ended), strict=True)
+                if ended := [future for future in batch if future.key in keys]:
+                    results |= zip((future.key for future in ended), look.gather(ended), strict=True)
                 for future in batch:
                     if progress is not None and future.status == "finished":
                         progress.advance(left.pop(future.key, 0))

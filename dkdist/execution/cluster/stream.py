@@ -42,7 +42,7 @@ FIRST = 2  # jobs of its first tasks
 TASK = 0.2  # seconds of a run that a task stands for
 MEMORY = 10.0  # seconds over which its rate is taken: longer than a worker that died takes to be replaced
 GROWTH = 4  # of a task, from one link to the next
-AHEAD = 4  # tasks of a fold under way, beside one for each thread
+LEAST_TASKS = 2  # of a fold under way, where threads are fewer
 TASKS_A_THREAD = 4  # of a map, under way
 REFRESH = 1.0  # seconds
 
@@ -291,15 +291,18 @@ class _Fold(_Stream):
             graph[key] = Task(key, step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        ends = [key for key in steps if (key[1] + 1) % LINK == 0 or key == steps[-1]]
         with stage_of(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items])):
-            self.hand_out(graph, ends, [key for key in items if key[1] >= self.n_steps])
+            self.hand_out(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
     def _add_items(self, graph: dict[Key, GraphNode], width: int, threads: int) -> list[Place]:
-        """The next items: at most ``width`` jobs are under way, in a task for each thread and four more."""
-        first, n_left = self.reach[-1], len(self.jobs) - self.reach[-1]
-        size = int(np.clip(width // (threads + AHEAD), 1, self.size))
-        n = room(min(width, (threads + AHEAD) * max(FIRST, size)), first - self.reach[self.n_done], n_left)
+        """The next items: at most ``width`` jobs are under way, in a task for each thread.
+
+        With more tasks a step would wait for an item behind it, which its worker has begun.
+        """
+        first, n_left, tasks = self.reach[-1], len(self.jobs) - self.reach[-1], max(LEAST_TASKS, threads)
+        size = int(np.clip(width // tasks, 1, self.size))
+        under_way = first - self.reach[self.n_done]
+        n = min(max(0, min(width, tasks * max(FIRST, size)) - under_way), n_left)
         n -= 0 if n == n_left else n % size
         items: list[Place] = []
         for start in range(first, first + n, size):

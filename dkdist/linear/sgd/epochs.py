@@ -2,7 +2,7 @@
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, up to sixteen batches or 16,384 rows at a time; what lanes have come to is summed in a tree
+                   one task, up to sixteen batches or 32,768 rows at a time; what lanes have come to is summed in a tree
                    of tasks, and then all meet (`learners.descent.sgd_steps.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
@@ -27,7 +27,7 @@ from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
 from dkdist.execution.passes import fold, fold_window
 from dkdist.execution.progress import Progress, report_loss
-from dkdist.execution.run import Plan, n_cores, plan_blocks, without_scheduler
+from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks, without_scheduler
 from dkdist.execution.tree import tree_sum
 from dkdist.learners.descent.sgd_steps import (
     Batch,
@@ -43,7 +43,7 @@ from dkdist.learners.descent.sgd_steps import (
 from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
 
-ROUND, ROUND_ROWS = 16, 2**14  # batches of a lane between two meetings at most, and rows of large blocks
+ROUND, ROUND_ROWS = 16, 2**15  # batches of a lane between two meetings at most, and rows of large blocks
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
 LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
@@ -59,12 +59,13 @@ def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
     """The blocks as steps take them best; the bits are the same.
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
-    lane come one after another: where there are more cores, or two of this process with nothing else to do since rows
-    are ``kept``, these make blocks of features beside the steps, at once. Either way what features are made from is
-    looked at for numbers that are none, and not the features, of which there are eight times as many.
+    lane come one after another: where this process has more cores, or two with nothing else to do since rows are
+    ``kept``, these make blocks of features beside the steps, at once. Either way what features are made from is looked
+    at for numbers that are none, and not the features, of which there are eight times as many.
     """
     few = 1 if kept and without_scheduler(blocks.local) else FEW_CORES
-    return blocks.on_request(at_once=n_lanes == 1 and n_cores(blocks.local) > few)
+    away = not blocks.local and active_client() is not None
+    return blocks.on_request(at_once=n_lanes == 1 and not away and n_cores(blocks.local) > few)
 
 
 @dataclass(frozen=True)
