@@ -65,13 +65,18 @@ def read_stage(quick: bool) -> Iterator[Stage]:
         blocks = [sets[start : start + size] for start in range(0, n_sets, size)]
         shuffled = [blocks[i] for i in np.random.default_rng(0).permutation(len(blocks))]
         files = sorted(Path(folder, "sets.zarr/points/c").glob("*/0"), key=lambda file: int(file.parent.name))
-        calls = {"in order": (read_block, blocks), "in random order": (read_block, shuffled)}
+        halves = slice(None, len(blocks) // 2), slice(len(blocks) // 2, None)
+        calls = {
+            what: (read_blocks, [some[half] for half in halves])
+            for what, some in (("in order", blocks), ("in random order", shuffled))
+        }
         yield Stage(len(sets), (read_files, np.array_split(files, 2)), calls)
 
 
-def read_block(block: dk.SetStore) -> None:
-    """What a task of the road does first."""
-    block.points_alone()
+def read_blocks(blocks: Sequence[dk.SetStore]) -> None:
+    """What tasks of the road do first."""
+    for block in blocks:
+        block.points_alone()
 
 
 def read_files(files: Sequence[Path]) -> None:
