@@ -26,7 +26,7 @@ from unittest.mock import patch
 import dask.array as da
 import numpy as np
 import psutil
-from cluster import cluster
+from cluster import cluster, nothing
 from common import alternately, options, report_here, write
 from simulate_events import Costs, Node, seconds_of
 from speed import pipeline, write_store
@@ -34,9 +34,8 @@ from speed import pipeline, write_store
 import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
-from dkdist.execution.cluster.stream import AHEAD, LINK, TASK, TASKS_A_THREAD
-from dkdist.execution.passes import LARGEST_WINDOW, collect, default_window, fold
-from dkdist.learners.rows import all_of
+from dkdist.execution.cluster.stream import FIRST, LEAST_TASKS, LINK, TASK, TASKS_A_THREAD
+from dkdist.execution.passes import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
 from dkdist.linear.sgd.epochs import MEETINGS, ROUND_ROWS
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
@@ -48,36 +47,39 @@ WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1000)
 NETWORK = {"message": 5e-4, "bandwidth": 1e9}
 
 Work = dict[str, float]
-"""Seconds of a block: ``made`` (read, embedded, features), its ``steps``, ``lane`` (all at once), ``gram``."""
+"""Seconds of a block: ``read`` and embedded, ``lane`` (that, its features and steps), ``gram``, ``predicted``."""
 
 
 def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
-    """Items of as many blocks as a run does in a fifth of a second, a task a worker and four ahead.
+    """A task ahead for each worker, of as many blocks as a run does in a fifth of a second and as may wait for a step.
 
-    Every fourth state comes to the client, where the next step starts.
+    Steps make features of what was read and embedded. Every fourth state comes to the client, where the next starts.
     """
-    width = n + AHEAD
-    size = _blocks_a_task(work["made"] + work["steps"], n, n * LARGEST_WINDOW // width)
+    ahead, step = work["read"], work["lane"] - work["read"]
+    waiting = min(WAITING_BYTES // (4 * COLUMNS * BLOCK), LARGEST_WINDOW)
+    tasks, window = max(LEAST_TASKS, n), max(2 * n + 4, n * waiting)
+    size = _blocks_a_task(max(work["lane"] / n, step), window // tasks)
+    width = min(window, tasks * max(FIRST, size)) // size
     n_items, nodes, steps = max(128, 4 * width), list[Node](), list[int]()
     for j in range(n_items):
         after = (steps[j - width],) if j >= width else ()
         nodes.append(Node(after=after, by_client=True))
         item = len(nodes)
-        nodes.append(Node(size * work["made"], after=(item - 1,)))
+        nodes.append(Node(size * ahead, after=(item - 1,)))
         before: tuple[int, ...] = ()
         if j:
             before = (steps[j - 1],)
             if j % LINK == 0:
                 nodes.append(Node(takes=before, by_client=True, n_bytes=STATE))
                 before = (len(nodes) - 1,)
-        nodes.append(Node(size * work["steps"], (item,), before, beside=item, n_bytes=STATE))
+        nodes.append(Node(size * step, (item,), before, beside=item, n_bytes=STATE))
         steps.append(len(nodes) - 1)
     return nodes, size * n_items
 
 
-def _blocks_a_task(seconds: float, n: int, most: int) -> int:
-    """What n workers, of which each takes so long for a block, do in the time that a task of a run stands for."""
-    return int(np.clip(TASK * n / max(seconds, 1e-9), 1, max(1, most)))
+def _blocks_a_task(seconds: float, most: int) -> int:
+    """What a run that takes so long for a block does in the time that its tasks stand for."""
+    return int(np.clip(TASK / max(seconds, 1e-9), 1, max(1, most)))
 
 
 def lanes(work: Work, n: int) -> tuple[list[Node], int]:
@@ -130,36 +132,30 @@ def ridge(work: Work, n: int, n_blocks: int = -(-(10**6) // BLOCK)) -> tuple[lis
 def mapped(work: Work, n: int) -> tuple[list[Node], int]:
     """A million sets or more made and used up (predictions), with as many blocks a task as take a fifth of a second."""
     width, n_blocks = TASKS_A_THREAD * max(4, n), max(-(-(10**6) // BLOCK), 16 * n)
-    size = _blocks_a_task(work["made"], 1, n_blocks // width)
+    size = _blocks_a_task(work["predicted"], n_blocks // width)
     nodes, n_tasks = list[Node](), -(-n_blocks // size)
     for j in range(n_tasks):
         after = (2 * (j - width) + 1,) if j >= width else ()
-        nodes += [Node(after=after, by_client=True), Node(size * work["made"], after=(2 * j,))]
+        nodes += [Node(after=after, by_client=True), Node(size * work["predicted"], after=(2 * j,))]
     return nodes, size * n_tasks
 
 
-MODES: dict[str, tuple[str, Callable[[Work, int], tuple[list[Node], int]]]] = {
-    "SGD, one lane": ("made+steps", one_lane),
-    "SGD, a lane a worker": ("lane", lanes),
-    "ridge, 600 columns": ("gram", ridge),
-    "map": ("made", mapped),
+MODES: dict[str, Callable[[Work, int], tuple[list[Node], int]]] = {
+    "SGD, one lane": one_lane,
+    "SGD, a lane a worker": lanes,
+    "ridge, 600 columns": ridge,
+    "map": mapped,
 }
 
 
 def rate(mode: str, work: Work, costs: Costs, n: int, processors: int | None = None) -> tuple[float, float]:
     """Sets a second, and the share of what n workers would do without any cost."""
-    busy, graph = MODES[mode]
-    nodes, n_blocks = graph(work, n)
+    nodes, n_blocks = MODES[mode](work, n)
     seconds = seconds_of(nodes, costs, n, processors)
-    return n_blocks * BLOCK / seconds, n_blocks * sum(work[name] for name in busy.split("+")) / n / seconds
+    return n_blocks * BLOCK / seconds, sum(node.seconds for node in nodes) / n / seconds
 
 
 # ------------------------------------------------------------------------------------------------ measured
-
-
-def made_whole(block: Any, _: Any) -> None:
-    """A block of features, as SGD has it made beside its steps."""
-    all_of(block)
 
 
 def measure_work(quick: bool) -> Work:
@@ -178,13 +174,15 @@ def measure_work(quick: bool) -> Work:
             )
             model.fit(Z, y)
 
+        fitted = dk.IncrementalSGDClassifier(eta0=4.0, n_epochs=1, random_state=0).fit(Z, y)
         few = n_blocks // 2 * BLOCK
 
         def summed(X: Any) -> None:
             dk.IncrementalRidge(alphas=0.1, random_state=0).fit(X, y[: len(X)])
 
         calls = [
-            lambda: collect(row_blocks(Z).on_request(at_once=True), made_whole),
+            lambda: collect(row_blocks(A), nothing),
+            lambda: fitted.predict(Z),
             lambda: sgd(2, 1),
             lambda: sgd(2, 3),
             lambda: summed(A[:few]),
@@ -193,14 +191,9 @@ def measure_work(quick: bool) -> Work:
         with da.core.config.set(num_workers=1):
             alternately(calls, 1)
             seconds, _ = alternately(calls, 1 if quick else 5, time.process_time)
-        with da.core.config.set(num_workers=4):  # as where steps find blocks that others made
-            apart = [partial(sgd, 1, 1), partial(sgd, 1, 3)]
-            alternately(apart, 1)
-            steps, _ = alternately(apart, 1 if quick else 5, time.process_time)
-    made, once, thrice, half, whole = np.median(seconds, axis=0) / n_blocks
-    both = float(np.median(steps[:, 1] - steps[:, 0])) / 2 / n_blocks
-    return {"made": float(made), "steps": max(1e-5, both - float(made)), "lane": float(thrice - once) / 2,
-            "gram": float(whole - half) * 2}  # fmt: skip
+    read, predicted, once, thrice, half, whole = np.median(seconds, axis=0) / n_blocks
+    found = {"read": read, "lane": (thrice - once) / 2, "gram": 2 * (whole - half), "predicted": predicted}
+    return {name: float(value) for name, value in found.items()}
 
 
 def measure_tasks(quick: bool, folder: Path) -> Costs:

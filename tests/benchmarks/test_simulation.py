@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 FREE = {"client": 0.0, "scheduler": 0.0, "worker": 0.0, "message": 0.0, "bandwidth": 1e12}
-WORK = {"made": 8e-3, "steps": 3e-3, "lane": 12e-3, "gram": 9e-3}
+WORK = {"read": 4e-3, "lane": 12e-3, "gram": 9e-3, "predicted": 8e-3}
 
 
 @pytest.fixture
@@ -29,7 +29,12 @@ def test_a_graph_takes_what_its_longest_way_takes(simulate: Any) -> None:
     free = simulate.Costs(**FREE)
     assert simulate.seconds_of(two, free, 1) == pytest.approx(5.0)
     assert simulate.seconds_of(two, free, 2) == pytest.approx(4.0)
-    assert simulate.seconds_of(two, free, 2, processors=1) == pytest.approx(8.0)  # each at half the speed
+    assert simulate.seconds_of(two, free, 2, processors=1) == pytest.approx(
+        5.0
+    )  # two at half the speed, then one
+    apart = simulate.Costs(0.0, 1.0, 0.0, 0.0, 1e12)  # the scheduler needs a processor, too
+    alone, shared = (simulate.seconds_of([Node(3.0), Node(1.0)], apart, 2, n) for n in (3, 1))
+    assert (alone, shared) == (pytest.approx(4.0), pytest.approx(6.0))
 
 
 def test_what_costs_nothing_but_work_is_shared_by_all(simulate: Any) -> None:
@@ -40,8 +45,8 @@ def test_what_costs_nothing_but_work_is_shared_by_all(simulate: Any) -> None:
     for mode in ("map", "SGD, a lane a worker"):
         assert simulate.rate(mode, WORK, free, 64)[1] > 0.9
     stopped = simulate.rate("SGD, one lane", WORK, free, 256)[0]
-    assert stopped <= simulate.BLOCK / WORK["steps"]  # steps come one after another
-    assert stopped > 0.8 * simulate.BLOCK / WORK["steps"]
+    most = simulate.BLOCK / (WORK["lane"] - WORK["read"])  # steps come one after another
+    assert 0.8 * most < stopped <= most
 
 
 def test_costs_only_take_away(simulate: Any) -> None:
