@@ -69,6 +69,21 @@ def test_which_jobs_share_a_task_changes_nothing(client, monkeypatch, size):
     assert reports == [43]
 
 
+def test_a_thread_has_one_task_of_a_fold_ahead(client, monkeypatch):
+    under_way, add = [], stream._Fold._add_items
+
+    def noted(self, graph, width, threads):
+        items = add(self, graph, width, threads)
+        under_way.append((self.n_items - self.n_done, threads))
+        return items
+
+    monkeypatch.setattr(stream._Fold, "_add_items", noted)
+    monkeypatch.setattr(stream._Fold, "size", 3)
+    monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: 3)
+    fold(blocks(), jobs_of(100), joined, append, np.zeros(4), window=60)
+    assert max(under_way) == (4, 4)
+
+
 def test_tasks_are_as_long_as_their_time_and_change_by_and_by():
     assert jobs_a_task(10, 30, 30 * TASK / 12) == 12
     assert jobs_a_task(2, 10**6, 1.0) == 8

@@ -18,6 +18,7 @@ import dkdist as dk
 from dkdist.execution.blocks import row_blocks
 from dkdist.execution.kept_blocks import _Folder
 from dkdist.execution.run import UNASKED_BYTES, Keep, plan_keeping, plan_of
+from dkdist.linear.sgd.epochs import taken_from
 from dkdist.plain.archives import ArchiveError
 
 N, M = 400, 12
@@ -48,6 +49,18 @@ def bits(X: Any, cores: int = 2, **k: Any) -> bytes:
     with dask.config.set(num_workers=cores):
         m = learner(**k).fit(X, Y)
     return pickle.dumps([m.coef_, m.intercept_, m.loss_curve_, m.validation_loss_curve_])
+
+
+def test_features_are_made_at_once_where_this_process_has_cores_to_spare() -> None:
+    blocks = row_blocks(features())
+    with dask.config.set(num_workers=4):
+        assert taken_from(blocks, 1).at_once
+        assert not taken_from(blocks, 2).at_once
+        with Client(processes=False, n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0"):
+            assert not taken_from(blocks, 1).at_once
+    with dask.config.set(num_workers=2):
+        assert not taken_from(blocks, 1).at_once
+        assert taken_from(blocks, 1, kept=True).at_once
 
 
 @pytest.mark.parametrize("make", [features, lazy])
