@@ -51,7 +51,7 @@ Work = dict[str, float]
 
 
 def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
-    """A task ahead for each worker, of as many blocks as a run does in a fifth of a second and as may wait for a step.
+    """A task ahead for each worker in turn, of as many blocks as a run does in a fifth of a second.
 
     Steps make features of what was read and embedded. Every fourth state comes to the client, where the next starts.
     """
@@ -65,7 +65,7 @@ def one_lane(work: Work, n: int) -> tuple[list[Node], int]:
         after = (steps[j - width],) if j >= width else ()
         nodes.append(Node(after=after, by_client=True))
         item = len(nodes)
-        nodes.append(Node(size * ahead, after=(item - 1,)))
+        nodes.append(Node(size * ahead, after=(item - 1,), on=j % n))
         before: tuple[int, ...] = ()
         if j:
             before = (steps[j - 1],)

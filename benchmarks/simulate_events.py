@@ -1,8 +1,8 @@
 """Graphs of tasks on workers, a scheduler and a client, as events: which process does what when.
 
 A client hands tasks out and takes results in, a scheduler decides about tasks, workers do them: each does one thing at
-a time, workers what comes first in their graph before others. A task goes to the worker of its dependency ``beside``,
-else to the one with the least to do. Its dependencies are sent there, each once, from wherever they are.
+a time, workers what comes first in their graph before others. What a task depends on is sent to its worker, each result
+once, from wherever it is.
 
 Processes that are busy share the processors equally. So time is counted twice: by the clock, for messages and what is
 sent, and by what a process has done that was always busy, for all that takes a processor.
@@ -31,7 +31,8 @@ class Costs(NamedTuple):
 class Node(NamedTuple):
     """A task of so many ``seconds``, or what the client does (``by_client``), after the nodes numbered ``after``.
 
-    ``n_bytes`` are those of its result, sent to nodes elsewhere that name it in ``takes``.
+    ``n_bytes`` are those of its result, sent to nodes elsewhere that name it in ``takes``. A task goes to the worker of
+    its dependency ``beside``, or to that ``on`` whose turn it is, else to the one with the least to do.
     """
 
     seconds: float = 0.0
@@ -40,6 +41,7 @@ class Node(NamedTuple):
     beside: int | None = None
     n_bytes: float = 0.0
     by_client: bool = False
+    on: int | None = None
 
 
 class Clocks:
@@ -119,8 +121,9 @@ def seconds_of(nodes: Sequence[Node], costs: Costs, n_workers: int, processors: 
 
     def decide(i: int) -> None:
         """Which worker does a task."""
-        beside = nodes[i].beside
-        place[i] = min(workers, key=attrgetter("load")) if beside is None else place[beside]
+        beside, on = nodes[i].beside, nodes[i].on
+        chosen = workers[on] if on is not None else min(workers, key=attrgetter("load"))
+        place[i] = chosen if beside is None else place[beside]
         place[i].load += nodes[i].seconds + costs.worker
         clocks.after(costs.message, partial(begin, i, i, nodes[i].seconds + costs.worker))
 

@@ -140,12 +140,16 @@ def active_client() -> Any | None:
 
 
 class Resources(NamedTuple):
-    """``threads`` are those of the largest process, ``memory`` the limit of the smallest in bytes."""
+    """``threads`` are those of the largest process, ``memory`` the limit of the smallest in bytes.
+
+    ``workers`` are the addresses of those that a cluster has, one for each thread.
+    """
 
     processes: int
     threads: int
     all_threads: int
     memory: int
+    workers: tuple[str, ...] = ()
 
 
 def at_once(local: bool = False) -> int:
@@ -170,12 +174,13 @@ def resources(local: bool = False) -> Resources:
         from dkdist.execution.cluster.failures import closing_client
 
         raise closing_client()
-    workers = list(told["workers"].values())
-    counts = [w["nthreads"] for w in workers] or [1]
-    limits = [w["memory_limit"] for w in workers if w["memory_limit"]]
+    workers = told["workers"]
+    counts = [w["nthreads"] for w in workers.values()] or [1]
+    limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
     if configured is None and limits:
         limit = min(limits)
-    return Resources(len(counts), max(counts), sum(counts), int(limit))
+    of_threads = [address for t in range(max(counts)) for address, w in workers.items() if t < w["nthreads"]]
+    return Resources(len(counts), max(counts), sum(counts), int(limit), tuple(of_threads))
 
 
 def n_cores(local: bool = False) -> int:

@@ -8,13 +8,14 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, get_worker
 
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import LINK, MEMORY, TASK, Rate, jobs_a_task
 from dkdist.execution.passes import collect, fold
 from dkdist.execution.progress import Progress
+from dkdist.execution.run import resources
 
 from .counted import Item, LoggedItem, most_alive
 
@@ -82,6 +83,24 @@ def test_a_thread_has_one_task_of_a_fold_ahead(client, monkeypatch):
     monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: 3)
     fold(blocks(), jobs_of(100), joined, append, np.zeros(4), window=60)
     assert max(under_way) == (4, 4)
+
+
+def test_items_go_to_threads_in_turn(client, monkeypatch):
+    monkeypatch.setattr(stream._Fold, "size", 1)
+    monkeypatch.setattr(stream, "jobs_a_task", lambda before, n, seconds: 1)
+
+    def where(made, extra):
+        time.sleep(0.01)  # so that a thread is busy when the next item is handed out
+        return get_worker().address
+
+    def seen(places, place):
+        return [*places, place]
+
+    one, two = client.scheduler_info()["workers"]
+    assert resources().workers == (one, two, one, two)  # each has two threads
+    assert fold(blocks(), jobs_of(40), where, seen, [], window=60) == 20 * [one, two]
+    with dask.annotate(workers=[two]):
+        assert fold(blocks(), jobs_of(10), where, seen, [], window=60) == 10 * [two]
 
 
 def test_tasks_are_as_long_as_their_time_and_change_by_and_by():

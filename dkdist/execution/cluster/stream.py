@@ -3,7 +3,7 @@
 Nothing but the work under way is known to the scheduler. A job is handed out when fewer than a window's width are
 unfinished; results come to the client at once.
 
-    item j     some jobs, made from their recipes alone, before it is their turn
+    item j     some jobs, made from their recipes alone, before it is their turn, by thread j of all in turn
     step j     from step j - 1 (or the state that the client has) and item j, on the worker that has the item
 
 A task costs the scheduler some milliseconds, and so does the way from a step to the next one. So the jobs of a task are
@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
+from dask.base import annotate, get_annotations
 from dask.typing import Key
 from dask.utils import key_split
 from distributed import as_completed
@@ -51,6 +53,7 @@ Step = Callable[[Any, Any], Any]
 Report = Callable[[Any, int], None]
 Place = tuple[str, int]
 """The key of a task: its name and its job."""
+T = TypeVar("T")
 
 
 def stream_fold(
@@ -173,17 +176,17 @@ class _Stream:
             self.progress.advance(n)
 
 
-class Width:
-    """How much may be under way, as the cluster is now: asked at most once a second."""
+class Lately(Generic[T]):
+    """What is so on the cluster now: asked at most once a second."""
 
-    def __init__(self, ask: Callable[[], int]) -> None:
-        self._ask, self._width, self._asked = ask, 0, float("-inf")
+    def __init__(self, ask: Callable[[], T]) -> None:
+        self._ask, self._answer, self._asked = ask, ask(), time.monotonic()
 
-    def now(self) -> int:
-        """The width."""
+    def now(self) -> T:
+        """The answer."""
         if time.monotonic() - self._asked > REFRESH:
-            self._width, self._asked = self._ask(), time.monotonic()
-        return self._width
+            self._answer, self._asked = self._ask(), time.monotonic()
+        return self._answer
 
 
 def room(width: int, n_under_way: int, n_left: int) -> int:
@@ -220,6 +223,20 @@ def _mean(counts: Sequence[int]) -> float:
     return sum(counts) / max(1, len(counts))
 
 
+def _in_turn(items: Sequence[Place], threads: Sequence[str]) -> Any:
+    """Items go to the threads in turn: the one whose step is done gets the next.
+
+    A scheduler would choose any that is idle, and one whose item waits for its step is: the step, and all after it,
+    would wait for the next item. Who says himself where tasks shall go is not contradicted, and others do what a worker
+    should that is gone.
+    """
+    if not threads or get_annotations().keys() & {"workers", "resources", "allow_other_workers"}:
+        return nullcontext()
+    places: dict[Key, tuple[str, ...]] = {key: (threads[key[1] % len(threads)],) for key in items}
+    places = defaultdict(tuple, places)  # of the standard library, as a scheduler needs nothing else
+    return annotate(workers=places.__getitem__, allow_other_workers=True)
+
+
 class _Map(_Stream):
     """Every result comes to the client as soon as it is there."""
 
@@ -227,7 +244,7 @@ class _Map(_Stream):
 
     def run(self, results: dict[int, Any]) -> None:
         left = [j for j in range(len(self.jobs)) if j not in results]
-        threads = Width(lambda: max(4, resources().all_threads))
+        threads = Lately(lambda: max(4, resources().all_threads))
         of_task: dict[int, list[int]] = {}
         started, n_tasks, n_done = time.monotonic(), 0, 0
         while left or self.futures:
@@ -260,7 +277,7 @@ class _Fold(_Stream):
 
     def run(self, state: Any, step: Step, window: Callable[[], int], report: Report) -> Any:
         self.reach = [0]  # jobs up to each task
-        wide, threads = Width(window), Width(lambda: resources().all_threads)
+        wide, threads = Lately(window), Lately(lambda: resources().workers)
         rate = Rate(time.monotonic())
         while self.reach[self.n_done] < len(self.jobs):
             self._hand_out(state, step, wide.now(), threads.now())
@@ -276,9 +293,9 @@ class _Fold(_Stream):
             self._tidy()
         return state
 
-    def _hand_out(self, state: Any, step: Step, width: int, threads: int) -> None:
+    def _hand_out(self, state: Any, step: Step, width: int, threads: Sequence[str]) -> None:
         graph: dict[Key, GraphNode] = {}
-        items = self._add_items(graph, width, threads)
+        items = self._add_items(graph, width, len(threads))
         steps: list[Place] = []
         while self.n_steps < self.n_items:
             j, key = self.n_steps, (self.step, self.n_steps)
@@ -291,7 +308,8 @@ class _Fold(_Stream):
             graph[key] = Task(key, step, before, TaskRef((self.item, j)))
             steps.append(key)
             self.n_steps += 1
-        with stage_of(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items])):
+        named = stage_of(key_split(self.step), _mean([self.n_blocks[j] for _, j in steps or items]))
+        with named, _in_turn(items, threads):
             self.hand_out(graph, steps, [key for key in items if key[1] >= self.n_steps])
 
     def _add_items(self, graph: dict[Key, GraphNode], width: int, threads: int) -> list[Place]:
