@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -132,6 +134,40 @@ def test_other_versions_are_refused(cluster: LocalCluster, tmp_path: Path) -> No
     until(lambda: len(cluster.scheduler.workers) == 1, "the other worker to be gone")
     with Client(cluster):
         assert collect(BLOCKS, total) == [20.0] * 4
+
+
+def test_a_worker_that_dies_while_it_is_asked_is_not_called_silent() -> None:
+    async def broadcast(msg: object, workers: list[str], on_error: str) -> dict[str, object]:
+        if workers == ["stopped"]:
+            await asyncio.sleep(60)
+        return {} if workers == ["dead"] else {workers[0]: "packages"}
+
+    client = SimpleNamespace(scheduler=SimpleNamespace(broadcast=broadcast))
+    found = asyncio.run(versions._ask(client, ["good", "dead", "stopped"], False, 0.1))
+    assert found == {"good": "packages", "stopped": None}
+
+
+def test_only_silence_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def ask(client: Client, workers: list[str], *_: object) -> dict[str, None]:
+        asked.extend(workers)
+        return dict.fromkeys(workers) if silent else {}
+
+    with (
+        LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
+        collect(BLOCKS, total)
+        cluster.scale(2)
+        until(lambda: len(cluster.scheduler.workers) == 2, "a second worker")
+        monkeypatch.setattr(versions, "_ask", ask)
+        silent = False
+        assert collect(BLOCKS, total) == [20.0] * 4
+        assert len(set(asked)) == 1
+        silent = True
+        with pytest.warns(RuntimeWarning, match="no sign of life"):
+            assert versions._accept_new_workers(client) == {}
 
 
 @pytest.mark.network

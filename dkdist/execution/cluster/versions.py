@@ -88,15 +88,16 @@ def _accept_new_workers(client: Any, seconds: float = SOON) -> dict[str, int]:
     if not new:
         return {}
     there = client.sync(_ask, client, new, not accepted, seconds)
-    silent = [address for address in new if address not in there]
-    new = [address for address in new if address in there]
+    silent = [address for address in new if there.get(address, ...) is None]
+    new = [address for address in new if there.get(address)]  # others died while they were asked
     for address in silent:
         warnings.warn(failures.silent_worker(address, seconds), RuntimeWarning, stacklevel=user_level())
-    if silent and not new and not accepted:
+    if not new and not accepted:
         raise failures.no_workers(client.scheduler.address, seconds)
-    _compare(_installed(get_versions(PACKAGES)), {place: _installed(found) for place, found in there.items()})
-    answers = client.run(kernels, workers=new, on_error="return")
-    require_alike(kernels(), {place: found for place, found in answers.items() if not _gone(found)})
+    answers = {place: _installed(found) for place, found in there.items() if found}
+    _compare(_installed(get_versions(PACKAGES)), answers)
+    kinds = client.run(kernels, workers=new, on_error="return")
+    require_alike(kernels(), {place: found for place, found in kinds.items() if not _gone(found)})
     threads = client.run(prepare_worker, THIS_PROCESS, workers=new, on_error="ignore")
     accepted.update(new)
     return dict(threads)
@@ -110,7 +111,7 @@ def _gone(answer: Any) -> bool:
 
 
 async def _ask(client: Any, workers: Sequence[str], scheduler_too: bool, seconds: float) -> dict[str, Any]:
-    """What Dask's own question for versions answers: nothing of ours is needed there.
+    """What Dask's own question for versions answers, None for who says nothing: nothing of ours is needed there.
 
     Each worker is asked for itself, so that one that does not answer keeps no other waiting.
     """
@@ -121,7 +122,7 @@ async def _ask(client: Any, workers: Sequence[str], scheduler_too: bool, seconds
         try:
             return await asyncio.wait_for(ask(msg=question, workers=[worker], on_error="ignore"), seconds)
         except TimeoutError:
-            return {}
+            return {worker: None}
 
     found = {
         place: told for answer in await asyncio.gather(*map(one, workers)) for place, told in answer.items()
