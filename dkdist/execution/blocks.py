@@ -177,9 +177,7 @@ def _array_blocks(X: Array) -> Blocks:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {np.shape(X)}")
     row_bytes = max(1, X.itemsize * X.shape[1])
     most = most_sets(len(X))
-    n_bytes = (
-        most // BLOCK_SETS * BLOCK_BYTES
-    )  # of views, which take no memory: the blocks that a store's rows have
+    n_bytes = most // BLOCK_SETS * BLOCK_BYTES  # views take no memory: the blocks of a store
     made = local_blocks(X, int(np.clip(n_bytes // row_bytes, 1, most)))
     return replace(made, row_bytes=row_bytes, n_columns=X.shape[1])
 

@@ -232,9 +232,9 @@ def _in_turn(items: Sequence[Place], threads: Sequence[str]) -> Any:
     """
     if not threads or get_annotations().keys() & {"workers", "resources", "allow_other_workers"}:
         return nullcontext()
-    places: dict[Key, tuple[str, ...]] = {key: (threads[key[1] % len(threads)],) for key in items}
-    places = defaultdict(tuple, places)  # of the standard library, as a scheduler needs nothing else
-    return annotate(workers=places.__getitem__, allow_other_workers=True)
+    workers: defaultdict[Key, Sequence[str]] = defaultdict(tuple)  # a scheduler may lack this library
+    workers |= {key: [threads[key[1] % len(threads)]] for key in items}
+    return annotate(workers=workers.__getitem__, allow_other_workers=True)
 
 
 class _Map(_Stream):
