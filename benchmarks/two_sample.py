@@ -161,12 +161,12 @@ TESTS: dict[str, Callable[[np.ndarray, np.ndarray, int], float]] = {
 
 
 def power(quick: bool) -> list[dict[str, Any]]:
-    repetitions, rows = (6 if quick else 200), []
+    repetitions, rows = (6 if quick else 1000), []
     tests = {**TESTS, **peers()}
     for name, draw in CASES.items():
         hits = dict.fromkeys(tests, 0)
         for i in range(repetitions):
-            P, Q = draw(np.random.default_rng([5, i]))  # 101 are those that shares were chosen on
+            P, Q = draw(np.random.default_rng([5, i]))  # others than those that shares were chosen on
             for test, run in tests.items():
                 hits[test] += run(P, Q, i) <= LEVEL
         row = {"case": name, "power": {test: count / repetitions for test, count in hits.items()}}

@@ -8,7 +8,7 @@ from scipy.stats import norm, rankdata
 
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
-from dkdist.kernel.comparing.kernel_family import FEW_DIMENSIONS, MANY_DIMENSIONS, NARROW, kernel_family
+from dkdist.kernel.comparing.kernel_family import NARROW, OF_SHAPES, SHARES, kernel_family
 from dkdist.kernel.comparing.normal_scores import normal_scores
 from dkdist.kernel.comparing.rank_waves import rank_waves
 from dkdist.kernel.comparing.shares_of_level import combined, evidence, standardised
@@ -82,11 +82,33 @@ def test_shares_are_the_whole_level_in_any_dimension(d):
     assert ("products" in family.names) == (d > 1)
 
 
-@pytest.mark.parametrize(("d", "given"), [(2, FEW_DIMENSIONS), (3, FEW_DIMENSIONS), (4, MANY_DIMENSIONS)])
-def test_kernels_of_one_name_have_its_share_together(d, given):
-    family = kernel_family(RNG.normal(size=(50, d)))
-    names = np.array(family.names)
-    assert {name: pytest.approx(family.shares[names == name].sum()) for name in set(names)} == given
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 300])
+def test_kernels_of_one_name_have_its_share_together(d):
+    """As the tables say, made one together: of a normal union, and of one without traces."""
+    family = kernel_family(RNG.normal(size=(400, d)))
+    names, traces = np.array(family.names), family.traces
+    given = {name: SHARES[name] for name in SHARES if name in names}
+    if traces is None:
+        grows = dict.fromkeys(OF_SHAPES, 1.0) | {"gaussian": 0.15}
+    else:
+        rough = np.clip(traces.roughness / 5, 0, 1)
+        grows = {"gaussian": rough, "waves": rough, **{k: getattr(traces, k) for k in traces._fields[:3]}}
+    given |= {
+        name: OF_SHAPES[name][0] + OF_SHAPES[name][1] * grows[name] for name in OF_SHAPES if name in names
+    }
+    total = sum(given.values())
+    found = {name: family.shares[names == name].sum() for name in given}
+    assert found == pytest.approx({name: share / total for name, share in given.items()})
+    assert found["energy"] + found["means"] > 0.65  # what little is seen of shapes in normal points
+
+
+def test_shares_of_waves_follow_those_in_the_union():
+    x = RNG.random((6000, 1))
+    wavy = x[2 * RNG.random(6000) < 1 + 0.6 * np.sin(10 * np.pi * x[:, 0])][:1000]
+    family, normal = kernel_family(wavy), kernel_family(RNG.normal(size=(1000, 1)))
+    waves = np.array(family.names) == "waves"
+    assert family.shares[waves].sum() > 20 * normal.shares[waves].sum()
+    assert family.shares[waves][4] > 3 * family.shares[waves][1]  # five periods, not two
 
 
 def test_the_energy_kernel_is_a_mixture_of_the_gaussian_ones():

@@ -17,10 +17,11 @@ permutation testing, 2025.) What is left over when points are shared out, or whe
 other, stays where it is.
 
 Which kernel is best nobody knows, and each that is tried takes power from the others. So each kernel has a share of the
-level (`dkdist.kernel.comparing.shares_of_level`): three fifths of it and more go to the energy distance and the means,
-which see shifts, and little to moments, each of which sees one kind of difference so well that this hardly takes from
-the others. The shares were chosen by what the test loses to the best of its peers, on other draws, and mostly on other
-cases, than those that `benchmarks/two_sample.py` shows the power for.
+level (`dkdist.kernel.comparing.shares_of_level`). Most of it goes to the energy distance and the means, which see
+shifts; a difference of shape would be seen in both samples together, and what looks for shapes has as much of the level
+as is seen there (`dkdist.kernel.comparing.traces_of_shape`): of the pooled points, too, nobody asks whose they are. The
+shares were chosen by what the test loses to the best of its peers, on other draws, and mostly on other cases, than
+those that `benchmarks/two_sample.py` shows the power for.
 """
 
 from __future__ import annotations

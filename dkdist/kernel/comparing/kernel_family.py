@@ -15,6 +15,7 @@ weighted sum of these ten, of which the widest stands for all that are wider.
 Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.comparing.normal_scores`):
 
     means     sum_j (difference of the means of g_j)^2
+    whitened  the same of the g_j made uncorrelated, as Hotelling's test has it, in 2 to 256 dimensions
     spread    sum_j (difference of the means of g_j^2)^2
     radius    (sum_j difference of the means of g_j^2)^2
     skewness  sum_j (difference of the means of g_j^3 - 3 g_j)^2
@@ -24,6 +25,9 @@ Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.compar
 In Gaussian kernels wide enough for all of two samples, the noise of their means hides how far they spread, and how
 coordinates depend on each other. Products are of all pairs of coordinates up to 23 dimensions, of more of 253 pairs.
 And up to three dimensions waves over ranks (`dkdist.kernel.comparing.rank_waves`).
+
+Each has a share of the level. What sees a difference of shapes has the more of it, the more of a shape is seen in both
+samples together (`dkdist.kernel.comparing.traces_of_shape`).
 """
 
 from __future__ import annotations
@@ -38,47 +42,63 @@ from scipy.special import ndtr
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.normal_scores import NormalScores, normal_scores
 from dkdist.kernel.comparing.rank_waves import RankWaves, rank_waves
+from dkdist.kernel.comparing.traces_of_shape import Traces, traces_of_shape
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10
 NARROW = 5  # of the bandwidths have a share of the level of their own; wide kernels are in the energy kernel
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
-MOMENTS = ("means", "spread", "radius", "skewness", "kurtosis", "products")
+MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
-# of the level; that of products is the others' on a line
-FEW_DIMENSIONS = {
-    "gaussian": 0.19, "energy": 0.42, "means": 0.19, "spread": 0.01, "radius": 0.01, "skewness": 0.01, "kurtosis": 0.04,
-    "products": 0.03, "waves": 0.1,
+MOST_WHITENED = 256  # coordinates whose correlations are looked at
+# of the level, before they are made one together: for what sees shifts and scales
+SHARES = {"energy": 0.43, "means": 0.38, "whitened": 0.05, "spread": 0.014, "radius": 0.012}
+# and for what sees shapes: whatever the traces of these are, and as much again for each trace
+OF_SHAPES = {
+    "gaussian": (0.004, 0.3), "skewness": (0.0, 0.004), "kurtosis": (0.0, 0.002), "products": (0.006, 0.0018),
+    "waves": (0.002, 0.2),
 }  # fmt: skip
-MANY_DIMENSIONS = {  # where there are no waves, and distances are alike: narrow kernels say little of their own
-    "gaussian": 0.18, "energy": 0.74, "means": 0.04, "spread": 0.005, "radius": 0.005, "skewness": 0.005,
-    "kurtosis": 0.01, "products": 0.015,
-}  # fmt: skip
+MOST_TRACE, MOST_OF_A_WAVE = 20.0, 6.0
+ROUGH = 5.0  # deviations, at which a union is as rough as counts; then narrow kernels and waves have all of their share
+ROUGH_MANY = 0.15  # of that is taken for granted in more than three dimensions, where distances are alike
 
 
 class Family(NamedTuple):
-    """Bandwidths (K,) of the Gaussian kernels; scores of d coordinates, pairs (2, r) of them, and waves over ranks."""
+    """Bandwidths (K,) of the Gaussian kernels; scores of d coordinates, pairs (2, r) of them, and waves over ranks; how
+    means are whitened (d, d), in two dimensions or more, but not in too many; and the traces of shapes, if there are
+    waves."""
 
     sigmas: F64
     scores: NormalScores
     pairs: I64
     waves: RankWaves | None
+    whitening: F64 | None
+    traces: Traces | None
 
     @property
     def names(self) -> list[str]:
-        """The kernels in the order of their statistics: those of products and waves are not in all dimensions."""
-        moments = MOMENTS if self.pairs.size else MOMENTS[:-1]
+        """The kernels in the order of their statistics: some are not in all dimensions."""
+        of_pairs = {"whitened": self.whitening is not None, "products": self.pairs.size > 0}
+        moments = [name for name in MOMENTS if of_pairs.get(name, True)]
         n_waves = 0 if self.waves is None else len(self.waves.firsts)
         return ["gaussian"] * len(self.sigmas) + ["energy", *moments] + ["waves"] * n_waves
 
     @property
     def shares(self) -> F64:
         """The share of the level that each kernel has, (kernels,), 1 together."""
+        given, of_one, of_waves = dict(SHARES), self.traces, np.empty(0)
+        rough = ROUGH_MANY if of_one is None else float(np.clip(of_one.roughness / ROUGH, 0, 1))
+        traces = {"gaussian": rough, "waves": rough}
+        for name in ("skewness", "kurtosis", "products"):
+            traces[name] = 1.0 if of_one is None else min(getattr(of_one, name), MOST_TRACE)
+        for name, (always, grows) in OF_SHAPES.items():
+            given[name] = always + grows * traces[name]
+        if self.waves is not None and of_one is not None:
+            of_waves = self.waves.shares * np.minimum(of_one.waves, MOST_OF_A_WAVE)
+            of_waves /= of_waves.sum()
         narrow = np.arange(len(self.sigmas)) < NARROW
-        of_waves = np.empty(0) if self.waves is None else self.waves.shares
         others = np.ones(len(self.names) - len(narrow) - len(of_waves))
-        given = MANY_DIMENSIONS if self.waves is None else FEW_DIMENSIONS
         shares = np.concatenate([narrow / NARROW, others, of_waves]) * [given[name] for name in self.names]
         return np.asarray(shares / shares.sum())
 
@@ -122,10 +142,11 @@ class Family(NamedTuple):
     def _of_moments(self, apart: F64) -> F64:
         d = len(self.scores.values)
         means, squares, thirds, fourths = (apart[:, k * d : (k + 1) * d] for k in range(4))
-        radius = squares.sum(axis=1) ** 2
-        sums = [(some**2).sum(axis=1) for some in (means, squares, thirds, fourths, apart[:, 4 * d :])]
-        found = [*sums[:2], radius, *sums[2:]]
-        return np.stack(found if self.pairs.size else found[:-1])
+        whitened = [] if self.whitening is None else [means @ self.whitening]
+        products = [apart[:, 4 * d :]] if self.pairs.size else []
+        radius = squares.sum(axis=1, keepdims=True)
+        each = [means, *whitened, squares, radius, thirds, fourths, *products]
+        return np.stack([(some**2).sum(axis=1) for some in each])
 
 
 class Frequencies(NamedTuple):
@@ -148,7 +169,18 @@ def kernel_family(sample: F64) -> Family | None:
         return None
     low, high = np.quantile(distances, QUANTILES)
     sigmas, d = np.geomspace(low / 2, 2 * high, N_BANDWIDTHS), sample.shape[1]
-    return Family(sigmas, normal_scores(sample), _pairs(d), rank_waves(d))
+    scores, waves = normal_scores(sample), rank_waves(d)
+    whitening = _whitening(scores.of(sample)) if 1 < d <= MOST_WHITENED else None
+    traces = None if waves is None else traces_of_shape(sample, waves)
+    return Family(sigmas, scores, _pairs(d), waves, whitening, traces)
+
+
+def _whitening(g: F64) -> F64:
+    """A root (d, d) of the inverse covariance of scores (m, d), to which d / m of the mean variance is added: of few
+    points less is known of it."""
+    m, d = g.shape
+    covariance = np.cov(g.T, bias=True)
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance + np.trace(covariance) / m * np.eye(d))).T)
 
 
 def _pairs(d: int) -> I64:

@@ -30,8 +30,8 @@ class TwoSampleTest:
     standard normal number (`dkdist.kernel.comparing.shares_of_level`).
     ``p_value`` is the share of permutations with one as large, the samples as they are among them. ``sigma`` and
     ``kernel`` are what was given. Without a bandwidth ``kernel`` is the one by which the samples differ most,
-    "gaussian", "energy", "means", "spread", "radius", "skewness", "kurtosis", "products" or "waves", and ``sigma`` the
-    most telling bandwidth, by which `witness` shows where.
+    "gaussian", "energy", "means", "whitened", "spread", "radius", "skewness", "kurtosis", "products" or "waves", and
+    ``sigma`` the most telling bandwidth, by which `witness` shows where.
     """
 
     statistic: float
@@ -55,7 +55,7 @@ def two_sample_test(
 
     With no bandwidth given, many kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 % quantile
     of the distances between points to twice the 95 % quantile; their mixture that stands for the energy distance, and
-    the means of coordinates, which see shifts; squares, which see scales; third and fourth powers; products of two
+    the means of coordinates, as they are and whitened, which see shifts; squares, which see scales; third and fourth powers; products of two
     coordinates (of 253 pairs at most), which see how these depend on each other; and in one to three dimensions waves.
     Moments and waves are those of ranks. A difference need show in one of them alone.
 
@@ -96,9 +96,11 @@ def two_sample_test(
     Without a bandwidth: up to 1,024 points all pairs are compared. Of more, 510 random frequencies serve all Gaussian
     kernels, each as another weighting of them; fewer than 4,096 points have more at the same cost, up to 2,040, since
     what is narrow shows in few of them. Statistic: the weighted harmonic mean of the kernels' p-values, those of the
-    cube roots of squared distances, standardised by those of the permutations. Weights are shares of the level: .42 of
-    the energy kernel, .19 of the five narrowest Gaussian ones, .19 of means, .10 of other moments, .10 of waves; in
-    more than three dimensions .74, .18, .04, .04 and none. Beyond 4,096 points it is bins of points, drawn at random,
+    cube roots of squared distances, standardised by those of the permutations. Weights are shares of the level. Of
+    points that look normal, both samples together, .47 is for the energy kernel, .42 for means, .06 for means
+    whitened, .05 for all else; what sees shapes has the more, up to a half and more for all of them, the more of a
+    shape is seen in both together (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is
+    not looked at: .45, .40, .05 and .10. Beyond 4,096 points it is bins of points, drawn at random,
     that are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane, and some 1e7 multiply-adds
     a permutation, whatever n and m are. Memory: some 70 MiB and 5 bytes a point beside the points; of what is read, a
     block and 16 MiB for each thread.
@@ -112,7 +114,7 @@ def two_sample_test(
     Schrab, Gretton: MMD-FUSE (2023). Wilson: The harmonic mean p-value (2019). Székely, Rizzo: Energy statistics
     (2013). Neyman: "Smooth test" for goodness of fit (1937). Zhao, Meng: FastMMD (2015), for random features.
     Domingo-Enrich, Dwivedi, Mackey: Cheap permutation testing (2025). Phipson, Smyth: Permutation p-values should never
-    be zero (2010).
+    be zero (2010). Genovese, Roeder, Wasserman: False discovery control with p-value weighting (2006).
 
     Examples
     --------
