@@ -57,8 +57,7 @@ def two_sample_test(
     of the distances between points to twice the 95 % quantile; their mixture that stands for the energy distance, and
     the means of coordinates, as they are and whitened, which see shifts; squares, which see scales; third and fourth
     powers; products of two coordinates (of 253 pairs at most), which see how these depend on each other; and in one to
-    three dimensions waves.
-    Moments and waves are those of ranks. A difference need show in one of them alone.
+    three dimensions waves. Moments and waves are those of ranks. A difference need show in one of them alone.
 
     Parameters
     ----------
