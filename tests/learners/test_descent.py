@@ -93,3 +93,35 @@ def test_functions_side_by_side_have_steps_and_penalties_of_their_own() -> None:
         alone = run(X, y[:, None], "squared_error", alphas[k], etas[k])
         for found, expected in zip((W[k], b[k], M[k], B[k]), alone, strict=False):
             np.testing.assert_array_equal(found, np.squeeze(expected))
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 41, 42, 43, 44])
+@pytest.mark.parametrize("every", [64, 6, 4, 1])
+def test_rows_that_go_in_fours_are_learned_from_one_after_another(n: int, every: int) -> None:
+    """Long rows, whatever is left over of fours, and means that are due among four; weights and hinges of 0, too."""
+    X, y = problem(n, 2500, seed=n)
+    weights, alpha, eta = np.random.default_rng(n).choice([0.0, 0.5, 2.0], n), 1e-2, 0.5
+    for loss, target in (("squared_error", y), ("hinge", np.sign(y))):
+        w, b, M, count = np.zeros(2500), 0.0, np.zeros(2500), 0
+        for t in range(n):
+            p = w @ X[t] + b
+            g = weights[t] * (p - target[t] if loss == "squared_error" else -target[t] * (target[t] * p <= 1))
+            w, b = (1 - eta * alpha) * w - eta * g * X[t], b - eta * g
+            if (t + 1) % every == 0 or t + 1 == n:
+                count += 1
+                M += 2 / (count + 1) * (w - M)
+        found, mean = np.zeros((1, 2500)), np.zeros((1, 2500))
+        steps = Steps(
+            target[:, None],
+            weights,
+            LOSSES[loss].number,
+            0.1,
+            np.array([eta]),
+            np.array([1 - eta * alpha]),
+            every,
+        )
+        iterate = Iterate(found, np.zeros(1), mean, np.zeros(1), np.ones(1))
+        assert descend(X, np.arange(n), steps, iterate, 0) == count
+        np.testing.assert_allclose(found[0], w, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(mean[0], M, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(iterate.b[0], b, rtol=1e-9, atol=1e-12)

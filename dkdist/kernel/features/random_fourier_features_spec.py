@@ -74,8 +74,8 @@ class FourierParameters(Tables[FourierSpec]):
 
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
-        self.tile = int(np.clip(TILE_BYTES // (4 * spec.n_components), *TILE_ROWS))
-        """Rows whose features are best made at once: few, as they are then used in the cache."""
+        self.tile = int(np.clip(TILE_BYTES // (4 * spec.n_components), *TILE_ROWS)) // 4 * 4
+        """Rows whose features are best made at once: few, as they are then used in the cache; and in fours."""
         self._waves = (_StructuredWaves if spec.method == "structured" else _DenseWaves)(spec)
 
     def transform(self, X: F32) -> F32:

@@ -6,6 +6,14 @@
 The shrinking factor is kept apart, w = s v, so that a row costs one product and one addition of its length. Several
 functions (one a class, or one a penalty) share each row while it is in the cache.
 
+Four rows are learned from at a time. What the second would see of the first, it sees through their product:
+
+    v_i = v_0 + sum_(j < i) c_j x_j,    v_i . x_i = v_0 . x_i + sum_(j < i) c_j x_j . x_i
+
+So v is read once for four products and written once for four steps, with six more products of two rows. A step is that
+of the row by itself, but for the last bits; and more than half of its time was waiting for v and x, which the first
+level of the cache does not hold both.
+
 Rows that are made when a step comes to them are made a tile at a time by the loop that takes the steps (`tile_steps`),
 so that nothing is asked of Python between two tiles: with two threads at work each of these questions would have to
 wait until the other thread lets go of the interpreter. The bits are those of rows that were there before.
@@ -30,6 +38,7 @@ F = NDArray[Any]
 LOG, HINGE, SQUARED_HINGE, MODIFIED_HUBER, SQUARED_ERROR, HUBER = range(6)
 SMALLEST_SCALE = 1e-6
 LARGEST_SLOPE = 1e12
+PART = 1024  # of rows that go together
 
 
 @inlined(early=False)
@@ -136,23 +145,93 @@ def _add_loss(x, t, steps, W, b, sums):  # type: ignore[no-untyped-def]
 
 
 @inlined(LANES, early=False)
-def _step(x, t, steps, iterate):  # type: ignore[no-untyped-def]
-    """One step of every function by the row x, the t-th."""
-    b, s = iterate.b, iterate.s
+def _slope(p, t, k, steps):  # type: ignore[no-untyped-def]
+    """The slope of the loss of the k-th function at the t-th row, where it has the value p, times the row's weight."""
+    g = slope(steps.loss, p, steps.targets[t, k], steps.epsilon)
+    return steps.weights[t] * smaller(larger(g, -LARGEST_SLOPE), LARGEST_SLOPE)
+
+
+@inlined(LANES, early=False)
+def _step(x, t, k, steps, iterate):  # type: ignore[no-untyped-def]
+    """One step of the k-th function by the row x, the t-th."""
+    b, s, v = iterate.b, iterate.s, iterate.W[k]
+    shrunk = s[k] * steps.decay[k]
+    fold = shrunk < SMALLEST_SCALE
+    g = _slope(s[k] * _score(x, v) + b[k], t, k, steps)
+    if fold:
+        for j in range(len(v)):
+            v[j] *= shrunk
+    if g != 0.0:
+        c = x.dtype.type(-steps.eta[k] * g / (1.0 if fold else shrunk))
+        for j in range(len(v)):
+            v[j] += c * x[j]
+        b[k] -= steps.eta[k] * g
+    s[k] = 1.0 if fold else shrunk
+
+
+@inlined(LANES, early=False)
+def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
+    """Steps of every function by the t-th row, X[rows[0]], or by four from there on; how many.
+
+    They are four from the last row back, where no mean is due among them. A function that shrinks so much that it is
+    folded takes their steps one by one.
+    """
+    four = (len(steps.targets) - t) % 4 == 0 and t % steps.every <= steps.every - 4
+    x0, x1, x2, x3 = X[rows[0]], X[rows[1]], X[rows[2]], X[rows[3]]
+    zero, b, s, multiplied = x0.dtype.type(0.0), iterate.b, iterate.s, False
+    g01 = g02 = g03 = g12 = g13 = g23 = zero
     for k in range(len(b)):
-        v, shrunk = iterate.W[k], s[k] * steps.decay[k]
-        fold = shrunk < SMALLEST_SCALE
-        g = slope(steps.loss, s[k] * _score(x, v) + b[k], steps.targets[t, k], steps.epsilon)
-        g = steps.weights[t] * smaller(larger(g, -LARGEST_SLOPE), LARGEST_SLOPE)
-        if fold:
+        if not four or s[k] * steps.decay[k] ** 4 < SMALLEST_SCALE:
+            for i in range(4 if four else 1):
+                _step(X[rows[i]], t + i, k, steps, iterate)
+            continue
+        v = iterate.W[k]
+        p0 = p1 = p2 = p3 = zero
+        for first in range(0, len(v), PART):  # of which the parts of all rows stay in the first level
+            last = smaller(first + PART, len(v))
+            y0, y1, y2, y3, u = x0[first:last], x1[first:last], x2[first:last], x3[first:last], v[first:last]
+            q0 = q1 = q2 = q3 = zero
+            for j in range(len(u)):
+                q0 += y0[j] * u[j]
+                q1 += y1[j] * u[j]
+                q2 += y2[j] * u[j]
+                q3 += y3[j] * u[j]
+            p0, p1, p2, p3 = p0 + q0, p1 + q1, p2 + q2, p3 + q3
+            if not multiplied:
+                h01 = h02 = h03 = h12 = h13 = h23 = zero
+                for j in range(len(u)):
+                    h01 += y0[j] * y1[j]
+                    h02 += y0[j] * y2[j]
+                    h03 += y0[j] * y3[j]
+                    h12 += y1[j] * y2[j]
+                    h13 += y1[j] * y3[j]
+                    h23 += y2[j] * y3[j]
+                g01, g02, g03, g12, g13, g23 = (
+                    g01 + h01,
+                    g02 + h02,
+                    g03 + h03,
+                    g12 + h12,
+                    g13 + h13,
+                    g23 + h23,
+                )
+        multiplied = True
+        c0 = x0.dtype.type(_moved(p0, t, k, steps, b, s))
+        c1 = x0.dtype.type(_moved(p1 + c0 * g01, t + 1, k, steps, b, s))
+        c2 = x0.dtype.type(_moved(p2 + c0 * g02 + c1 * g12, t + 2, k, steps, b, s))
+        c3 = x0.dtype.type(_moved(p3 + c0 * g03 + c1 * g13 + c2 * g23, t + 3, k, steps, b, s))
+        if c0 != 0.0 or c1 != 0.0 or c2 != 0.0 or c3 != 0.0:
             for j in range(len(v)):
-                v[j] *= shrunk
-        if g != 0.0:
-            c = x.dtype.type(-steps.eta[k] * g / (1.0 if fold else shrunk))
-            for j in range(len(v)):
-                v[j] += c * x[j]
-            b[k] -= steps.eta[k] * g
-        s[k] = 1.0 if fold else shrunk
+                v[j] += c0 * x0[j] + c1 * x1[j] + c2 * x2[j] + c3 * x3[j]
+    return 4 if four else 1
+
+
+@inlined(LANES, early=False)
+def _moved(p, t, k, steps, b, s):  # type: ignore[no-untyped-def]
+    """By how much of the t-th row the k-th v moves, p being v times the row; b and s move, too."""
+    g = _slope(s[k] * p + b[k], t, k, steps)
+    s[k] *= steps.decay[k]
+    b[k] -= steps.eta[k] * g
+    return -steps.eta[k] * g / s[k]
 
 
 @inlined(LANES, early=False)
@@ -177,12 +256,14 @@ def descend(X: F, order: I64, steps: Steps, iterate: Iterate, n_averaged: int) -
     """Take one step for each of n rows X[order].
 
     The means take in the iterate with weight 2 / (m + 1) for the m-th; ``n_averaged`` counts those before, the count
-    after is returned. 4 n K D operations; X is read once.
+    after is returned. 4 n K D operations, and 3 n D for products of rows; X is read once.
     """
     X, steps, iterate = unowned(X), unowned(steps), unowned(iterate)
-    for t in range(len(order)):
-        _step(X[order[t]], t, steps, iterate)
-        n_averaged = _averaged(t, steps, iterate, n_averaged)
+    t, last = 0, len(order) - 1
+    while t <= last:
+        rows = order[t], order[smaller(t + 1, last)], order[smaller(t + 2, last)], order[smaller(t + 3, last)]
+        t += _steps(X, rows, t, steps, iterate)
+        n_averaged = _averaged(t - 1, steps, iterate, n_averaged)
     return n_averaged
 
 
@@ -205,15 +286,20 @@ def add_losses(X: F, rows: I64, which: I64, steps: Steps, W: F, b: F64, sums: F6
 def tile_steps(X, start, stop, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     """The steps from row ``start`` to ``stop`` - 1, of which X is made, and what is measured of them.
 
+    The rows after ``stop`` are a multiple of four, so that none of four rows that go together are in another tile.
+
     Returns how many iterates the means hold.
     """
     X, steps, iterate, looks = unowned(X), unowned(steps), unowned(iterate), unowned(looks)
     for t in range(start, stop):
         if looks.probed[t]:
             _add_loss(X[t - start], t, steps, looks.W, looks.b, looks.sums)
-    for t in range(start, stop):
-        _step(X[t - start], t, steps, iterate)
-        n_averaged = _averaged(t, steps, iterate, n_averaged)
+    t, last = start, stop - start - 1
+    while t < stop:
+        i = t - start
+        rows = i, smaller(i + 1, last), smaller(i + 2, last), smaller(i + 3, last)
+        t += _steps(X, rows, t, steps, iterate)
+        n_averaged = _averaged(t - 1, steps, iterate, n_averaged)
     if stop == len(steps.targets):
         left = stop - start - len(looks.last)
         for i in range(len(looks.last)):
