@@ -194,7 +194,7 @@ def bound(quick: bool) -> dict[str, float]:
 
 
 def level(quick: bool) -> dict[str, float]:
-    repetitions, found = (40 if quick else 1000), {}
+    repetitions, found = (40 if quick else 4000), {}
     nulls: dict[str, Callable[[np.random.Generator], Samples]] = {
         "normal, 60 and 40, d = 2": lambda rng: (rng.normal(size=(60, 2)), rng.normal(size=(40, 2))),
         "digits, 60 and 60": lambda rng: tuple(

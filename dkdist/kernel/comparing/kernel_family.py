@@ -52,7 +52,7 @@ QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one t
 MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
 MOST_WHITENED = 256  # coordinates whose correlations are looked at
-# of the level, before they are made one together: for what sees shifts and scales
+# of the level, before they are made one together, in up to three dimensions: for what sees shifts and scales
 SHARES = {"energy": 0.43, "means": 0.38, "whitened": 0.05, "spread": 0.014, "radius": 0.012}
 # and for what sees shapes: whatever the traces of these are, and as much again for each trace
 OF_SHAPES = {
@@ -61,7 +61,11 @@ OF_SHAPES = {
 }  # fmt: skip
 MOST_TRACE, MOST_OF_A_WAVE = 20.0, 6.0
 ROUGH = 5.0  # deviations, at which a union is as rough as counts; then narrow kernels and waves have all of their share
-ROUGH_MANY = 0.15  # of that is taken for granted in more than three dimensions, where distances are alike
+# where traces are not looked at: distances are alike there, and wide kernels and the energy distance help each other
+MANY_DIMENSIONS = {
+    "gaussian": 0.011, "wide": 0.34, "energy": 0.45, "means": 0.2, "whitened": 0.01, "spread": 0.001, "radius": 0.0095,
+    "skewness": 0.0003, "kurtosis": 0.0003, "products": 0.003,
+}  # fmt: skip
 
 
 class Family(NamedTuple):
@@ -87,19 +91,15 @@ class Family(NamedTuple):
     @property
     def shares(self) -> F64:
         """The share of the level that each kernel has, (kernels,), 1 together."""
-        given, of_one, of_waves = dict(SHARES), self.traces, np.empty(0)
-        rough = ROUGH_MANY if of_one is None else float(np.clip(of_one.roughness / ROUGH, 0, 1))
-        traces = {"gaussian": rough, "waves": rough}
-        for name in ("skewness", "kurtosis", "products"):
-            traces[name] = 1.0 if of_one is None else min(getattr(of_one, name), MOST_TRACE)
-        for name, (always, grows) in OF_SHAPES.items():
-            given[name] = always + grows * traces[name]
-        if self.waves is not None and of_one is not None:
-            of_waves = self.waves.shares * np.minimum(of_one.waves, MOST_OF_A_WAVE)
+        traces, of_waves = self.traces, np.empty(0)
+        given = MANY_DIMENSIONS if traces is None else shares_by(traces)
+        if self.waves is not None and traces is not None:
+            of_waves = self.waves.shares * np.minimum(traces.waves, MOST_OF_A_WAVE)
             of_waves /= of_waves.sum()
         narrow = np.arange(len(self.sigmas)) < NARROW
-        others = np.ones(len(self.names) - len(narrow) - len(of_waves))
-        shares = np.concatenate([narrow / NARROW, others, of_waves]) * [given[name] for name in self.names]
+        gaussian = np.where(narrow, given["gaussian"] / NARROW, given.get("wide", 0.0) / (~narrow).sum())
+        others = [given[name] for name in self.names[len(narrow) :] if name != "waves"]
+        shares = np.concatenate([gaussian, others, given.get("waves", 0.0) * of_waves])
         return np.asarray(shares / shares.sum())
 
     @property
@@ -147,6 +147,15 @@ class Family(NamedTuple):
         radius = squares.sum(axis=1, keepdims=True)
         each = [means, *whitened, squares, radius, thirds, fourths, *products]
         return np.stack([(some**2).sum(axis=1) for some in each])
+
+
+def shares_by(traces: Traces) -> dict[str, float]:
+    """The share of the level of each name, where the union of the samples has such traces."""
+    rough = float(np.clip(traces.roughness / ROUGH, 0, 1))
+    seen = {"gaussian": rough, "waves": rough}
+    for name in ("skewness", "kurtosis", "products"):
+        seen[name] = min(getattr(traces, name), MOST_TRACE)
+    return SHARES | {name: always + grows * seen[name] for name, (always, grows) in OF_SHAPES.items()}
 
 
 class Frequencies(NamedTuple):
