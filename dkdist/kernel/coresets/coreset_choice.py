@@ -187,7 +187,7 @@ def from_base(phi: F32, weight: F64, equal: bool, mean: F64, choice: Choice, rng
     if choice.method == "halving":
         kept = np.arange(len(phi))
         while len(kept) > size:
-            kept = halve(phi, kept)
+            kept = halve(phi, kept, bool(rng.random() < 0.5))
         return kept
     chosen = one_a_region(weight, equal, size, rng)
     ends = np.searchsorted(np.cumsum(weight) / weight.sum(), np.arange(size + 1) / size).astype(np.int64)

@@ -81,8 +81,12 @@ def strata(shares: F64, size: int, u: F64) -> I64:
 
 
 @loop(SUM)
-def halve(phi, chosen):  # type: ignore[no-untyped-def]
-    """One of every two neighbours of ``chosen`` (even length), such that what is kept balances what is dropped."""
+def halve(phi, chosen, first):  # type: ignore[no-untyped-def]
+    """One of every two neighbours of ``chosen`` (even length), such that what is kept balances what is dropped.
+
+    Both halves are as near to the whole. Which of the ``first`` two is kept says which half: drawn, what is kept is
+    the whole in the mean.
+    """
     m = phi.shape[1]
     kept, balance = np.empty(len(chosen) // 2, np.int64), np.zeros(m, np.float32)
     for i in range(len(kept)):
@@ -93,7 +97,7 @@ def halve(phi, chosen):  # type: ignore[no-untyped-def]
         sign = np.float32(1) if lean <= 0 else np.float32(-1)
         for j in range(m):
             balance[j] += sign * (a[j] - b[j])
-        kept[i] = chosen[2 * i] if sign > 0 else chosen[2 * i + 1]
+        kept[i] = chosen[2 * i] if (sign > 0) == first else chosen[2 * i + 1]
     return kept
 
 
