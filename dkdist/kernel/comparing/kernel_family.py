@@ -47,7 +47,7 @@ from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_err
 from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10
-NARROW = 5  # of the bandwidths have a share of the level of their own; wide kernels are in the energy kernel
+NARROW = 5  # of the bandwidths; the others are wide, and in few dimensions have no share beside the energy kernel's
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
