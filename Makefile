@@ -18,7 +18,7 @@ check: $(VENV)/.dev-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 -m "not chaos and not slow and not network"
+	$(BIN)/pytest -n 2
 
 # Object stores, clusters of several hosts, a batch queue, a browser: what of them this machine lacks is named and skipped.
 network: $(VENV)/.dev-ready
@@ -34,7 +34,7 @@ versions:
 
 # Lines of the package that the suite runs, compiled loops aside: at least 95 % of them.
 coverage: $(VENV)/.dev-ready
-	$(BIN)/pytest -n 2 -m "not chaos and not slow and not network" --cov --cov-report=term
+	$(BIN)/pytest -n 2 --cov --cov-report=term
 
 # Kills and corruptions at full length.
 chaos: $(VENV)/.dev-ready

@@ -66,8 +66,7 @@ def run(tests: tuple[str, ...], setting: dict[str, str]) -> None:
             pytest.skip(f"asked for {core} kernels, the BLAS takes {taken or 'others'}")
         if USES[core] not in instructions.split():
             pytest.skip(f"{core} kernels are made of {USES[core]} instructions, which this processor has not")
-    chosen = ["-p", "no:cacheprovider", "-m", "not chaos and not slow and not network"]
-    done = output([sys.executable, "-m", "pytest", *chosen, *tests], environment)
+    done = output([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests], environment)
     assert done.returncode == 0, f"with {setting}:\n{done.stdout}"
 
 
