@@ -99,7 +99,8 @@ class Blocks:
 
     ``local`` blocks are cut from an array of this process and never leave it. ``row_bytes`` is what a row
     of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known. ``unit``
-    is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block.
+    is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block,
+    ``left_to_steps`` that they are made row by row.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Blocks:
     local: bool = False
     unit: str = "row"
     at_once: bool = False
+    left_to_steps: bool = False
 
     def __len__(self) -> int:
         return len(self.recipes)
@@ -141,7 +143,7 @@ class Blocks:
             return self
         recipes = [recipe.on_request() for recipe in self.recipes]
         row_bytes = self.row_bytes if at_once else self.source_bytes
-        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once)
+        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once, left_to_steps=not at_once)
 
     @cached_property
     def draws_all(self) -> bool:

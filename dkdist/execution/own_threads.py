@@ -1,6 +1,7 @@
 """Runs on threads of this process without a scheduler: a free thread looks what is to be done next, and does it.
 
-    a step whose item is there, if nobody is stepping     else an item, if the window has room     else it waits
+    a step whose item is there, if nobody is stepping     else an item, if the window has room
+    else a piece of the step under way that others can make (`ahead`)     else it waits
 
 There are more threads than cores, since some wait for a disk. In a fold, whose steps all others depend on, only as many
 compute at a time as there are cores (`processes.process`), and a thread looks what is next when it has one.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from threading import Condition, Thread, local
+from threading import Condition, RLock, Thread, local
 from typing import Any
 
 from dkdist.execution.processes.process import Cores
@@ -26,6 +27,7 @@ WAKE = (
 )
 
 PACE = 0.5  # seconds between two looks of a thread that makes an item in runs
+PIECES = 8  # of a step that wait for it, or are in the making
 
 Told = Callable[[int], None]
 _mine = local()
@@ -58,7 +60,11 @@ class _Crew:
     """Threads at one piece of work; a subclass says in ``take``, under the lock, what a free one does now."""
 
     def __init__(self, n_cores: int | None = None) -> None:
-        self.changed, self.over = Condition(), False
+        self.lock, self.over = RLock(), False
+        self.changed, self._ended = (
+            Condition(self.lock),
+            Condition(self.lock),
+        )  # for its threads, and the caller
         self._cores = None if n_cores is None else Cores(n_cores)
         self._error: BaseException | None = None
 
@@ -72,9 +78,9 @@ class _Crew:
         try:
             for thread in threads:
                 thread.start()
-            with self.changed:
+            with self.lock:
                 while not self.over:
-                    self.changed.wait(WAKE)
+                    self._ended.wait(WAKE)
         except BaseException:  # Ctrl-C
             self.end()
             raise
@@ -88,9 +94,10 @@ class _Crew:
 
     def end(self, error: BaseException | None = None) -> None:
         """Nothing more is begun."""
-        with self.changed:
+        with self.lock:
             self.over, self._error = True, self._error or error
             self.changed.notify_all()
+            self._ended.notify()
 
     def _take_all(self) -> None:
         _mine.crew = self
@@ -107,7 +114,7 @@ class _Crew:
         while True:
             if self._cores is not None:
                 self._cores.take()
-            with self.changed:
+            with self.lock:
                 if not self.over and (task := self.take()) is not None:
                     return task
                 self._give_back()
@@ -135,11 +142,10 @@ class _Map(_Crew):
     def _fill(self, j: int) -> None:
         self.results[j] = self._make(j)
         self._told(j)
-        with self.changed:
+        with self.lock:
             self._left -= 1
             if not self._left:
-                self.over = True
-                self.changed.notify_all()
+                self.end()
 
 
 def each(make: Callable[[int], Any], n: int, n_threads: int, told: Told) -> list[Any]:
@@ -151,6 +157,76 @@ def each(make: Callable[[int], Any], n: int, n_threads: int, told: Told) -> list
     return crew.results
 
 
+class _Pieces:
+    """Pieces 0 .. n - 1 of a step, which other threads make while it is at those before; all under the crew's lock."""
+
+    def __init__(self, crew: _Crew, make: Callable[[int], Any], n: int) -> None:
+        self._crew, self._make, self._n = crew, make, n
+        self._at = 0
+        self._made: dict[int, Any] = {}  # None for one in the making
+        self.done = Condition(crew.lock)
+
+    def begin(self) -> Callable[[], None] | None:
+        """The next piece to be made, if there are not enough of them."""
+        if len(self._made) < PIECES:
+            for i in range(self._at + 1, self._n):
+                if i not in self._made:
+                    self._made[i] = None
+                    return partial(self._fill, i)
+        return None
+
+    def _fill(self, i: int) -> None:
+        made = self._make(i)
+        with self._crew.lock:
+            self._made[i] = made
+            self.done.notify()
+
+    def reach(self, i: int) -> Any:
+        """Piece i, which the step is at now, or None, if nobody has begun it.
+
+        While it is in the making, this thread makes others, too.
+        """
+        while True:
+            with self._crew.lock:
+                self._at = i
+                if self._crew.over:
+                    raise Ended
+                if i not in self._made:
+                    return None
+                if self._made[i] is not None:
+                    made = self._made.pop(i)
+                    self._crew.changed.notify()  # there is room for another
+                    return made
+                other = self.begin()
+                if other is None:
+                    self.done.wait()
+            if other is not None:
+                other()
+
+
+def ahead(make: Callable[[int], Any], n: int) -> Iterator[Any]:
+    """For each of n pieces of the step that this thread is at: ``make(i)``, if another thread has made it, or None.
+
+    Threads that have nothing else to do make some of those that come later; at most `PIECES` of them wait.
+    """
+    crew = _mine.crew
+    pieces = _Pieces(crew, make, n)
+    with crew.lock:
+        crew.pieces = pieces
+        crew.changed.notify_all()
+    try:
+        for i in range(n):
+            yield pieces.reach(i)
+    finally:
+        crew.pieces = None
+
+
+def hands() -> Callable[[Callable[[int], Any], int], Iterator[Any]] | None:
+    """`ahead`, if this thread is at a step of a run that has other threads, with cores to compute on."""
+    crew = getattr(_mine, "crew", None)
+    return ahead if isinstance(crew, _Fold) and crew.n_hands > 1 else None
+
+
 class _Fold(_Crew):
     def __init__(
         self,
@@ -159,10 +235,13 @@ class _Fold(_Crew):
         state: Any,
         n: int,
         window: int,
-        n_cores: int | None,
+        n_threads: int,
+        n_cores: int,
         told: Callable[[Any, int], None],
     ) -> None:
-        super().__init__(n_cores)
+        super().__init__(n_cores if n_threads > n_cores else None)  # else there is a core for each
+        self.n_hands = min(n_threads, n_cores)
+        self.pieces: _Pieces | None = None
         self._make, self._step, self._told, self.state = make, step, told, state
         self._n, self._window = n, window
         self._items: dict[int, Any] = {}
@@ -176,20 +255,28 @@ class _Fold(_Crew):
         if self._begun < min(self._n, self._done + self._window):
             self._begun += 1
             return partial(self._make_item, self._begun - 1)
-        return None
+        return None if self.pieces is None else self.pieces.begin()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more is begun, and the step waits for no piece."""
+        with self.lock:
+            super().end(error)
+            if self.pieces is not None:
+                self.pieces.done.notify()
 
     def _make_item(self, j: int) -> None:
         self._items[j] = self._make(j)  # held here alone: it is let go with its step
-        with self.changed:
+        with self.lock:
             self.changed.notify_all()
 
     def _take_step(self) -> None:
         self.state = self._step(self.state, self._items.pop(self._done))
         self._told(self.state, self._done)
-        with self.changed:
+        with self.lock:
             self._done, self._stepping = self._done + 1, False
-            self.over = self.over or self._done == self._n
             self.changed.notify_all()
+            if self._done == self._n:
+                self.end()
 
 
 def fold_items(
@@ -210,7 +297,6 @@ def fold_items(
     if not n:
         return state
     n_threads = min(n + 1, window + 1, n_threads)
-    shared = n_cores if n_threads > n_cores else None  # else there is a core for each
-    crew = _Fold(make, step, state, n, window, shared, told)
+    crew = _Fold(make, step, state, n, window, n_threads, n_cores, told)
     crew.work(n_threads)
     return crew.state

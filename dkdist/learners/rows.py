@@ -22,6 +22,23 @@ F = NDArray[Any]
 """float32 or float64 features, C order."""
 
 
+TILE_BYTES, TILE_ROWS = (
+    2**20,
+    (32, 512),
+)  # of features that stay in the second level of a cache until they are used
+PIECE_TILES = 2  # of rows that are made ahead of the steps: of several pieces, which stay in the last level
+
+
+def tile_rows(row_bytes: int) -> int:
+    """Rows of features that are best made at once: few, as they are then used in the cache; and in fours."""
+    return int(np.clip(TILE_BYTES // row_bytes, *TILE_ROWS)) // 4 * 4
+
+
+def piece_rows(row_bytes: int) -> int:
+    """Rows of features that are made ahead of the steps by another thread."""
+    return PIECE_TILES * tile_rows(row_bytes)
+
+
 class MadeRows(Protocol):
     """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
 
@@ -41,10 +58,22 @@ class MadeRows(Protocol):
     def joined(self, others: Sequence[Self]) -> Self:
         """These rows, and those of others below."""
 
-    def descend(self, places: I64, steps: Steps, iterate: Iterate, looks: Any, n_averaged: int) -> int:
-        """Take steps by rows ``places``, none of which is NaN, made a tile at a time; how many iterates the means hold.
+    def descend(
+        self,
+        places: I64,
+        first: int,
+        last: int,
+        there: F,
+        steps: Steps,
+        iterate: Iterate,
+        looks: Any,
+        n_averaged: int,
+    ) -> int:
+        """Take the steps from ``first`` to ``last`` - 1 of those by rows ``places``, none of which is NaN.
 
-        The first tile is the short one, so that the last one is whole. ``looks`` are measured on the way.
+        Their features are ``there`` (1, last - first, D), or, of length 0, they are made a tile at a time, of which the
+        first is the short one, so that the last one is whole. ``looks`` are measured on the way. Returns how many
+        iterates the means hold.
         """
 
 

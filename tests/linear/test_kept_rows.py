@@ -51,16 +51,17 @@ def bits(X: Any, cores: int = 2, **k: Any) -> bytes:
     return pickle.dumps([m.coef_, m.intercept_, m.loss_curve_, m.validation_loss_curve_])
 
 
-def test_features_are_made_at_once_where_this_process_has_cores_to_spare() -> None:
+def test_features_are_made_at_once_where_tasks_of_dask_make_blocks_and_cores_are_many() -> None:
     blocks = row_blocks(features())
     with dask.config.set(num_workers=4):
-        assert taken_from(blocks, 1).at_once
-        assert not taken_from(blocks, 2).at_once
+        assert not taken_from(blocks, 1).at_once  # own threads make pieces
+        with dask.config.set(scheduler="threads"):
+            assert taken_from(blocks, 1).at_once
+            assert not taken_from(blocks, 2).at_once
         with Client(processes=False, n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0"):
             assert not taken_from(blocks, 1).at_once
-    with dask.config.set(num_workers=2):
+    with dask.config.set(num_workers=2, scheduler="threads"):
         assert not taken_from(blocks, 1).at_once
-        assert taken_from(blocks, 1, kept=True).at_once
 
 
 @pytest.mark.parametrize("make", [features, lazy])

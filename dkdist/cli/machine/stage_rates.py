@@ -20,6 +20,7 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from importlib.metadata import version
+from itertools import repeat
 from pathlib import Path
 from threading import Barrier
 from typing import Any, NamedTuple
@@ -41,7 +42,7 @@ from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
 from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
-from dkdist.learners.rows import Known, Rows, all_of
+from dkdist.learners.rows import Known, Rows, piece_rows
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
 
@@ -58,8 +59,8 @@ F32 = np.dtype(np.float32)
 class Asked(NamedTuple):
     """A fit: sets of ``n_points`` points in ``n_dims`` dimensions with ``names``, fitted ``steps`` to rows, a learner.
 
-    ``on_request`` features are made when a step comes to them; else ``cores`` make blocks of them and learn at the same
-    time. ``fresh`` are the same steps before they are fitted. Blocks hold up to ``block_sets`` sets.
+    ``on_request`` features are made when a step comes to them; else ``cores`` make pieces or blocks of them and learn
+    at the same time. ``fresh`` are the same steps before they are fitted. Blocks hold up to ``block_sets`` sets.
     """
 
     n_points: int
@@ -140,7 +141,7 @@ def measure(asked: Asked) -> StageRates:
         embedding.origin_ = sets.origin  # these lie near zero, wherever the store's do
         lazy = embedding.transform(sets)
         rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
-        features_of = partial(_features, tables, rows, _is_sgd(asked.learner))
+        features_of = partial(_pieces if _is_sgd(asked.learner) else _features, tables, rows)
         made = features_of() if features else rows
         learn, squares, solve = (
             _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
@@ -174,10 +175,19 @@ def _beside_stages(asked: Asked, sets: Any, rates: StageRates) -> float:
         return max(0.0, _usual(lambda: fit.fit(sets, y), 2) - stage_seconds(rates, sizes)["all"])
 
 
-def _features(tables: Any, rows: Any, in_order: bool) -> Any:
-    """A block of features, as SGD or others have it."""
-    waves = FourierMap(rows.shape[1])
-    return all_of(waves.on_request(tables[0], rows)) if in_order else waves(tables[0], rows)
+def _features(tables: Any, rows: Any) -> Any:
+    """A block of features."""
+    return FourierMap(rows.shape[1])(tables[0], rows)
+
+
+def _pieces(tables: Any, rows: Any) -> Any:
+    """The same, a piece at a time, as threads make them ahead of steps; the last that was as long as any."""
+    left = FourierMap(rows.shape[1]).on_request(tables[0], rows)
+    size = min(len(rows), piece_rows(left.shape[1] * F32.itemsize))
+    out = np.empty((1, size, left.shape[1]), F32)
+    for start in range(0, len(rows) - size + 1, size):
+        left.fill(np.arange(start, start + size), out[0])
+    return out
 
 
 def learner_columns(asked: Asked) -> int:
@@ -223,8 +233,8 @@ def _processor_time(work: Callable[[], Any]) -> float:
 
 
 def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callable[[], Any], float, float]:
-    """Steps over all rows, whose features are made by the way if that is how they are made; nothing to solve."""
-    n, D = made.shape
+    """Steps over all rows, whose features are made by the way, or ``made`` a piece at a time; nothing to solve."""
+    n, D = len(rows), made.shape[-1]
     n_classes = max(2, asked.n_outputs) if is_classifier(asked.learner) else 0
     loss = asked.learner.loss
     objective = Objective(loss, float(asked.learner.alpha), 1e-3, n_classes, bool(asked.learner.average))
@@ -232,10 +242,11 @@ def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callabl
     rows_of_batch = Rows((0,), (n,), D, Known(y, np.zeros(n, np.bool_)), seed=(0,))
 
     def blocks() -> Iterator[Any]:
-        yield FourierMap(rows.shape[1]).on_request(tables[0], rows) if asked.on_request and tables else made
+        yield FourierMap(rows.shape[1]).on_request(tables[0], rows) if tables else made
 
-    batch = prepare(F32, blocks(), rows_of_batch)
-    return lambda: step(objective, State.start(objective.n_outputs, D, F32), batch), 0.0, 0.0
+    batch, start = prepare(F32, blocks(), rows_of_batch), State.start(objective.n_outputs, D, F32)
+    others = None if asked.on_request else lambda make, n: repeat(made, n)
+    return lambda: step(objective, start, batch, others), 0.0, 0.0
 
 
 def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float, float]:

@@ -31,6 +31,7 @@ from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
+from dkdist.learners.rows import tile_rows
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
@@ -39,10 +40,6 @@ METHODS = ("iid", "orthogonal", "structured")
 STRUCTURED_FROM = (
     64  # input dimensions above which the Hadamard product is the faster one: 3.8 against 5.3 us a row at 64
 )
-TILE_BYTES, TILE_ROWS = (
-    2**20,
-    (32, 512),
-)  # of features that stay in the second level of a cache until they are used
 SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
 
 
@@ -74,8 +71,7 @@ class FourierParameters(Tables[FourierSpec]):
 
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
-        self.tile = int(np.clip(TILE_BYTES // (4 * spec.n_components), *TILE_ROWS)) // 4 * 4
-        """Rows whose features are best made at once: few, as they are then used in the cache; and in fours."""
+        self.tile = tile_rows(4 * spec.n_components)
         self._waves = (_StructuredWaves if spec.method == "structured" else _DenseWaves)(spec)
 
     def transform(self, X: F32) -> F32:

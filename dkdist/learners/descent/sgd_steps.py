@@ -10,7 +10,7 @@ are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import islice
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_losses, descend, fill_scores
 from dkdist.learners.descent.losses import LOSSES
-from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
+from dkdist.learners.rows import PIECE_TILES, F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.memory.large_arrays import LARGE
 from dkdist.loops.points import read_only
@@ -33,6 +33,10 @@ PROBE_ROWS = (
 )
 LARGEST_SCORE = 1e8
 LAST_ROWS = 32  # of a batch, by which it is seen whether the model has run away
+
+
+Ahead = Callable[[Callable[[int], F], int], Iterator[F | None]]
+"""For each of n pieces: what a function makes of its number, if others have made it by now, or None."""
 
 
 @kept
@@ -178,8 +182,11 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
     return Batch(whole, rows.known, without(order, bad), without(held, bad), np.concatenate(skipped))
 
 
-def step(objective: Objective, state: State, batch: Batch) -> State:
-    """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
+def step(objective: Objective, state: State, batch: Batch, ahead: Ahead | None = None) -> State:
+    """Measure the model of this moment on rows that are new to it, then fit the batch's training rows.
+
+    Of rows that are made when a step comes to them, others may make some ``ahead``.
+    """
     order, means = batch.order, (read_only(state.mean_coef), read_only(state.mean_intercept))
     probed = np.zeros(len(batch.known.targets), np.bool_)
     probed[batch.probe] = True
@@ -189,7 +196,9 @@ def step(objective: Objective, state: State, batch: Batch) -> State:
         of_held = _steps(objective, batch, batch.held, 1)
         for X, places, here in tiles(batch.X, batch.held):
             add_losses(read_only(X), places, np.arange(here.start, here.stop), of_held, *means, held)
-    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks)
+    after = learn(
+        objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks, ahead
+    )
     with np.errstate(invalid="ignore"):
         if not (np.abs(looks.last) <= LARGEST_SCORE).all():  # float32 cannot tell targets of order one apart
             raise _diverged(objective.eta0)
@@ -260,7 +269,13 @@ def meet(common: State, lanes: Lanes, velocity: F64, momentum: float) -> tuple[S
 
 
 def learn(
-    objective: Objective, state: State, batch: Batch, eta0: F64, alpha: F64, looks: Looks | None = None
+    objective: Objective,
+    state: State,
+    batch: Batch,
+    eta0: F64,
+    alpha: F64,
+    looks: Looks | None = None,
+    ahead: Ahead | None = None,
 ) -> State:
     """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
 
@@ -275,7 +290,7 @@ def learn(
     steps = _steps(objective, batch, order, len(eta) // K)
     steps = steps._replace(eta=eta, decay=np.maximum(0.0, 1.0 - eta * alpha))
     iterate = Iterate(w, b, W, B, np.ones(len(w)))
-    n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged))
+    n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged), ahead)
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
@@ -290,11 +305,17 @@ def _steps(objective: Objective, batch: Batch, rows: I64, n_models: int) -> Step
 
 
 def _descend(
-    X: F | MadeRows, order: I64, steps: Steps, iterate: Iterate, looks: Looks | None, n_averaged: int
+    X: F | MadeRows,
+    order: I64,
+    steps: Steps,
+    iterate: Iterate,
+    looks: Looks | None,
+    n_averaged: int,
+    ahead: Ahead | None,
 ) -> int:
     """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
     if not isinstance(X, np.ndarray):
-        return X.descend(order, steps, iterate, looks, n_averaged)
+        return _descend_in_pieces(X, order, steps, iterate, looks, n_averaged, ahead)
     X = read_only(X)
     if looks is not None:
         probed = np.flatnonzero(looks.probed)
@@ -304,6 +325,35 @@ def _descend(
         W, b = read_only(iterate.W), read_only(iterate.b)
         fill_scores(X, order[len(order) - len(looks.last) :], W, b, looks.last)
     return n
+
+
+def _descend_in_pieces(
+    X: MadeRows,
+    order: I64,
+    steps: Steps,
+    iterate: Iterate,
+    looks: Looks | None,
+    n_averaged: int,
+    ahead: Ahead | None,
+) -> int:
+    """Steps by rows that are made: by this thread, a tile at a time, or ahead by others, a piece at a time.
+
+    The rows after a piece are whole tiles, as `tile_steps` wants it: the bits are the same.
+    """
+    n, size = len(order), PIECE_TILES * X.tile
+    ends = np.arange(n, 0, -size)[::-1].tolist() if ahead else [n]
+    starts = [0, *ends[:-1]]
+
+    def made(i: int) -> F:
+        rows = np.empty((1, ends[i] - starts[i], X.shape[1]), X.dtype)
+        X.fill(order[starts[i] : ends[i]], rows[0])
+        return rows
+
+    none = np.empty((0, 0, X.shape[1]), X.dtype)
+    for first, last, there in zip(starts, ends, ahead(made, len(ends)) if ahead else [None], strict=True):
+        there = none if there is None else there
+        n_averaged = X.descend(order, first, last, there, steps, iterate, looks, n_averaged)
+    return n_averaged
 
 
 def _truth(objective: Objective, targets: NDArray[Any]) -> F64:

@@ -25,6 +25,7 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
+from dkdist.execution.own_threads import PIECES, hands
 from dkdist.execution.passes import fold, fold_window
 from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks, without_scheduler
@@ -40,7 +41,7 @@ from dkdist.learners.descent.sgd_steps import (
     prepare,
     step,
 )
-from dkdist.learners.rows import Known, Rows, no_rows
+from dkdist.learners.rows import Known, Rows, no_rows, piece_rows
 from dkdist.loops.array_types import F64, I64
 
 ROUND, ROUND_ROWS = 16, 2**15  # batches of a lane between two meetings at most, and rows of large blocks
@@ -55,17 +56,19 @@ Members = tuple[int, tuple[int, ...]]
 """A batch: its epoch, and the blocks that are shuffled together."""
 
 
-def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
+def taken_from(blocks: Blocks, n_lanes: int) -> Blocks:
     """The blocks as steps take them best; the bits are the same.
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
-    lane come one after another: where this process has more cores, or two with nothing else to do since rows are
-    ``kept``, these make blocks of features beside the steps, at once. Either way what features are made from is looked
-    at for numbers that are none, and not the features, of which there are eight times as many.
+    lane come one after another: own threads that have nothing else to do make features ahead of them, some rows at a
+    time. A scheduler of Dask's knows tasks of whole blocks alone: there a process with more cores makes blocks of
+    features beside the steps, at once. Either way what features are made from is looked at for numbers that are none,
+    and not the features, of which there are eight times as many.
     """
-    few = 1 if kept and without_scheduler(blocks.local) else FEW_CORES
+    own = blocks.share_all and without_scheduler(blocks.local)
     away = not blocks.local and active_client() is not None
-    return blocks.on_request(at_once=n_lanes == 1 and not away and n_cores(blocks.local) > few)
+    alone = n_lanes > 1 or away or own
+    return blocks.on_request(at_once=not alone and n_cores(blocks.local) > FEW_CORES)
 
 
 @dataclass(frozen=True)
@@ -174,8 +177,11 @@ class Course:
         order, waiting = self.order, self.order.n_mixed
         if order.n_lanes == 1:
             waiting = max(2 * waiting, fold_window(order.blocks))
-        states = 4 * order.n_lanes * self.objective.n_outputs * order.blocks.n_columns * self.dtype.itemsize
-        return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=states)
+        row_bytes = order.blocks.n_columns * self.dtype.itemsize
+        beside = 4 * order.n_lanes * self.objective.n_outputs * row_bytes  # states
+        if order.blocks.left_to_steps and order.n_lanes == 1:
+            beside += PIECES * piece_rows(row_bytes) * row_bytes
+        return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=beside)
 
 
 @dataclass(frozen=True)
@@ -263,7 +269,7 @@ def _advance(
     objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
 ) -> Position:
     """One batch further, and into the next epoch after the last."""
-    state = step(objective, position.state, batch)
+    state = step(objective, position.state, batch, hands())
     position = position.after(state, 1, batch.skipped)
     report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
     return position.next_epoch() if position.done == n_batches else position
