@@ -150,7 +150,7 @@ def test_random_features_stand_for_the_kernels():
     """Squared distances by weighted frequencies, against all pairs; moments against their means."""
     points = np.concatenate([P, Q])
     centre, unit = np.median(points, axis=0), 0.5
-    family = kernel_family(in_units(points, centre, unit))
+    family = kernel_family(in_units(points, centre, unit), points)
     shared = shared_frequencies(family.sigmas, 2, 51, 0)
     look = Look(centre, unit, waves_of(shared.W, np.zeros(2)), len(shared.W), family)
     one = np.zeros(len(points), np.uint16)
@@ -172,8 +172,9 @@ def test_few_points_are_compared_by_all_pairs():
     """Of the samples as they are and permuted, against brute force by definition, for wide and narrow kernels."""
     x, y = RNG.normal(size=(5, 2)), RNG.normal(size=(4, 2)) + 0.3
     family = kernel_family(np.concatenate([x, y]))
-    found = testing._from_all_pairs(np.concatenate([x, y]), 5, family, 300, np.random.default_rng(0))
-    points, of_P = np.concatenate([x, y]), [np.array(c) for c in combinations(range(9), 5)]
+    points = np.concatenate([x, y])
+    found = testing._from_all_pairs(points, family.features(points), 5, family, 300, np.random.default_rng(0))
+    of_P = [np.array(c) for c in combinations(range(9), 5)]
     every = np.stack(
         [brute_force(points[c], np.delete(points, c, axis=0), family, points) for c in of_P], axis=1
     )
@@ -348,3 +349,38 @@ def test_adjusted_p_values_against_their_definitions():
     np.testing.assert_allclose(dk.adjusted_p_values(p, "benjamini-hochberg"), bh)
     assert (dk.adjusted_p_values(p, "benjamini-yekutieli") >= bh).all()
     assert dk.adjusted_p_values([]).shape == (0,)
+
+
+def test_differences_that_are_far_below_the_unit_or_above_it_show_in_ranks():
+    rng = np.random.default_rng(0)
+    noise = 1e-20 * rng.normal(size=(2, 300, 2))
+    wide = [np.c_[e, s * rng.normal(size=300)] for e, s in zip(noise, (1e15, 3e15), strict=True)]
+    assert dk.two_sample_test(*wide, random_state=0).p_value < 0.01
+    for tiny in (1e-20, 1e-40, 1e-200):
+        some = [
+            np.where(
+                rng.random((300, 1)) < 0.6, tiny * rng.normal(size=(300, 1)), at + rng.normal(size=(300, 1))
+            )
+            for at in (5, 8)
+        ]
+        assert dk.two_sample_test(*some, random_state=0).p_value < 0.01
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([[1.7e308], [1e308]], [[-1.7e308], [-1e308], [0]]),
+        ([[1.7e308, 0], [1, 2]], [[-1.7e308, 1], [2, 3], [0, 3]]),
+        ([[5e-324], [0]], [[0], [1e-323], [0]]),
+    ],
+)
+def test_values_at_the_ends_of_the_floats_are_compared_without_a_warning(x, y):
+    found = dk.two_sample_test(np.array(x), np.array(y), n_permutations=19, random_state=0)
+    assert 0 < found.sigma < np.inf
+    assert 0 < found.p_value <= 1
+
+
+def test_many_values_that_floats_cannot_divide_by_are_compared_without_a_warning():
+    rng = np.random.default_rng(7)
+    z = np.where(rng.random((3000, 1)) < 0.05, rng.random((3000, 1)) * 1e-310, rng.normal(size=(3000, 1)))
+    assert 0.001 < dk.two_sample_test(z[:1500], z[1500:], n_permutations=99, random_state=0).p_value <= 1

@@ -50,6 +50,20 @@ def test_every_method_keeps_to_the_law(kind, method, streamed):
     assert np.mean(found) <= (w.sum() ** 2 - w @ K @ w) / size
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_few_points_of_nearly_equal_weights_keep_to_the_law(size):
+    """Whose fights, if nothing was drawn in them, would have the same winner at any seed."""
+    x, w = np.array([[0.0, 1], [0, 0], [-1, 1], [-1, 2]]), np.array([1.001, 1.005, 1.001, 1.005])
+    k = np.exp(-cdist(x, x, "sqeuclidean") / 2)
+    found = []
+    for seed in range(150):
+        few = dk.coreset(x, size, sigma=1.0, weights=w, method="halving", random_state=seed)
+        z = w.copy()
+        np.subtract.at(z, few.indices, few.weights)
+        found.append(z @ k @ z)
+    assert np.mean(found) <= (w.sum() ** 2 - w @ k @ w) / size
+
+
 def test_points_are_taken_as_often_as_they_weigh():
     w, x = np.r_[8.0, 1 + np.arange(11.0) % 3], np.arange(12.0)[:, None]
     for points, n in ((x, 600), (da.from_array(x, chunks=(5, 1)), 100)):

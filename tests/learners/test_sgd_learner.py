@@ -88,6 +88,24 @@ def test_a_step_leaves_its_arguments_as_they_are_and_repeats_to_the_bit() -> Non
     assert not np.array_equal(once.coef, first.coef)
 
 
+def test_rows_whose_products_are_no_numbers_are_learned_from_one_by_one() -> None:
+    b = batch(300, 4, 2)
+
+    def coefficients(far: float) -> Any:
+        objective = Objective("log_loss", 0.0, 0.5 / far**2, 2)
+        return far * step(objective, State.start(1, 4, b.X.dtype), replace(b, X=b.X * np.float32(far))).coef
+
+    np.testing.assert_allclose(coefficients(2.0**64), coefficients(2.0**30), rtol=1e-4)
+
+
+def test_a_step_for_rows_that_are_too_large_is_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    assert step_size("log_loss", X * 1e70) == pytest.approx(step_size("log_loss", X * 1e60) / 1e20)
+    for far in (1e100, 1e153, 1e200):
+        with pytest.raises(ValueError, match=r"are too large for a step of gradient descent: scale them"):
+            step_size("log_loss", X * far)
+
+
 def test_losses_are_measured_before_the_rows_are_fitted() -> None:
     b, objective = batch(300, 4, 2), Objective("log_loss", 0.0, 1.0, 2)
     untrained = step(objective, State.start(1, 4, b.X.dtype), replace(b, held=np.arange(50)))

@@ -63,16 +63,16 @@ def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Fou
     """The test of two samples by all kernels of a `kernel_family` at once."""
     rng = np.random.default_rng([seed, Role.PERMUTATIONS])
     sample = _pooled_rows(P, Q, rng)
-    centre = np.median(sample, axis=0)
     with np.errstate(over="ignore"):
+        centre = 4 * np.median(sample / 4, axis=0)  # no sum of two of them is infinite
         far = np.abs(sample - centre)
-    unit = min(float(np.median(far[far > 0])), LARGEST) if far.any() else 1.0
+        unit = min(float(np.median(far[far > 0])), LARGEST) if far.any() else 1.0
     u = in_units(sample, centre, unit)
-    family = kernel_family(u)
+    family = kernel_family(u, sample)
     if family is None:
         return Found(0.0, 1.0, "gaussian", unit)
     if len(u) == P.n + Q.n:
-        T = _from_all_pairs(u, P.n, family, n_permutations, rng)
+        T = _from_all_pairs(u, family.features(sample), P.n, family, n_permutations, rng)
     else:
         shared = shared_frequencies(family.sigmas, P.d, n_frequencies(P.n, Q.n), seed)
         look = Look(centre, unit, waves_of(shared.W, np.zeros(P.d)), len(shared.W), family)
@@ -81,7 +81,9 @@ def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Fou
     found = evidence(t, family.shares)
     S = combined(found)
     p_value = float((S[0] - TIES <= S).mean())
-    sigma = family.sigmas[int(np.argmax(t[: len(family.sigmas), 0]))] * unit
+    with np.errstate(over="ignore"):
+        sigma = family.sigmas[int(np.argmax(t[: len(family.sigmas), 0]))] * unit
+    sigma = np.clip(sigma, np.nextafter(0, 1), np.finfo(float).max)
     return Found(float(S[0]), p_value, family.names[int(np.argmax(found[:, 0]))], float(sigma))
 
 
@@ -126,15 +128,16 @@ def _partitions(
         yield inside
 
 
-def _from_all_pairs(u: F64, n: int, family: Family, n_permutations: int, rng: np.random.Generator) -> F64:
+def _from_all_pairs(
+    u: F64, features: F64, n: int, family: Family, n_permutations: int, rng: np.random.Generator
+) -> F64:
     """Squared distances by each kernel (kernels, B + 1), of points (N, d) of which the first n are of P, and permuted.
 
     Weights z of points add up to 0. So D^2 = z' k z = z' (k - 1) z, where no wide kernel is rounded to 1, and moments
     may be seen from the first point's: what does not vary is 0.
     """
     m = len(u) - n
-    squares, features = cdist(u, u, "sqeuclidean"), family.features(u)
-    features = features - features[0]
+    squares, features = cdist(u, u, "sqeuclidean"), features - features[0]
     features[np.abs(features) < EQUAL] = 0
     kernels = [np.expm1(-squares / (2 * sigma**2)).astype(np.float32) for sigma in family.sigmas]
     found = list[F64]()

@@ -118,9 +118,9 @@ class Family(NamedTuple):
             j, k = self.pairs[:, first : first + g.shape[1]]
             yield g[:, j] * g[:, k]
 
-    def features(self, u: F64) -> F64:
+    def features(self, x: F64) -> F64:
         """Moments of points (n, d), and the sines and cosines of their waves: (n, features)."""
-        g = self.scores.of(u)
+        g = self.scores.of(x)
         waves = [] if self.waves is None else [self.waves.phases(ndtr(g))]
         return np.concatenate([*self.moments(g), *waves], axis=1)
 
@@ -170,16 +170,20 @@ class Frequencies(NamedTuple):
         return np.asarray(self.weights @ (sines**2 + cosines**2).T)
 
 
-def kernel_family(sample: F64) -> Family | None:
-    """Kernels for points like those of a sample (m, d), about the origin; None if these are all equal."""
+def kernel_family(sample: F64, as_given: F64 | None = None) -> Family | None:
+    """Kernels for points like those of a sample (m, d), about the origin; None if these are all equal.
+
+    Ranks are those of the points ``as_given``, in any unit: by them no point is far.
+    """
+    x = sample if as_given is None else as_given
     distances = pdist(sample)
     distances = distances[distances > 0]
     if len(distances) == 0:
         return None
     low, high = np.quantile(distances, QUANTILES)
     sigmas, d = np.geomspace(low / 2, 2 * high, N_BANDWIDTHS), sample.shape[1]
-    scores, waves = normal_scores(sample), rank_waves(d)
-    whitening = _whitening(scores.of(sample)) if 1 < d <= MOST_WHITENED else None
+    scores, waves = normal_scores(x), rank_waves(d)
+    whitening = _whitening(scores.of(x)) if 1 < d <= MOST_WHITENED else None
     traces = None if waves is None else traces_of_shape(sample, waves)
     return Family(sigmas, scores, _pairs(d), waves, whitening, traces)
 

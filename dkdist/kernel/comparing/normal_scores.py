@@ -3,7 +3,8 @@
     g_j(x) = Phi^-1(rank of x_j / N)
 
 Any rising change of a coordinate leaves them as they are, and no point is far. Ranks are those of a sample of the
-points, and straight lines between them; equal values have the middle of their ranks. (Van der Waerden 1952.)
+points, and straight lines between them, or between values that floats cannot divide by, steps; equal values have the
+middle of their ranks. (Van der Waerden 1952.)
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ class NormalScores(NamedTuple):
     def of(self, u: F64) -> F64:
         """Scores (n, d) of points (n, d)."""
         columns = zip(u.T, self.values, self.scores, strict=True)
-        return np.stack([np.interp(x, values, scores) for x, values, scores in columns], axis=1)
+        return np.stack([_between(*column) for column in columns], axis=1)
+
+
+def _between(x: F64, values: F64, scores: F64) -> F64:
+    found = np.interp(x, values, scores)
+    steep = np.flatnonzero(~np.isfinite(found))
+    found[steep] = scores[np.searchsorted(values, x[steep], "right") - 1]
+    return found
 
 
 def normal_scores(sample: F64) -> NormalScores:

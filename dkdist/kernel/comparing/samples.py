@@ -41,7 +41,7 @@ class Look(NamedTuple):
     def sums(self, x: F64, offsets: I64) -> F32:
         """Sums over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one at least, of (n, d): (bins, n_sums)."""
         u = in_units(x, self.centre, self.unit)
-        g = self.family.scores.of(u)
+        g = self.family.scores.of(x)
         found = [_wave_sums(u, offsets, self.waves, self.n_frequencies)]
         found += [np.add.reduceat(some, offsets[:-1]).astype(np.float32) for some in self.family.moments(g)]
         if self.family.waves is not None:

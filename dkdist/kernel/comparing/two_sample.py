@@ -94,16 +94,16 @@ def two_sample_test(
     any n, m, d (shown in `dkdist.kernel.comparing.aggregated_test`).
 
     Without a bandwidth: up to 1,024 points all pairs are compared. Of more, 510 random frequencies serve all Gaussian
-    kernels, each as another weighting of them; fewer than 4,096 points have more at the same cost, up to 2,040, since
+    kernels, each as another weighting of them; fewer than 4,096 points have more at the same cost, up to 2,030, since
     what is narrow shows in few of them. Statistic: the weighted harmonic mean of the kernels' p-values, those of the
     cube roots of squared distances, standardised by those of the permutations. Weights are shares of the level. Of
-    points that look normal, both samples together, .47 is for the energy kernel, .42 for means, .06 for means
-    whitened, .05 for all else; what sees shapes has the more, up to a half and more for all of them, the more of a
-    shape is seen in both together (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is
-    not looked at: .44 for the energy kernel, .33 for wide Gaussian ones, .19 for means. Beyond 4,096 points it is bins
-    of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane,
-    and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: some 70 MiB and 5 bytes a point beside the
-    points; of what is read, a block and 16 MiB for each thread.
+    normal points some .46 is for the energy kernel, .41 for means, .05 for means whitened, .08 for all else; what sees
+    shapes has the more, up to a half and more for all of them, the more of a shape is seen in both together
+    (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is not looked at: .44 for the energy
+    kernel, .33 for wide Gaussian ones, .19 for means. Beyond 4,096 points it is bins of points, drawn at random, that
+    are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane, and some 1e7 multiply-adds a
+    permutation, whatever n and m are. Memory: some 70 MiB and 5 bytes a point beside the points; of what is read, a
+    block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
     O(n + m) memory.

@@ -117,7 +117,8 @@ def coreset(
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"
         "random": draws by weight, without repetition. "stratified": one of each of ``size`` regions of
         equal weight. "every": the middle of every stratum along the line, for d = 1. "halving": regions halved, keeping
-        of every two neighbours the one that balances the others. "swap": stratified, then two rounds in which each
+        of every two neighbours the one that balances the others; of unequal weights that, or "stratified", whichever is
+        nearer. "swap": stratified, then two rounds in which each
         point is replaced by the best of its region and of 256 points from everywhere.
     optimal_weights : bool, default=False
         Whether the points have the signed weights that bring them nearest to the set, if they are nearer with them:

@@ -182,8 +182,9 @@ def from_base(phi: F32, weight: F64, equal: bool, mean: F64, choice: Choice, rng
     ``equal``: every point that the base stands for weighs the same.
     """
     size = choice.size
-    if choice.method == "halving" and not equal:
-        return halve_unequal(phi, weight, size)
+    if choice.method == "halving" and not equal:  # what is drawn keeps to the law, so the nearer of both does
+        sampled = one_a_region(weight, equal, size, rng)
+        return min(halve_unequal(phi, weight, size), sampled, key=lambda some: _off(phi[some], mean))
     if choice.method == "halving":
         kept = np.arange(len(phi))
         while len(kept) > size:
@@ -197,6 +198,12 @@ def from_base(phi: F32, weight: F64, equal: bool, mean: F64, choice: Choice, rng
         pool = rng.choice(len(phi), min(POOL, len(phi)), replace=False)
         swap(phi, squares, target, chosen, rng.permutation(size), pool, ends)
     return chosen
+
+
+def _off(phi: F32, mean: F64) -> float:
+    """How far features of some points are from the mean of all: squared."""
+    apart = phi.mean(axis=0, dtype=np.float64) - mean
+    return float(apart @ apart)
 
 
 def point_spec(low: F64, high: F64, choice: Choice) -> GridMeanSpec | RandomMeanSpec:

@@ -38,6 +38,7 @@ F = NDArray[Any]
 LOG, HINGE, SQUARED_HINGE, MODIFIED_HUBER, SQUARED_ERROR, HUBER = range(6)
 SMALLEST_SCALE = 1e-6
 LARGEST_SLOPE = 1e12
+LARGEST_PRODUCT = 1e38  # of rows that are learned from together
 PART = 1024  # of rows that go together
 
 
@@ -174,20 +175,19 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
     """Steps of every function by the t-th row, X[rows[0]], or by four from there on; how many.
 
     They are four from the last row back, where no mean is due among them. A function that shrinks so much that it is
-    folded takes their steps one by one.
+    folded takes their steps one by one, and so do all where the rows are so large that their products may be none.
     """
     four = (len(steps.targets) - t) % 4 == 0 and t % steps.every <= steps.every - 4
     x0, x1, x2, x3 = X[rows[0]], X[rows[1]], X[rows[2]], X[rows[3]]
     zero, b, s, multiplied = x0.dtype.type(0.0), iterate.b, iterate.s, False
     g01 = g02 = g03 = g12 = g13 = g23 = zero
     for k in range(len(b)):
-        if not four or s[k] * steps.decay[k] ** 4 < SMALLEST_SCALE:
-            for i in range(4 if four else 1):
-                _step(X[rows[i]], t + i, k, steps, iterate)
-            continue
+        apart = not four or s[k] * steps.decay[k] ** 4 < SMALLEST_SCALE
         v = iterate.W[k]
         p0 = p1 = p2 = p3 = zero
-        for first in range(0, len(v), PART):  # of which the parts of all rows stay in the first level
+        for first in range(
+            0, 0 if apart else len(v), PART
+        ):  # of which the parts of all rows stay in the first level
             last = smaller(first + PART, len(v))
             y0, y1, y2, y3, u = x0[first:last], x1[first:last], x2[first:last], x3[first:last], v[first:last]
             q0 = q1 = q2 = q3 = zero
@@ -214,7 +214,14 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
                     g13 + h13,
                     g23 + h23,
                 )
-        multiplied = True
+        multiplied = multiplied or not apart
+        products = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
+        if apart or not (
+            products <= LARGEST_PRODUCT
+        ):  # isfinite is x - x == 0, which reassociation would fold
+            for i in range(4 if four else 1):
+                _step(X[rows[i]], t + i, k, steps, iterate)
+            continue
         c0 = x0.dtype.type(_moved(p0, t, k, steps, b, s))
         c1 = x0.dtype.type(_moved(p1 + c0 * g01, t + 1, k, steps, b, s))
         c2 = x0.dtype.type(_moved(p2 + c0 * g02 + c1 * g12, t + 2, k, steps, b, s))

@@ -151,10 +151,17 @@ def step_size(loss: str, X: F) -> float:
 
     R^2 = E q^2 / E q with q = |x|^2 + 1 (the 1 is the intercept's) bounds the steps with which the squared
     error contracts on average (Bach & Moulines 2013, assumption A6); c is the inverse of the loss's largest
-    curvature, twice that for the log loss.
+    curvature, twice that for the log loss. ValueError for rows so large that it is no number above 0.
     """
-    q = np.einsum("ij,ij->i", X, X, dtype=np.float64) + 1.0
-    return float(LOSSES[loss].step * q.sum() / (q @ q))
+    with np.errstate(over="ignore", invalid="ignore"):
+        q = np.einsum("ij,ij->i", X, X, dtype=np.float64) + 1.0
+        eta0 = float(LOSSES[loss].step * q.sum() / (q @ q))
+    if not eta0 > 0:
+        raise ValueError(
+            f"features up to {np.abs(X).max():.3g} are too large for a step of gradient descent: scale them to rows of "
+            "about unit norm"
+        )
+    return eta0
 
 
 def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
