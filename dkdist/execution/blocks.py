@@ -100,7 +100,7 @@ class Blocks:
     ``local`` blocks are cut from an array of this process and never leave it. ``row_bytes`` is what a row
     of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known. ``unit``
     is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block,
-    ``left_to_steps`` that they are made row by row.
+    ``ahead`` that threads which are free make some of them before they are asked for.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Blocks:
     local: bool = False
     unit: str = "row"
     at_once: bool = False
-    left_to_steps: bool = False
+    ahead: bool = False
 
     def __len__(self) -> int:
         return len(self.recipes)
@@ -134,7 +134,7 @@ class Blocks:
         found = [each.row_bytes for each in maps if each is not None]
         return max(found) if len(found) == len(maps) > 0 else self.row_bytes
 
-    def on_request(self, *, at_once: bool) -> Blocks:
+    def on_request(self, *, at_once: bool, ahead: bool = False) -> Blocks:
         """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes.
 
         With ``at_once`` whoever takes a block asks for all of them: he is told what they are made from.
@@ -143,7 +143,7 @@ class Blocks:
             return self
         recipes = [recipe.on_request() for recipe in self.recipes]
         row_bytes = self.row_bytes if at_once else self.source_bytes
-        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once, left_to_steps=not at_once)
+        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once, ahead=ahead)
 
     @cached_property
     def draws_all(self) -> bool:

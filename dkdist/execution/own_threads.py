@@ -101,26 +101,28 @@ class _Crew:
 
     def _take_all(self) -> None:
         _mine.crew = self
+        self._take_core()
         try:
             while (task := self._next()) is not None:
                 task()
-                self._give_back()
         except BaseException as error:
             self.end(error)
+        finally:
             self._give_back()
 
     def _next(self) -> Callable[[], None] | None:
-        """What to do, with a core to do it on; None when it is over."""
+        """What to do on this thread's core, which is others' while there is nothing; None when it is over."""
         while True:
-            if self._cores is not None:
-                self._cores.take()
             with self.lock:
-                if not self.over and (task := self.take()) is not None:
-                    return task
+                if self.over or (task := self.take()) is not None:
+                    return None if self.over else task
                 self._give_back()
-                if self.over:
-                    return None
                 self.changed.wait()
+            self._take_core()
+
+    def _take_core(self) -> None:
+        if self._cores is not None:
+            self._cores.take()
 
     def _give_back(self) -> None:
         if self._cores is not None:

@@ -51,17 +51,26 @@ def bits(X: Any, cores: int = 2, **k: Any) -> bytes:
     return pickle.dumps([m.coef_, m.intercept_, m.loss_curve_, m.validation_loss_curve_])
 
 
-def test_features_are_made_at_once_where_tasks_of_dask_make_blocks_and_cores_are_many() -> None:
+def test_features_are_made_at_once_or_ahead_where_this_process_has_cores_to_spare() -> None:
     blocks = row_blocks(features())
+
+    def taken(n_lanes: int, kept: bool = False) -> tuple[bool, bool]:
+        some = taken_from(blocks, n_lanes, kept)
+        return some.at_once, some.ahead
+
     with dask.config.set(num_workers=4):
-        assert not taken_from(blocks, 1).at_once  # own threads make pieces
-        with dask.config.set(scheduler="threads"):
-            assert taken_from(blocks, 1).at_once
-            assert not taken_from(blocks, 2).at_once
+        assert taken(1) == (True, False)
+        assert taken(1, kept=True) == (False, True)
+        assert taken(2) == taken(2, kept=True) == (False, False)
         with Client(processes=False, n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0"):
-            assert not taken_from(blocks, 1).at_once
-    with dask.config.set(num_workers=2, scheduler="threads"):
-        assert not taken_from(blocks, 1).at_once
+            assert taken(1) == taken(1, kept=True) == (False, False)
+        with dask.config.set(scheduler="threads"):
+            assert taken(1, kept=True) == (True, False)
+    with dask.config.set(num_workers=2):
+        assert taken(1) == (False, False)
+        assert taken(1, kept=True) == (False, True)
+    with dask.config.set(num_workers=1):
+        assert taken(1, kept=True) == (False, False)
 
 
 @pytest.mark.parametrize("make", [features, lazy])

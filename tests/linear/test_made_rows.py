@@ -67,8 +67,11 @@ def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
     Z = made.transform(da.from_array(A[:300], chunks=(n, -1)))
     assert row_blocks(Z).on_request(at_once=False).recipes[0].run(shared_of(Z)).tile == 32
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
-    model = dk.IncrementalSGDClassifier(n_epochs=1, validation_fraction=0.2, random_state=0)
-    assert fitted(model, Z, CLASSES[:300], 2) == fitted(model, stored, CLASSES[:300], 2)
+    model = dk.IncrementalSGDClassifier(n_epochs=2, validation_fraction=0.2, random_state=0)
+    expected = fitted(model, stored, CLASSES[:300], 2)
+    for cache in (False, "memory"):  # and ahead of the steps
+        model.set_params(cache=cache)
+        assert [fitted(model, Z, CLASSES[:300], cores) == expected for cores in (1, 2, 4)] == [True] * 3
 
 
 @pytest.mark.parametrize("method", ["structured", "orthogonal"])
@@ -101,7 +104,7 @@ def shared_of(Z: Any) -> dict[Any, Any]:
 def test_few_cores_and_lanes_take_rows_as_they_are_made() -> None:
     blocks = row_blocks(features("iid"))
     for cores, n_lanes, left in ((2, 1, True), (5, 1, False), (5, 2, True)):
-        with dask.config.set(num_workers=cores, scheduler="threads"):
+        with dask.config.set(num_workers=cores):
             taken = taken_from(blocks, n_lanes)
         shared = {key: node({}) for key, node in taken.shared.items()}
         assert isinstance(taken.recipes[0].run(shared), FourierRows)

@@ -28,6 +28,7 @@ from dkdist.execution.blocks import most_sets
 from dkdist.execution.run import n_cores, plan_of
 from dkdist.linear.ridge.ridge_fitting import FEW_ROWS
 from dkdist.linear.ridge.ridge_solving import HELD_OUT, LEAVE_ONE_OUT
+from dkdist.linear.sgd.epochs import FEW_CORES
 
 FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
 ENOUGH = 0.5  # of the distance of nodes
@@ -70,7 +71,7 @@ def _times(
     if not sgd:  # which way it chooses decides what it solves
         model.set_params(selection=HELD_OUT if document["n_sets"] > FEW_ROWS else LEAVE_ONE_OUT)
     points = max(1, round(document["n_points"] / document["n_sets"]))
-    on_request = sgd and bool(asked["features"]) and cores == 1
+    on_request = sgd and bool(asked["features"]) and cores <= (1 if kept else FEW_CORES)
     fresh, block_sets = tuple(feature_steps(args)), most_sets(document["n_sets"])
     if asked["bandwidth"] == "auto":  # the one for which so many nodes are enough
         n_basis = steps[0].n_basis_

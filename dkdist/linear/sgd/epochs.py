@@ -56,19 +56,20 @@ Members = tuple[int, tuple[int, ...]]
 """A batch: its epoch, and the blocks that are shuffled together."""
 
 
-def taken_from(blocks: Blocks, n_lanes: int) -> Blocks:
+def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
     """The blocks as steps take them best; the bits are the same.
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
-    lane come one after another: own threads that have nothing else to do make features ahead of them, some rows at a
-    time. A scheduler of Dask's knows tasks of whole blocks alone: there a process with more cores makes blocks of
-    features beside the steps, at once. Either way what features are made from is looked at for numbers that are none,
-    and not the features, of which there are eight times as many.
+    lane come one after another: where this process has more cores, these make blocks of features beside the steps, at
+    once; and its own threads, if they have nothing else to do since rows are ``kept``, some features ahead of a step,
+    a piece at a time. Either way what features are made from is looked at for numbers that are none, and not the
+    features, of which there are eight times as many.
     """
+    cores = 1 if n_lanes > 1 else n_cores(blocks.local)
     own = blocks.share_all and without_scheduler(blocks.local)
     away = not blocks.local and active_client() is not None
-    alone = n_lanes > 1 or away or own
-    return blocks.on_request(at_once=not alone and n_cores(blocks.local) > FEW_CORES)
+    ahead = kept and own and cores > 1
+    return blocks.on_request(at_once=not (ahead or away) and cores > FEW_CORES, ahead=ahead)
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class Course:
             waiting = max(2 * waiting, fold_window(order.blocks))
         row_bytes = order.blocks.n_columns * self.dtype.itemsize
         beside = 4 * order.n_lanes * self.objective.n_outputs * row_bytes  # states
-        if order.blocks.left_to_steps and order.n_lanes == 1:
+        if order.blocks.ahead:
             beside += PIECES * piece_rows(row_bytes) * row_bytes
         return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=beside)
 
@@ -255,7 +256,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
         course.order.blocks,
         Jobs(course.order, list(chain(*epochs))[position.done :]),
         partial(prepare, course.dtype),
-        partial(_advance, course.objective, len(epochs[0]), _n_blocks(epochs[0])),
+        partial(_advance, course.objective, course.order.blocks.ahead, len(epochs[0]), _n_blocks(epochs[0])),
         position,
         label="sgd",
         blocks_per_job=course.order.n_mixed,
@@ -266,10 +267,10 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
 
 
 def _advance(
-    objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
+    objective: Objective, ahead: bool, n_batches: int, n_blocks: int, position: Position, batch: Batch
 ) -> Position:
     """One batch further, and into the next epoch after the last."""
-    state = step(objective, position.state, batch, hands())
+    state = step(objective, position.state, batch, hands() if ahead else None)
     position = position.after(state, 1, batch.skipped)
     report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
     return position.next_epoch() if position.done == n_batches else position
