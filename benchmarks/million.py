@@ -12,7 +12,7 @@ prepare     bounds and bandwidth of the embedding, sigma of the features
 ridge       the embedding without random features, ridge regression, one pass; and predictions
 
 Then comes the road: Jensen-Shannon embedding, D = 5000 random features, five epochs of SGD on nine tenths of the sets,
-predictions of the last tenth; in one lane, in one for each worker, and in these with rows of the embedding kept after
+predictions of the last tenth; in one lane, in one for each worker, and in both with rows of the embedding kept after
 the first pass in a folder (2.2 GB for a million); first on the workers, then on the threads of a fresh process without
 a client.
 
@@ -94,10 +94,12 @@ def prepared(
 def ways(n_lanes: int, folder: Path, skip: list[str]) -> dict[str, dict[str, Any]]:
     """In how many lanes, and where rows are kept."""
     lanes = [1] if n_lanes == 1 or "lanes" in skip else [1, n_lanes]
-    found = {f"{n} lane{'s' if n > 1 else ''}": {"n_lanes": n, "cache": False} for n in lanes}
-    if "kept" not in skip:
-        found[f"{n_lanes} lanes, kept"] = {"n_lanes": n_lanes, "cache": folder}
-    return found
+    kept = [False] if "kept" in skip else [False, True]
+    return {
+        f"{n} lane{'s' if n > 1 else ''}{', kept' * keep}": {"n_lanes": n, "cache": folder if keep else False}
+        for keep in kept
+        for n in lanes
+    }
 
 
 def down_the_road(

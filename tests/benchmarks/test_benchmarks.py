@@ -356,7 +356,7 @@ def test_the_million_in_small(tmp_path: Path) -> None:
         ways = {
             f"{place}, {way}"
             for place in ("workers", "threads")
-            for way in ("1 lane", "2 lanes", "2 lanes, kept")
+            for way in ("1 lane", "2 lanes", "1 lane, kept", "2 lanes, kept")
         }
         assert set(run["seconds"]) == {"generate", "verify", "prepare", "ridge", *ways}
         errors = run["rmse"]
