@@ -22,23 +22,6 @@ F = NDArray[Any]
 """float32 or float64 features, C order."""
 
 
-TILE_BYTES, TILE_ROWS = (
-    2**20,
-    (32, 512),
-)  # of features that stay in the second level of a cache until they are used
-PIECE_TILES = 2  # of rows that are made ahead of the steps: of several pieces, which stay in the last level
-
-
-def tile_rows(row_bytes: int) -> int:
-    """Rows of features that are best made at once: few, as they are then used in the cache; and in fours."""
-    return int(np.clip(TILE_BYTES // row_bytes, *TILE_ROWS)) // 4 * 4
-
-
-def piece_rows(row_bytes: int) -> int:
-    """Rows of features that are made ahead of the steps by another thread."""
-    return PIECE_TILES * tile_rows(row_bytes)
-
-
 class MadeRows(Protocol):
     """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
 

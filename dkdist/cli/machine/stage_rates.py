@@ -42,9 +42,10 @@ from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
 from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
-from dkdist.learners.rows import Known, Rows, piece_rows
+from dkdist.learners.rows import Known, Rows
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
+from dkdist.loops.memory.cache_rows import piece_rows
 
 MOST_POINTS = 400_000  # that are made up
 FEW_SETS = 512  # that are fitted for what is beside the stages

@@ -31,8 +31,8 @@ from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
-from dkdist.learners.rows import tile_rows
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.memory.cache_rows import tile_rows
 from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
 

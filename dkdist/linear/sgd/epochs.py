@@ -41,8 +41,9 @@ from dkdist.learners.descent.sgd_steps import (
     prepare,
     step,
 )
-from dkdist.learners.rows import Known, Rows, no_rows, piece_rows
+from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
+from dkdist.loops.memory.cache_rows import piece_rows
 
 ROUND, ROUND_ROWS = 16, 2**15  # batches of a lane between two meetings at most, and rows of large blocks
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
