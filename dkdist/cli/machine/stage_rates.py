@@ -42,10 +42,9 @@ from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
 from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
-from dkdist.learners.rows import Known, Rows
+from dkdist.learners.rows import PIECE_TILES, Known, Rows
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
-from dkdist.loops.memory.cache_rows import piece_rows
 
 MOST_POINTS = 400_000  # that are made up
 FEW_SETS = 512  # that are fitted for what is beside the stages
@@ -184,7 +183,7 @@ def _features(tables: Any, rows: Any) -> Any:
 def _pieces(tables: Any, rows: Any) -> Any:
     """The same, a piece at a time, as threads make them ahead of steps; the last that was as long as any."""
     left = FourierMap(rows.shape[1]).on_request(tables[0], rows)
-    size = min(len(rows), piece_rows(left.shape[1] * F32.itemsize))
+    size = min(len(rows), PIECE_TILES * left.tile)
     out = np.empty((1, size, left.shape[1]), F32)
     for start in range(0, len(rows) - size + 1, size):
         left.fill(np.arange(start, start + size), out[0])

@@ -32,7 +32,6 @@ from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.memory.cache_rows import tile_rows
 from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
 
@@ -40,6 +39,10 @@ METHODS = ("iid", "orthogonal", "structured")
 STRUCTURED_FROM = (
     64  # input dimensions above which the Hadamard product is the faster one: 3.8 against 5.3 us a row at 64
 )
+TILE_BYTES, TILE_ROWS = (
+    2**20,
+    (32, 512),
+)  # of features that stay in the second level of a cache until they are used
 SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
 
 
@@ -64,6 +67,11 @@ class FourierSpec(Specification["FourierParameters"]):
 
     def _tables(self) -> FourierParameters:
         return FourierParameters(self)
+
+
+def tile_rows(row_bytes: int) -> int:
+    """Rows of features that are best made at once: few, as they are then used in the cache; and in fours."""
+    return int(np.clip(TILE_BYTES // row_bytes, *TILE_ROWS)) // 4 * 4
 
 
 class FourierParameters(Tables[FourierSpec]):

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_losses, descend, fill_scores
 from dkdist.learners.descent.losses import LOSSES
-from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
+from dkdist.learners.rows import PIECE_TILES, F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
-from dkdist.loops.memory.cache_rows import PIECE_TILES
 from dkdist.loops.memory.large_arrays import LARGE
 from dkdist.loops.points import read_only
 from dkdist.plain.kept import kept

@@ -30,6 +30,7 @@ from dkdist.execution.passes import fold, fold_window
 from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks, without_scheduler
 from dkdist.execution.tree import tree_sum
+from dkdist.kernel.features.random_fourier_features_spec import tile_rows
 from dkdist.learners.descent.sgd_steps import (
     Batch,
     Lanes,
@@ -41,9 +42,8 @@ from dkdist.learners.descent.sgd_steps import (
     prepare,
     step,
 )
-from dkdist.learners.rows import Known, Rows, no_rows
+from dkdist.learners.rows import PIECE_TILES, Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
-from dkdist.loops.memory.cache_rows import piece_rows
 
 ROUND, ROUND_ROWS = 16, 2**15  # batches of a lane between two meetings at most, and rows of large blocks
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
@@ -182,7 +182,7 @@ class Course:
         row_bytes = order.blocks.n_columns * self.dtype.itemsize
         beside = 4 * order.n_lanes * self.objective.n_outputs * row_bytes  # states
         if order.blocks.ahead:
-            beside += PIECES * piece_rows(row_bytes) * row_bytes
+            beside += PIECES * PIECE_TILES * tile_rows(row_bytes) * row_bytes
         return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=beside)
 
 
