@@ -22,11 +22,6 @@ F = NDArray[Any]
 """float32 or float64 features, C order."""
 
 
-PIECE_TILES = (
-    2  # of rows that others make ahead of the steps: of several pieces, which stay in the cache's last level
-)
-
-
 class MadeRows(Protocol):
     """Features (n, D) that are made when they are asked for, each row by itself; ``np.asarray`` makes all of them."""
 

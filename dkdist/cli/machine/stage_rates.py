@@ -38,11 +38,12 @@ from dkdist.execution.passes import collect
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.processes.processors import kind
 from dkdist.kernel.features.random_fourier_features import FourierMap
+from dkdist.learners.descent.pieces import PIECE_TILES
 from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
 from dkdist.learners.ridge_solutions import inverses
 from dkdist.learners.ridge_statistics import centred
 from dkdist.learners.ridge_sums import accumulate
-from dkdist.learners.rows import PIECE_TILES, Known, Rows
+from dkdist.learners.rows import Known, Rows
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
 

@@ -10,7 +10,7 @@ are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import islice
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_losses, descend, fill_scores
 from dkdist.learners.descent.losses import LOSSES
-from dkdist.learners.rows import PIECE_TILES, F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
+from dkdist.learners.descent.pieces import Ahead, descend_in_pieces
+from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.memory.large_arrays import LARGE
 from dkdist.loops.points import read_only
@@ -33,10 +34,6 @@ PROBE_ROWS = (
 )
 LARGEST_SCORE = 1e8
 LAST_ROWS = 32  # of a batch, by which it is seen whether the model has run away
-
-
-Ahead = Callable[[Callable[[int], F], int], Iterator[F | None]]
-"""For each of n pieces: what a function makes of its number, if others have made it by now, or None."""
 
 
 @kept
@@ -322,7 +319,7 @@ def _descend(
 ) -> int:
     """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
     if not isinstance(X, np.ndarray):
-        return _descend_in_pieces(X, order, steps, iterate, looks, n_averaged, ahead)
+        return descend_in_pieces(X, order, steps, iterate, looks, n_averaged, ahead)
     X = read_only(X)
     if looks is not None:
         probed = np.flatnonzero(looks.probed)
@@ -332,35 +329,6 @@ def _descend(
         W, b = read_only(iterate.W), read_only(iterate.b)
         fill_scores(X, order[len(order) - len(looks.last) :], W, b, looks.last)
     return n
-
-
-def _descend_in_pieces(
-    X: MadeRows,
-    order: I64,
-    steps: Steps,
-    iterate: Iterate,
-    looks: Looks | None,
-    n_averaged: int,
-    ahead: Ahead | None,
-) -> int:
-    """Steps by rows that are made: by this thread, a tile at a time, or ahead by others, a piece at a time.
-
-    The rows after a piece are whole tiles, as `tile_steps` wants it: the bits are the same.
-    """
-    n, size = len(order), PIECE_TILES * X.tile
-    ends = np.arange(n, 0, -size)[::-1].tolist() if ahead else [n]
-    starts = [0, *ends[:-1]]
-
-    def made(i: int) -> F:
-        rows = np.empty((1, ends[i] - starts[i], X.shape[1]), X.dtype)
-        X.fill(order[starts[i] : ends[i]], rows[0])
-        return rows
-
-    none = np.empty((0, 0, X.shape[1]), X.dtype)
-    for first, last, there in zip(starts, ends, ahead(made, len(ends)) if ahead else [None], strict=True):
-        there = none if there is None else there
-        n_averaged = X.descend(order, first, last, there, steps, iterate, looks, n_averaged)
-    return n_averaged
 
 
 def _truth(objective: Objective, targets: NDArray[Any]) -> F64:

@@ -31,6 +31,7 @@ from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks, without_scheduler
 from dkdist.execution.tree import tree_sum
 from dkdist.kernel.features.random_fourier_features_spec import tile_rows
+from dkdist.learners.descent.pieces import PIECE_TILES
 from dkdist.learners.descent.sgd_steps import (
     Batch,
     Lanes,
@@ -42,7 +43,7 @@ from dkdist.learners.descent.sgd_steps import (
     prepare,
     step,
 )
-from dkdist.learners.rows import PIECE_TILES, Known, Rows, no_rows
+from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
 
 ROUND, ROUND_ROWS = 16, 2**15  # batches of a lane between two meetings at most, and rows of large blocks
