@@ -61,10 +61,8 @@ class _Crew:
 
     def __init__(self, n_cores: int | None = None) -> None:
         self.lock, self.over = RLock(), False
-        self.changed, self._ended = (
-            Condition(self.lock),
-            Condition(self.lock),
-        )  # for its threads, and the caller
+        self.changed = Condition(self.lock)  # its threads wait for it
+        self._ended = Condition(self.lock)  # and the caller for this
         self._cores = None if n_cores is None else Cores(n_cores)
         self._error: BaseException | None = None
 

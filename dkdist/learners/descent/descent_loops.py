@@ -185,9 +185,7 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
         apart = not four or s[k] * steps.decay[k] ** 4 < SMALLEST_SCALE
         v = iterate.W[k]
         p0 = p1 = p2 = p3 = zero
-        for first in range(
-            0, 0 if apart else len(v), PART
-        ):  # of which the parts of all rows stay in the first level
+        for first in range(0, 0 if apart else len(v), PART):  # parts of all rows stay in the first level
             last = smaller(first + PART, len(v))
             y0, y1, y2, y3, u = x0[first:last], x1[first:last], x2[first:last], x3[first:last], v[first:last]
             q0 = q1 = q2 = q3 = zero
@@ -216,9 +214,7 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
                 )
         multiplied = multiplied or not apart
         products = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
-        if apart or not (
-            products <= LARGEST_PRODUCT
-        ):  # isfinite is x - x == 0, which reassociation would fold
+        if apart or not (products <= LARGEST_PRODUCT):  # or no number
             for i in range(4 if four else 1):
                 _step(X[rows[i]], t + i, k, steps, iterate)
             continue
