@@ -54,8 +54,8 @@ class MadeRows(Protocol):
     ) -> int:
         """Take the steps from ``first`` to ``last`` - 1 of those by rows ``places``, none of which is NaN.
 
-        Their features are ``there`` (1, last - first, D), or, of length 0, they are made a tile at a time, of which the
-        first is the short one, so that the last one is whole. ``looks`` are measured on the way. Returns how many
+        Their features are ``there`` (1, last - first, D), or, where `nothing_made` is, they are made a tile at a time,
+        of which the first is the short one, so that the last one is whole. ``looks`` are measured on the way. Returns how many
         iterates the means hold.
         """
 
@@ -191,6 +191,11 @@ def _checked(X: F | MadeRows, bad: I64, start: int, expected: tuple[int, int], s
 def no_rows() -> I64:
     """The places of no row at all."""
     return np.zeros(0, np.int64)
+
+
+def nothing_made(X: MadeRows) -> F:
+    """What is there of rows that nobody has made, (0, 0, D)."""
+    return np.empty((0, 0, X.shape[1]), X.dtype)
 
 
 def without(places: I64, bad: I64) -> I64:

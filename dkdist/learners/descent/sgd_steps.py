@@ -21,8 +21,18 @@ from numpy.typing import NDArray
 
 from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_losses, descend, fill_scores
 from dkdist.learners.descent.losses import LOSSES
-from dkdist.learners.descent.pieces import Ahead, descend_in_pieces
-from dkdist.learners.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
+from dkdist.learners.descent.pieces import Ahead, descend_by_pieces
+from dkdist.learners.rows import (
+    F,
+    Known,
+    MadeRows,
+    Rows,
+    checked_rows,
+    no_rows,
+    nothing_made,
+    tiles,
+    without,
+)
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.memory.large_arrays import LARGE
 from dkdist.loops.points import read_only
@@ -319,7 +329,9 @@ def _descend(
 ) -> int:
     """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
     if not isinstance(X, np.ndarray):
-        return descend_in_pieces(X, order, steps, iterate, looks, n_averaged, ahead)
+        if ahead is not None:
+            return descend_by_pieces(X, order, steps, iterate, looks, n_averaged, ahead)
+        return X.descend(order, 0, len(order), nothing_made(X), steps, iterate, looks, n_averaged)
     X = read_only(X)
     if looks is not None:
         probed = np.flatnonzero(looks.probed)
