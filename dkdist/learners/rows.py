@@ -54,9 +54,9 @@ class MadeRows(Protocol):
     ) -> int:
         """Take the steps from ``first`` to ``last`` - 1 of those by rows ``places``, none of which is NaN.
 
-        Their features are ``there`` (1, last - first, D), or, where `nothing_made` is, they are made a tile at a time,
-        of which the first is the short one, so that the last one is whole. ``looks`` are measured on the way. Returns how many
-        iterates the means hold.
+        Their features are ``there`` (1, last - first, D), or, if that is `nothing_made`, they are made a tile at a
+        time, of which the first is the short one, so that the last one is whole. ``looks`` are measured on the way.
+        Returns how many iterates the means hold.
         """
 
 
