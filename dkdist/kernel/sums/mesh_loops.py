@@ -44,7 +44,7 @@ STEPS = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
 MOST_CELLS = 2**16  # of a dimension
 CACHED = 2**16  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
 AT_ONCE = 2**16  # numbers of lines that are transformed at once
-POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 20.0, 2.4, 0.25, 0.6  # of a core, as measured
+POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37  # of a core, as measured
 IMAGES = 0.1  # of the error, left to the images
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist.loops.compile import ELEMENTWISE, SUM, inlined, loop
-
-u64 = np.uint64
+from dkdist.loops.compile import ELEMENTWISE, inlined, loop
+from dkdist.loops.registers.long_rows import add_row, in_registers, plus_part, write_row
 
 LANES = 8  # cells of a row at a time
+TWICE = 2 * LANES  # the longest row
+NOTHING = np.zeros(TWICE)
 TILE = 64  # points whose splines are found at a time
 
 
@@ -56,7 +57,7 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
     """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
     n0, n1, n2 = f.shape
     row = p + (-p) % LANES
-    g, u, line = np.zeros((3, row, TILE)), np.zeros(TILE), np.zeros(row)
+    g, u, line = np.zeros((3, TWICE, TILE)), np.zeros(TILE), np.zeros(TWICE)
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
@@ -69,13 +70,21 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
         for i in range(m):
             point = first + i
             corner = _corner(places, point, n1, n2)
-            for a in range(row):
+            for a in range(len(line)):
                 line[a] = g[2, a, i]
-            for a in range(n_first):
-                w = z[point] * g[0, a, i]
-                for b in range(n_second):
-                    at = u64(corner + (a * n1 + b) * n2)
-                    _add_row(cells, at, w * g[1, b, i], line, row)
+            if row == LANES:
+                _add_rows(cells, corner, n1, n2, z[point], g, n_first, n_second, i, in_registers(line, LANES))
+            else:
+                _add_rows(cells, corner, n1, n2, z[point], g, n_first, n_second, i, in_registers(line, TWICE))
+
+
+@inlined(ELEMENTWISE)
+def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: ignore[no-untyped-def]
+    """The cells that point i of a tile reaches, row by row of the mesh."""
+    for a in range(n_first):
+        w = z * g[0, a, i]
+        for b in range(n_second):
+            add_row(row, w * g[1, b, i], cells, corner + (a * n1 + b) * n2)
 
 
 @inlined(ELEMENTWISE)
@@ -96,8 +105,8 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
     """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `spread` fills."""
     n0, n1, n2 = f.shape
     row = p + (-p) % LANES
-    g, s = np.zeros((3, row, TILE)), np.zeros((3, row, TILE))
-    u, line, slope = np.zeros(TILE), np.zeros(row), np.zeros(row)
+    g, s = np.zeros((3, TWICE, TILE)), np.zeros((3, TWICE, TILE))
+    u, sums = np.zeros(TILE), np.zeros((3, TWICE))
     g[0, 0], g[1, 0] = 1.0, 1.0
     n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
     cells = f.reshape(-1)
@@ -108,34 +117,35 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
                 _within_cells(places, first, m, j, u)
                 _splines_and_slopes(u, p, g[j], s[j])
         for i in range(m):
-            point = first + i
-            corner = _corner(places, point, n1, n2)
-            for a in range(row):
-                line[a], slope[a] = g[2, a, i], s[2, a, i]
+            corner = _corner(places, first + i, n1, n2)
+            if row == LANES:
+                _sum_rows(
+                    cells, corner, n1, n2, g, s, n_first, n_second, i, sums, in_registers(NOTHING, LANES)
+                )
+            else:
+                _sum_rows(
+                    cells, corner, n1, n2, g, s, n_first, n_second, i, sums, in_registers(NOTHING, TWICE)
+                )
             value = by_first = by_second = by_third = 0.0
-            for a in range(n_first):
-                for b in range(n_second):
-                    at = u64(corner + (a * n1 + b) * n2)
-                    v, w = _of_row(cells, at, line, slope, row)
-                    value += g[0, a, i] * g[1, b, i] * v
-                    by_first += s[0, a, i] * g[1, b, i] * v
-                    by_second += g[0, a, i] * s[1, b, i] * v
-                    by_third += g[0, a, i] * g[1, b, i] * w
-            out[point, 0], out[point, 1], out[point, 2], out[point, 3] = value, by_first, by_second, by_third
-
-
-@inlined(SUM)
-def _of_row(cells, at, line, slope, row):  # type: ignore[no-untyped-def]
-    value = by_place = 0.0
-    for n in range(row):
-        c = cells[at + u64(n)]
-        value += c * line[n]
-        by_place += c * slope[n]
-    return value, by_place
+            for n in range(p):
+                value += sums[0, n] * g[2, n, i]
+                by_first += sums[1, n] * g[2, n, i]
+                by_second += sums[2, n] * g[2, n, i]
+                by_third += sums[0, n] * s[2, n, i]
+            at = first + i
+            out[at, 0], out[at, 1], out[at, 2], out[at, 3] = value, by_first, by_second, by_third
 
 
 @inlined(ELEMENTWISE)
-def _add_row(cells, at, w, line, row):  # type: ignore[no-untyped-def]
-    """A loop of fixed length would be unrolled before it is vectorised."""
-    for n in range(row):
-        cells[at + u64(n)] += w * line[n]
+def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, nothing):  # type: ignore[no-untyped-def]
+    """The rows of the mesh that point i of a tile reaches, added up: weighed by its splines, and by two slopes."""
+    value, by_first, by_second = nothing, nothing, nothing
+    for a in range(n_first):
+        for b in range(n_second):
+            at = corner + (a * n1 + b) * n2
+            value = plus_part(value, g[0, a, i] * g[1, b, i], cells, at)
+            by_first = plus_part(by_first, s[0, a, i] * g[1, b, i], cells, at)
+            by_second = plus_part(by_second, g[0, a, i] * s[1, b, i], cells, at)
+    write_row(value, sums[0])
+    write_row(by_first, sums[1])
+    write_row(by_second, sums[2])
