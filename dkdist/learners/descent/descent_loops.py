@@ -12,7 +12,7 @@ Four rows are learned from at a time. What the second would see of the first, it
 
 So v is read once for four products and written once for four steps, with six more products of two rows. A step is that
 of the row by itself, but for the last bits; and more than half of its time was waiting for v and x, which the first
-level of the cache does not hold both.
+level of the cache does not hold both. The ten products of four rows and v are summed in one pass (`four_rows.py`).
 
 Rows that are made when a step comes to them are made a tile at a time by the loop that takes the steps (`tile_steps`),
 so that nothing is asked of Python between two tiles: with two threads at work each of these questions would have to
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import LANES, inlined, loop
 from dkdist.loops.elementary import larger, smaller
+from dkdist.loops.registers.four_rows import all_products, products
 from dkdist.loops.registers.unowned import unowned
 
 F = NDArray[Any]
@@ -39,7 +40,6 @@ LOG, HINGE, SQUARED_HINGE, MODIFIED_HUBER, SQUARED_ERROR, HUBER = range(6)
 SMALLEST_SCALE = 1e-6
 LARGEST_SLOPE = 1e12
 LARGEST_PRODUCT = 1e38  # of rows that are learned from together
-PART = 1024  # of rows that go together
 
 
 @inlined(early=False)
@@ -180,41 +180,17 @@ def _steps(X, rows, t, steps, iterate):  # type: ignore[no-untyped-def]
     four = (len(steps.targets) - t) % 4 == 0 and t % steps.every <= steps.every - 4
     x0, x1, x2, x3 = X[rows[0]], X[rows[1]], X[rows[2]], X[rows[3]]
     zero, b, s, multiplied = x0.dtype.type(0.0), iterate.b, iterate.s, False
-    g01 = g02 = g03 = g12 = g13 = g23 = zero
+    p0 = p1 = p2 = p3 = g01 = g02 = g03 = g12 = g13 = g23 = zero
     for k in range(len(b)):
         apart = not four or s[k] * steps.decay[k] ** 4 < SMALLEST_SCALE
         v = iterate.W[k]
-        p0 = p1 = p2 = p3 = zero
-        for first in range(0, 0 if apart else len(v), PART):  # parts of all rows stay in the first level
-            last = smaller(first + PART, len(v))
-            y0, y1, y2, y3, u = x0[first:last], x1[first:last], x2[first:last], x3[first:last], v[first:last]
-            q0 = q1 = q2 = q3 = zero
-            for j in range(len(u)):
-                q0 += y0[j] * u[j]
-                q1 += y1[j] * u[j]
-                q2 += y2[j] * u[j]
-                q3 += y3[j] * u[j]
-            p0, p1, p2, p3 = p0 + q0, p1 + q1, p2 + q2, p3 + q3
-            if not multiplied:
-                h01 = h02 = h03 = h12 = h13 = h23 = zero
-                for j in range(len(u)):
-                    h01 += y0[j] * y1[j]
-                    h02 += y0[j] * y2[j]
-                    h03 += y0[j] * y3[j]
-                    h12 += y1[j] * y2[j]
-                    h13 += y1[j] * y3[j]
-                    h23 += y2[j] * y3[j]
-                g01, g02, g03, g12, g13, g23 = (
-                    g01 + h01,
-                    g02 + h02,
-                    g03 + h03,
-                    g12 + h12,
-                    g13 + h13,
-                    g23 + h23,
-                )
-        multiplied = multiplied or not apart
-        products = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
-        if apart or not (products <= LARGEST_PRODUCT):  # or no number
+        if multiplied:
+            p0, p1, p2, p3 = products(x0, x1, x2, x3, v)
+        elif not apart:
+            p0, p1, p2, p3, g01, g02, g03, g12, g13, g23 = all_products(x0, x1, x2, x3, v)
+            multiplied = True
+        among = abs(g01) + abs(g02) + abs(g03) + abs(g12) + abs(g13) + abs(g23)
+        if apart or not (among <= LARGEST_PRODUCT):  # or no number
             for i in range(4 if four else 1):
                 _step(X[rows[i]], t + i, k, steps, iterate)
             continue

@@ -43,7 +43,7 @@ PROBE_ROWS = (
     128  # training rows of a batch whose loss is measured before they are used: evenly spaced as stored
 )
 LARGEST_SCORE = 1e8
-LAST_ROWS = 32  # of a batch, by which it is seen whether the model has run away
+LAST_ROWS = 16  # of a batch, by which it is seen whether the model has run away: at most those of a tile
 
 
 @kept

@@ -183,7 +183,8 @@ def _each(operation: Callable[..., Any]) -> Callable[..., Any]:
 
 def fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """The vector a b + c."""
-    name, kind = f"llvm.fmuladd.v{a.type.count}f32", ir.FunctionType(a.type, (a.type,) * 3)
+    bits = 32 if a.type.element == ir.FloatType() else 64
+    name, kind = f"llvm.fmuladd.v{a.type.count}f{bits}", ir.FunctionType(a.type, (a.type,) * 3)
     function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
     return builder.call(function, [a, b, c])
 
