@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import zarr
 from numpy.polynomial.hermite_e import hermeval
+from scipy.spatial.distance import pdist
 from scipy.stats import binomtest, norm
 
 import dkdist as dk
@@ -105,7 +106,10 @@ def brute_force(x, y, family, points):
         for k in range(1, 5)
         for m in range(1, 5)
     ]
-    return np.array([*gaussian, shares @ gaussian, *moments, *waves])
+    pairs = pdist(points)
+    noise = np.array([(1 - np.exp(-(pairs**2) / (2 * s**2))).mean() for s in family.sigmas])
+    mixed = (gaussian / noise)[2:7].sum() + (shares @ gaussian) / (shares @ noise)
+    return np.array([*gaussian, shares @ gaussian, mixed, *moments, *waves])
 
 
 @pytest.mark.parametrize("by", ["all pairs", "frequencies"])
@@ -135,6 +139,18 @@ def test_a_shift_across_what_coordinates_share_is_found_by_whitened_means(monkey
     assert found.p_value == 0.001
     assert dk.two_sample_test(x, y, sigma="median", random_state=0).p_value > 0.05
     assert dk.two_sample_test(x[:, :1], y[:, 1:2], random_state=0).kernel != "whitened"
+
+
+def test_in_many_dimensions_one_mixed_kernel_has_nearly_all_of_the_level():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(120, 10))
+    many, few = kernel_family(x), kernel_family(x[:, :3])
+    for family in (many, few):
+        assert sum(family.shares) == pytest.approx(1)
+    assert many.shares[many.names.index("mixed")] > 0.9
+    assert few.shares[few.names.index("mixed")] == 0
+    found = dk.two_sample_test(x, rng.normal(0.2, 1, (120, 10)), random_state=0)
+    assert (found.kernel, found.p_value) == ("mixed", 0.001)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 23, 24, 60_000])

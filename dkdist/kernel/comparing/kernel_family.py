@@ -10,7 +10,11 @@ Each of the bandwidths draws M frequencies, and a frequency counts for every ban
 (multiple importance sampling with the balance heuristic, Veach 1997): one pass over the points serves all of them.
 
 The energy distance's kernel -|x - y| is a mixture of Gaussian ones of all bandwidths, in even shares of s. So it is a
-weighted sum of these ten, of which the widest stands for all that are wider.
+weighted sum of these ten, of which the widest stands for all that are wider. In many dimensions distances are alike,
+and with them what these kernels see: there one sum of wide ones and the energy distance's, each over what it is for
+samples that do not differ, has nearly all of the level, since what each sees by chance is not what others see so.
+
+    mixed     sum_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
 
 Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.comparing.normal_scores`):
 
@@ -47,7 +51,8 @@ from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_err
 from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10
-NARROW = 5  # of the bandwidths; the others are wide, and in few dimensions have no share beside the energy kernel's
+NARROW = 5  # of the bandwidths; the others are wide, and have no share beside the sums of them
+MIXED = slice(2, 7)  # of the bandwidths: those that are mixed with the energy distance
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
@@ -61,19 +66,20 @@ OF_SHAPES = {
 }  # fmt: skip
 MOST_TRACE, MOST_OF_A_WAVE = 20.0, 6.0
 ROUGH = 5.0  # deviations, at which a union is as rough as counts; then narrow kernels and waves have all of their share
-# where traces are not looked at: distances are alike there, and wide kernels and the energy distance help each other
+# where traces are not looked at
 MANY_DIMENSIONS = {
-    "gaussian": 0.011, "wide": 0.34, "energy": 0.45, "means": 0.2, "whitened": 0.01, "spread": 0.001, "radius": 0.0095,
-    "skewness": 0.0003, "kurtosis": 0.0003, "products": 0.003,
+    "gaussian": 0.0055, "mixed": 0.95, "means": 0.02, "whitened": 0.005, "spread": 0.0005, "radius": 0.00475,
+    "skewness": 0.00015, "kurtosis": 0.00015, "products": 0.0015,
 }  # fmt: skip
 
 
 class Family(NamedTuple):
-    """Bandwidths (K,) of the Gaussian kernels; scores of d coordinates, pairs (2, r) of them, and waves over ranks; how
-    means are whitened (d, d), in two dimensions or more, but not in too many; and the traces of shapes, if there are
-    waves."""
+    """Bandwidths (K,) of the Gaussian kernels, and the means of 1 - k(x, y) over pairs of points, (K,); scores of d
+    coordinates, pairs (2, r) of them, and waves over ranks; how means are whitened (d, d), in two dimensions or more,
+    but not in too many; and the traces of shapes, if there are waves."""
 
     sigmas: F64
+    noise: F64
     scores: NormalScores
     pairs: I64
     waves: RankWaves | None
@@ -86,7 +92,7 @@ class Family(NamedTuple):
         of_pairs = {"whitened": self.whitening is not None, "products": self.pairs.size > 0}
         moments = [name for name in MOMENTS if of_pairs.get(name, True)]
         n_waves = 0 if self.waves is None else len(self.waves.firsts)
-        return ["gaussian"] * len(self.sigmas) + ["energy", *moments] + ["waves"] * n_waves
+        return ["gaussian"] * len(self.sigmas) + ["energy", "mixed", *moments] + ["waves"] * n_waves
 
     @property
     def shares(self) -> F64:
@@ -97,8 +103,8 @@ class Family(NamedTuple):
             of_waves = self.waves.shares * np.minimum(traces.waves, MOST_OF_A_WAVE)
             of_waves /= of_waves.sum()
         narrow = np.arange(len(self.sigmas)) < NARROW
-        gaussian = np.where(narrow, given["gaussian"] / NARROW, given.get("wide", 0.0) / (~narrow).sum())
-        others = [given[name] for name in self.names[len(narrow) :] if name != "waves"]
+        gaussian = np.where(narrow, given["gaussian"] / NARROW, 0.0)
+        others = [given.get(name, 0.0) for name in self.names[len(narrow) :] if name != "waves"]
         shares = np.concatenate([gaussian, others, given.get("waves", 0.0) * of_waves])
         return np.asarray(shares / shares.sum())
 
@@ -128,16 +134,20 @@ class Family(NamedTuple):
         """Squared distances by all kernels (kernels, B), from those by Gaussian ones (K, B) and the differences of mean
         features (B, features)."""
         moments, waves = np.split(apart, [self.n_moments], axis=1)
-        found = [gaussian, self._energy(gaussian), self._of_moments(moments)]
+        found = [gaussian, self._mixtures(gaussian), self._of_moments(moments)]
         return np.concatenate(found if self.waves is None else [*found, self.waves.distances(waves)])
 
-    def _energy(self, gaussian: F64) -> F64:
-        """|x - y| is proportional to the integral of 1 - exp(-|x - y|^2 / 2 s^2) over all s > 0: by the trapezoid rule
+    def _mixtures(self, gaussian: F64) -> F64:
+        """Distances (2, B) by sums of Gaussian kernels: the energy distance's, and the mixed one.
+
+        |x - y| is proportional to the integral of 1 - exp(-|x - y|^2 / 2 s^2) over all s > 0: by the trapezoid rule
         in log s; from 0 to the least bandwidth, and for those beyond the largest one, which fall with 1 / s^2."""
         s = self.sigmas
-        weights = s * np.log(s[1] / s[0])
-        weights[[0, -1]] = weights[[0, -1]] / 2 + s[[0, -1]]
-        return np.asarray(weights @ gaussian)[None]
+        energy = s * np.log(s[1] / s[0])
+        energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
+        mixed = energy / (energy @ self.noise)
+        mixed[MIXED] += 1 / self.noise[MIXED]
+        return np.stack([energy, mixed]) @ gaussian
 
     def _of_moments(self, apart: F64) -> F64:
         d = len(self.scores.values)
@@ -185,7 +195,8 @@ def kernel_family(sample: F64, as_given: F64 | None = None) -> Family | None:
     scores, waves = normal_scores(x), rank_waves(d)
     whitening = _whitening(scores.of(x)) if 1 < d <= MOST_WHITENED else None
     traces = None if waves is None else traces_of_shape(sample, waves)
-    return Family(sigmas, scores, _pairs(d), waves, whitening, traces)
+    noise = np.array([-np.expm1(-(distances**2) / (2 * sigma**2)).mean() for sigma in sigmas])
+    return Family(sigmas, noise, scores, _pairs(d), waves, whitening, traces)
 
 
 def _whitening(g: F64) -> F64:

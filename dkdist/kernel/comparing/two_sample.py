@@ -30,8 +30,8 @@ class TwoSampleTest:
     standard normal number (`dkdist.kernel.comparing.shares_of_level`).
     ``p_value`` is the share of permutations with one as large, the samples as they are among them. ``sigma`` and
     ``kernel`` are what was given. Without a bandwidth ``kernel`` is the one by which the samples differ most,
-    "gaussian", "energy", "means", "whitened", "spread", "radius", "skewness", "kurtosis", "products" or "waves", and
-    ``sigma`` the most telling bandwidth, by which `witness` shows where.
+    "gaussian", "energy", "mixed", "means", "whitened", "spread", "radius", "skewness", "kurtosis", "products" or
+    "waves", and ``sigma`` the most telling bandwidth, by which `witness` shows where.
     """
 
     statistic: float
@@ -54,7 +54,7 @@ def two_sample_test(
     """Test whether two samples are of one distribution, by permutations of the kernel distance.
 
     With no bandwidth given, many kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 % quantile
-    of the distances between points to twice the 95 % quantile; their mixture that stands for the energy distance, and
+    of the distances between points to twice the 95 % quantile; the energy distance, and it with Gaussian ones mixed in;
     the means of coordinates, as they are and whitened, which see shifts; squares, which see scales; third and fourth
     powers; products of two coordinates (of 253 pairs at most), which see how these depend on each other; and in one to
     three dimensions waves. Moments and waves are those of ranks. A difference need show in one of them alone.
@@ -99,11 +99,11 @@ def two_sample_test(
     cube roots of squared distances, standardised by those of the permutations. Weights are shares of the level. Of
     normal points some .46 is for the energy kernel, .41 for means, .05 for means whitened, .08 for all else; what sees
     shapes has the more, up to a half and more for all of them, the more of a shape is seen in both together
-    (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is not looked at: .44 for the energy
-    kernel, .33 for wide Gaussian ones, .19 for means. Beyond 4,096 points it is bins of points, drawn at random, that
-    are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane, and some 1e7 multiply-adds a
-    permutation, whatever n and m are. Memory: some 70 MiB and 5 bytes a point beside the points; of what is read, a
-    block and 16 MiB for each thread.
+    (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is not looked at: .96 for the energy
+    kernel mixed with Gaussian ones, .02 for means, .02 for all else. Beyond 4,096 points it is bins of points, drawn at
+    random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane, and some 1e7
+    multiply-adds a permutation, whatever n and m are. Memory: some 70 MiB and 5 bytes a point beside the points; of
+    what is read, a block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
     O(n + m) memory.
