@@ -11,8 +11,8 @@ Each of the bandwidths draws M frequencies, and a frequency counts for every ban
 
 The energy distance's kernel -|x - y| is a mixture of Gaussian ones of all bandwidths, in even shares of s. So it is a
 weighted sum of these ten, of which the widest stands for all that are wider. In many dimensions distances are alike,
-and with them what these kernels see: there one sum of wide ones and the energy distance's, each over what it is for
-samples that do not differ, has nearly all of the level, since what each sees by chance is not what others see so.
+and so is what these kernels see. There one sum has nearly all of the level: the energy distance's kernel and five of
+these, each over its mean for samples that do not differ. What one sees by chance another does not see so.
 
     mixed     sum_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
 
