@@ -141,16 +141,12 @@ def test_a_shift_across_what_coordinates_share_is_found_by_whitened_means(monkey
     assert dk.two_sample_test(x[:, :1], y[:, 1:2], random_state=0).kernel != "whitened"
 
 
-def test_in_many_dimensions_one_mixed_kernel_has_nearly_all_of_the_level():
+def test_a_shift_in_many_dimensions_is_found_by_the_mixed_kernel():
     rng = np.random.default_rng(7)
-    x = rng.normal(size=(120, 10))
-    many, few = kernel_family(x), kernel_family(x[:, :3])
-    for family in (many, few):
-        assert sum(family.shares) == pytest.approx(1)
-    assert many.shares[many.names.index("mixed")] > 0.9
-    assert few.shares[few.names.index("mixed")] == 0
-    found = dk.two_sample_test(x, rng.normal(0.2, 1, (120, 10)), random_state=0)
+    x, y = rng.normal(size=(120, 10)), rng.normal(0.2, 1, (120, 10))
+    found = dk.two_sample_test(x, y, random_state=0)
     assert (found.kernel, found.p_value) == ("mixed", 0.001)
+    assert dk.two_sample_test(x[:, :3], y[:, :3], random_state=0).kernel != "mixed"
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 23, 24, 60_000])

@@ -77,7 +77,9 @@ def test_shares_are_the_whole_level_in_any_dimension(d):
     assert family.shares.sum() == pytest.approx(1)
     assert len(family.shares) == len(family.names)
     assert (family.shares[:NARROW] > 0).all()
-    assert ((family.shares[NARROW : len(family.sigmas)] > 0) == (d > 3)).all()
+    assert (family.shares[NARROW : len(family.sigmas)] == 0).all()  # the wide ones are in the sums
+    assert (family.shares[family.names.index("mixed")] > 0) == (d > 3)
+    assert (family.shares[family.names.index("energy")] > 0) == (d <= 3)
     assert ("waves" in family.names) == (d <= 3)
     assert ("products" in family.names) == (d > 1)
 
@@ -102,10 +104,10 @@ def test_shares_in_many_dimensions_are_always_the_same(d):
     family = kernel_family(RNG.normal(size=(60, d)))
     names = np.array(family.names)
     given = {name: MANY_DIMENSIONS.get(name, 0.0) for name in set(names)}
-    given["gaussian"] += MANY_DIMENSIONS["wide"]
     total = sum(given.values())
     found = {name: family.shares[names == name].sum() for name in given}
     assert found == pytest.approx({name: share / total for name, share in given.items()})
+    assert found["mixed"] > 0.9
     assert ("whitened" in names) == (d <= 256)
 
 
