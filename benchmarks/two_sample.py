@@ -65,6 +65,18 @@ def tails(rng: np.random.Generator) -> Samples:
     return rng.normal(size=(300, 1)), rng.standard_t(3, size=(300, 1)) / np.sqrt(3)
 
 
+def heavy(rng: np.random.Generator) -> Samples:
+    """A shift of coordinates that have Cauchy's tails."""
+    x, y = rng.standard_cauchy(size=(2, 80, 10))
+    return x, y + 0.35
+
+
+def far_out(rng: np.random.Generator) -> Samples:
+    """A shift, and one point in twenty that is thirty times as far out."""
+    x, y = rng.normal(size=(2, 80, 10)) * np.where(rng.random((2, 80, 1)) < 0.05, 30, 1)
+    return x, y + 0.25
+
+
 def correlation(rng: np.random.Generator) -> Samples:
     x, y = rng.normal(size=(2, 120, 2))
     y[:, 1] = 0.45 * y[:, 0] + np.sqrt(1 - 0.45**2) * y[:, 1]
@@ -94,6 +106,8 @@ CASES: dict[str, Callable[[np.random.Generator], Samples]] = {
     "perturbed uniform, d = 1": waves(300, 1, 0.55, 4),
     "perturbed uniform, d = 2": waves(400, 2, 0.8, 2),
     "tails, d = 1": tails,
+    "Cauchy, shifted, d = 10": heavy,
+    "points far out, shifted, d = 10": far_out,
     "digits, d = 64": digits,
     "correlation, d = 2": correlation,
     "Beta(1.35, 1.35), d = 1": beta,

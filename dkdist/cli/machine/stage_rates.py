@@ -1,7 +1,8 @@
 """What each stage of a fit takes of this machine's processors: measured on made-up sets in a second or two, and kept.
 
 Made-up sets are as large as the store's are on average. What was measured is kept in a file beside the compiled loops,
-by the machine (its processor and cores, and the versions of what computes) and by what was asked for.
+by the machine (its processor and cores, and the versions of what computes, with the time at which this package was last
+changed) and by what was asked for.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def rates_here(asked: Asked, tell: Callable[[], None]) -> StageRates:
 def _machine() -> str:
     """This machine, and what computes on it."""
     names = [f"{name} {version(name)}" for name in ("dkdist", "numpy", "numba", "scikit-learn")]
-    return "; ".join([kind(), platform.processor(), f"{os.cpu_count()} cores", *names])
+    changed = max(file.stat().st_mtime_ns for file in Path(dkdist.__file__).parent.rglob("*.py"))
+    return "; ".join([kind(), platform.processor(), f"{os.cpu_count()} cores", *names, f"of {changed}"])
 
 
 def _known(path: Path, machine: str) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.kernel_family import Family, Frequencies, kernel_family, shared_frequencies
@@ -72,7 +71,7 @@ def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Fou
     if family is None:
         return Found(0.0, 1.0, "gaussian", unit)
     if len(u) == P.n + Q.n:
-        T = _from_all_pairs(u, family.features(sample), P.n, family, n_permutations, rng)
+        T = _from_all_pairs(u, sample, P.n, family, n_permutations, rng)
     else:
         shared = shared_frequencies(family.sigmas, P.d, n_frequencies(P.n, Q.n), seed)
         look = Look(centre, unit, waves_of(shared.W, np.zeros(P.d)), len(shared.W), family)
@@ -129,17 +128,19 @@ def _partitions(
 
 
 def _from_all_pairs(
-    u: F64, features: F64, n: int, family: Family, n_permutations: int, rng: np.random.Generator
+    u: F64, x: F64, n: int, family: Family, n_permutations: int, rng: np.random.Generator
 ) -> F64:
-    """Squared distances by each kernel (kernels, B + 1), of points (N, d) of which the first n are of P, and permuted.
+    """Squared distances by each kernel (kernels, B + 1), of points (N, d), in units and as they are given, of which the
+    first n are of P, and permuted.
 
     Weights z of points add up to 0. So D^2 = z' k z = z' (k - 1) z, where no wide kernel is rounded to 1, and moments
     may be seen from the first point's: what does not vary is 0.
     """
     m = len(u) - n
-    squares, features = cdist(u, u, "sqeuclidean"), features - features[0]
+    features = family.features(x)
+    features -= features[0]
     features[np.abs(features) < EQUAL] = 0
-    kernels = [np.expm1(-squares / (2 * sigma**2)).astype(np.float32) for sigma in family.sigmas]
+    kernels = [np.expm1(-squares / 2).astype(np.float32) for squares in family.squares(u, x)]
     found = list[F64]()
     for inside in _partitions(np.arange(n + m) < n, n_permutations, rng):
         z = np.where(inside, 1 / n, -1 / m)
@@ -169,5 +170,5 @@ def _from_frequencies(
     found = list[F64]()
     for inside in _partitions(np.arange(len(bins)) < of_P, n_permutations, rng):
         apart = fixed + (1 / n + 1 / m) * (inside.astype(np.float32) @ bins)
-        found.append(look.family.distances(shared.of_waves(apart[:, :F2]), apart[:, F2:]))
+        found.append(look.family.by_frequencies(shared.of_waves(apart[:, :F2]), apart[:, F2:]))
     return np.concatenate(found, axis=1)

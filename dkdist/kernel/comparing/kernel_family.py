@@ -11,10 +11,11 @@ Each of the bandwidths draws M frequencies, and a frequency counts for every ban
 
 The energy distance's kernel -|x - y| is a mixture of Gaussian ones of all bandwidths, in even shares of s. So it is a
 weighted sum of these ten, of which the widest stands for all that are wider. In many dimensions distances are alike,
-and so is what these kernels see. There one sum has nearly all of the level: the energy distance's kernel and five of
-these, each over its mean for samples that do not differ. What one sees by chance another does not see so.
+and so is what these kernels see. There one sum has nearly all of the level: the energy distance's kernel, five of
+these, and four times one over ranks (`dkdist.kernel.comparing.rank_kernel`), each over its mean for samples that do not
+differ. What one sees by chance another does not see so.
 
-    mixed     sum_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
+    mixed     sum_k a_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
 
 Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.comparing.normal_scores`):
 
@@ -40,12 +41,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.normal_scores import NormalScores, normal_scores
+from dkdist.kernel.comparing.rank_kernel import RankKernel, rank_kernel
 from dkdist.kernel.comparing.rank_waves import RankWaves, rank_waves
+from dkdist.kernel.comparing.sphere import radius_for, within
 from dkdist.kernel.comparing.traces_of_shape import Traces, traces_of_shape
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.loops.array_types import F64, I64
@@ -53,6 +56,7 @@ from dkdist.loops.array_types import F64, I64
 N_BANDWIDTHS = 10
 NARROW = 5  # of the bandwidths; the others are wide, and have no share beside the sums of them
 MIXED = slice(2, 7)  # of the bandwidths: those that are mixed with the energy distance
+OF_RANKS = 4  # times as much as each of the others counts the kernel over ranks
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
@@ -74,25 +78,37 @@ MANY_DIMENSIONS = {
 
 
 class Family(NamedTuple):
-    """Bandwidths (K,) of the Gaussian kernels, and the means of 1 - k(x, y) over pairs of points, (K,); scores of d
-    coordinates, pairs (2, r) of them, and waves over ranks; how means are whitened (d, d), in two dimensions or more,
-    but not in too many; and the traces of shapes, if there are waves."""
+    """The radius of a sphere; bandwidths (K,) of the Gaussian kernels within it, and the means of 1 - k(x, y) over
+    pairs of points, (K,); scores of d coordinates, and pairs (2, r) of them; how means are whitened (d, d), in two
+    dimensions or more, but not in too many. In few dimensions waves over ranks and the traces of shapes; in many the
+    kernel over ranks."""
 
+    radius: float
     sigmas: F64
     noise: F64
     scores: NormalScores
     pairs: I64
-    waves: RankWaves | None
     whitening: F64 | None
-    traces: Traces | None
+    ranks: RankWaves | RankKernel
+    traces: Traces | None = None
+
+    @property
+    def waves(self) -> RankWaves | None:
+        """Waves over ranks, in few dimensions."""
+        return self.ranks if isinstance(self.ranks, RankWaves) else None
 
     @property
     def names(self) -> list[str]:
         """The kernels in the order of their statistics: some are not in all dimensions."""
-        of_pairs = {"whitened": self.whitening is not None, "products": self.pairs.size > 0}
-        moments = [name for name in MOMENTS if of_pairs.get(name, True)]
-        n_waves = 0 if self.waves is None else len(self.waves.firsts)
-        return ["gaussian"] * len(self.sigmas) + ["energy", "mixed", *moments] + ["waves"] * n_waves
+        waves = self.waves
+        absent = {
+            "mixed": waves is not None,
+            "whitened": self.whitening is None,
+            "products": not self.pairs.size,
+        }
+        others = [name for name in ("energy", "mixed", *MOMENTS) if not absent.get(name)]
+        n_waves = 0 if waves is None else len(waves.firsts)
+        return ["gaussian"] * len(self.sigmas) + others + ["waves"] * n_waves
 
     @property
     def shares(self) -> F64:
@@ -124,30 +140,50 @@ class Family(NamedTuple):
             j, k = self.pairs[:, first : first + g.shape[1]]
             yield g[:, j] * g[:, k]
 
+    def squares(self, u: F64, x: F64) -> Iterator[F64]:
+        """|x - y|^2 / s^2 of all pairs of points (n, d), in units and as they are given: for each of the bandwidths s,
+        and for the kernel over ranks, if there is one."""
+        u = within(u, self.radius)
+        squares = cdist(u, u, "sqeuclidean")
+        yield from (squares / sigma**2 for sigma in self.sigmas)
+        if isinstance(self.ranks, RankKernel):
+            yield self.ranks.squares(ndtr(self.scores.of(x)))
+
     def features(self, x: F64) -> F64:
         """Moments of points (n, d), and the sines and cosines of their waves: (n, features)."""
         g = self.scores.of(x)
         waves = [] if self.waves is None else [self.waves.phases(ndtr(g))]
         return np.concatenate([*self.moments(g), *waves], axis=1)
 
+    def by_frequencies(self, gaussian: F64, apart: F64) -> F64:
+        """The same as `distances`, where the kernel over ranks is among ``apart`` by its sines and cosines."""
+        if isinstance(self.ranks, RankWaves):
+            return self.distances(gaussian, apart)
+        moments, of_ranks = np.split(apart, [self.n_moments], axis=1)
+        return self.distances(np.concatenate([gaussian, self.ranks.distances(of_ranks)]), moments)
+
     def distances(self, gaussian: F64, apart: F64) -> F64:
-        """Squared distances by all kernels (kernels, B), from those by Gaussian ones (K, B) and the differences of mean
-        features (B, features)."""
+        """Squared distances by all kernels (kernels, B), from those by Gaussian ones (K, B), the one over ranks being
+        the last, if there is one, and the differences of mean features (B, features)."""
         moments, waves = np.split(apart, [self.n_moments], axis=1)
-        found = [gaussian, self._mixtures(gaussian), self._of_moments(moments)]
+        found = [gaussian[: len(self.sigmas)], self._sums(gaussian), self._of_moments(moments)]
         return np.concatenate(found if self.waves is None else [*found, self.waves.distances(waves)])
 
-    def _mixtures(self, gaussian: F64) -> F64:
-        """Distances (2, B) by sums of Gaussian kernels: the energy distance's, and the mixed one.
+    def _sums(self, gaussian: F64) -> F64:
+        """Distances by sums of Gaussian kernels: the energy distance's (1, B); where there is one over ranks, and the
+        mixed one (2, B).
 
         |x - y| is proportional to the integral of 1 - exp(-|x - y|^2 / 2 s^2) over all s > 0: by the trapezoid rule
         in log s; from 0 to the least bandwidth, and for those beyond the largest one, which fall with 1 / s^2."""
         s = self.sigmas
         energy = s * np.log(s[1] / s[0])
         energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
+        if isinstance(self.ranks, RankWaves):
+            return np.asarray(energy[None] @ gaussian)
         mixed = energy / (energy @ self.noise)
         mixed[MIXED] += 1 / self.noise[MIXED]
-        return np.stack([energy, mixed]) @ gaussian
+        sums = np.stack([np.append(energy, 0), np.append(mixed, OF_RANKS / self.ranks.noise)])
+        return np.asarray(sums @ gaussian)
 
     def _of_moments(self, apart: F64) -> F64:
         d = len(self.scores.values)
@@ -186,17 +222,24 @@ def kernel_family(sample: F64, as_given: F64 | None = None) -> Family | None:
     Ranks are those of the points ``as_given``, in any unit: by them no point is far.
     """
     x = sample if as_given is None else as_given
-    distances = pdist(sample)
+    if not sample.any():
+        return None
+    radius = radius_for(sample)
+    u = within(sample, radius)
+    distances = pdist(u)
     distances = distances[distances > 0]
     if len(distances) == 0:
         return None
     low, high = np.quantile(distances, QUANTILES)
     sigmas, d = np.geomspace(low / 2, 2 * high, N_BANDWIDTHS), sample.shape[1]
     scores, waves = normal_scores(x), rank_waves(d)
-    whitening = _whitening(scores.of(x)) if 1 < d <= MOST_WHITENED else None
-    traces = None if waves is None else traces_of_shape(sample, waves)
     noise = np.array([-np.expm1(-(distances**2) / (2 * sigma**2)).mean() for sigma in sigmas])
-    return Family(sigmas, noise, scores, _pairs(d), waves, whitening, traces)
+    g = scores.of(x)
+    whitening = _whitening(g) if 1 < d <= MOST_WHITENED else None
+    common = radius, sigmas, noise, scores, _pairs(d), whitening
+    if waves is None:
+        return Family(*common, rank_kernel(u, ndtr(g)))
+    return Family(*common, waves, traces_of_shape(sample, waves))
 
 
 def _whitening(g: F64) -> F64:

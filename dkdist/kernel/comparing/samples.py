@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dkdist.kernel.comparing.kernel_family import Family
+from dkdist.kernel.comparing.sphere import within
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.distance.shapes import Shape, is_mesh
 from dkdist.kernel.sums.random_loops import Waves, mean_features, waves_of
@@ -35,18 +36,16 @@ class Look(NamedTuple):
     @property
     def n_sums(self) -> int:
         """How many sums a bin has: of sines, cosines and moments, and of sines and cosines over ranks."""
-        over_ranks = 0 if self.family.waves is None else 2 * len(self.family.waves.W)
-        return 2 * self.n_frequencies + self.family.n_moments + over_ranks
+        return 2 * (self.n_frequencies + len(self.family.ranks.W)) + self.family.n_moments
 
     def sums(self, x: F64, offsets: I64) -> F32:
         """Sums over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one at least, of (n, d): (bins, n_sums)."""
         u = in_units(x, self.centre, self.unit)
         g = self.family.scores.of(x)
-        found = [_wave_sums(u, offsets, self.waves, self.n_frequencies)]
+        found = [_wave_sums(within(u, self.family.radius), offsets, self.waves, self.n_frequencies)]
         found += [np.add.reduceat(some, offsets[:-1]).astype(np.float32) for some in self.family.moments(g)]
-        if self.family.waves is not None:
-            W = self.family.waves.W
-            found.append(_wave_sums(ndtr(g), offsets, waves_of(W, np.zeros(W.shape[1])), len(W)))
+        W = self.family.ranks.W
+        found.append(_wave_sums(ndtr(g), offsets, waves_of(W, np.zeros(W.shape[1])), len(W)))
         return np.concatenate(found, axis=1)
 
 

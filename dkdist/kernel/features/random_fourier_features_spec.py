@@ -109,7 +109,7 @@ class FourierParameters(Tables[FourierSpec]):
 
     def descend(self, X: F32, places: I64, *walk: Any) -> int:
         """Take steps of gradient descent by these features, as `MadeRows.descend` has it."""
-        return self._waves.descend(X, places, self.spec.sigma, self.tile, *walk)
+        return self._waves.descend(X, places, self.spec.sigma, *walk)
 
     def _fill_each(self, X: F32, sigmas: Sequence[float], outs: F32) -> None:
         X, lost = without_nan(np.ascontiguousarray(X, np.float32))
@@ -136,14 +136,15 @@ class _DenseWaves:
     def __init__(self, spec: FourierSpec) -> None:
         frequencies = _dense_loops().panels(np.ascontiguousarray(_drawn_dense(spec).T, np.float32))
         self._of = lru_cache(maxsize=4)(partial(_dense_loops().dense, frequencies, spec.n_components))
+        self._at_once = tile_rows(4 * spec.n_components)
 
     def fill(self, X: F32, places: I64 | None, sigmas: tuple[float, ...], outs: F32) -> None:
         """Features of some rows of X, or of all, for each sigma."""
         _dense_loops().dense_features(X if places is None else X[places], self._of(sigmas), outs)
 
-    def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
+    def descend(self, X: F32, places: I64, sigma: float, *walk: Any) -> int:
         """Steps by the features of some rows."""
-        return int(_dense_loops().dense_steps(X, places, self._of((sigma,)), tile, *walk))
+        return int(_dense_loops().dense_steps(X, places, self._of((sigma,)), self._at_once, *walk))
 
 
 class _StructuredWaves:
@@ -157,7 +158,7 @@ class _StructuredWaves:
         """Features of some rows of X, or of all, for each sigma."""
         _structured_loops().structured_features(X, places, self._of(sigmas), outs)
 
-    def descend(self, X: F32, places: I64, sigma: float, tile: int, *walk: Any) -> int:
+    def descend(self, X: F32, places: I64, sigma: float, *walk: Any) -> int:
         """Steps by the features of some rows."""
         return int(_structured_loops().structured_steps(X, places, self._of((sigma,)), self._at_once, *walk))
 

@@ -37,7 +37,7 @@ HEADER = struct.Struct("<4I")  # four bytes; the lengths of the content, of a bl
 CHAIN = (BytesCodec, BloscCodec, Crc32cCodec)
 _numbers = count()
 
-MOST_BYTES = 16 * 2**20
+MOST_BYTES = 32 * 2**20
 NOTHING = None, 0
 
 
