@@ -82,17 +82,19 @@ def _blocks_a_task(seconds: float, most: int) -> int:
     return int(np.clip(TASK / max(seconds, 1e-9), 1, max(1, most)))
 
 
-def lanes(work: Work, n: int) -> tuple[list[Node], int]:
-    """A round: a lane a worker, eight blocks each, in one graph, and what they have come to in a tree."""
+def lanes(work: Work, n: int, blocks_an_epoch: int | None = None) -> tuple[list[Node], int]:
+    """A round: a lane a worker, as many blocks each as in an epoch of so many (of millions of sets), in one graph, and
+    what they have come to in a tree."""
+    length = ROUND if blocks_an_epoch is None else min(ROUND, blocks_an_epoch // n // MEETINGS)
     nodes, level = [Node(by_client=True)], list[int]()
     for _ in range(2 * n - 2):  # tasks of one graph cost the client one after the other
         nodes.append(Node(after=(len(nodes) - 1,), by_client=True))
     start = len(nodes) - 1
     for _ in range(n):
-        nodes.append(Node(ROUND * work["lane"], takes=(start,), n_bytes=MET))
+        nodes.append(Node(length * work["lane"], takes=(start,), n_bytes=MET))
         level.append(len(nodes) - 1)
     _merged(nodes, level, MET / 4e9, MET)
-    return nodes, ROUND * n
+    return nodes, length * n
 
 
 def _merged(nodes: list[Node], level: list[int], seconds: float, n_bytes: float) -> None:
@@ -148,9 +150,15 @@ MODES: dict[str, Callable[[Work, int], tuple[list[Node], int]]] = {
 }
 
 
-def rate(mode: str, work: Work, costs: Costs, n: int, processors: int | None = None) -> tuple[float, float]:
+def rate(
+    graph: Callable[[Work, int], tuple[list[Node], int]],
+    work: Work,
+    costs: Costs,
+    n: int,
+    processors: int | None = None,
+) -> tuple[float, float]:
     """Sets a second, and the share of what n workers would do without any cost."""
-    nodes, n_blocks = MODES[mode](work, n)
+    nodes, n_blocks = graph(work, n)
     seconds = seconds_of(nodes, costs, n, processors)
     return n_blocks * BLOCK / seconds, sum(node.seconds for node in nodes) / n / seconds
 
@@ -228,8 +236,8 @@ def _used(process: psutil.Process) -> float:
 def show_table(work: Work, costs: Costs) -> list[dict[str, Any]]:
     print(f"{'thousand sets a second (share)':<32}", *(f"{n:>11}" for n in WORKERS))
     rows = []
-    for mode in MODES:
-        found = [rate(mode, work, costs, n) for n in WORKERS]
+    for mode, graph in MODES.items():
+        found = [rate(graph, work, costs, n) for n in WORKERS]
         print(f"{mode:<32}", *(f"{sets / 1e3:>6.0f} {share:>4.0%}" for sets, share in found), flush=True)
         rows.append({"mode": mode, "workers": WORKERS, "sets_a_second": [sets for sets, _ in found]})
     return rows
@@ -238,9 +246,9 @@ def show_table(work: Work, costs: Costs) -> list[dict[str, Any]]:
 def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[str, Any]]:
     """Fits on real workers of this machine, in differences of epochs, beside the simulated.
 
-    Blocks enough that four lanes have rounds of as many as in a fit of millions.
+    Blocks enough that two lanes have rounds of as many as in a fit of millions.
     """
-    n_blocks, processors, rows = 8 if quick else 4 * ROUND * MEETINGS, psutil.cpu_count() or 1, []
+    n_blocks, processors, rows = 8 if quick else 2 * ROUND * MEETINGS, psutil.cpu_count() or 1, []
     costs = costs._replace(message=0.0)
     y = write_store(str(folder / "real.zarr"), n_blocks * BLOCK)
     sets = dk.open_sets(str(folder / "real.zarr"), block_sets=BLOCK)
@@ -249,8 +257,12 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
         with cluster(folder, n):
             A = embedding.fit(sets).transform(sets)
             Z = features.fit(A).transform(A)
-            for mode, n_lanes in (("SGD, one lane", 1), ("SGD, a lane a worker", n)):
-                if n_lanes == 1 and mode != "SGD, one lane":
+            several = partial(lanes, blocks_an_epoch=max(n_blocks, n * MEETINGS))
+            for mode, n_lanes, graph in (
+                ("SGD, one lane", 1, one_lane),
+                ("SGD, a lane a worker", n, several),
+            ):
+                if n_lanes == 1 and graph is not one_lane:
                     continue
                 models = [
                     dk.IncrementalSGDClassifier(
@@ -262,7 +274,10 @@ def compare(work: Work, costs: Costs, quick: bool, folder: Path) -> list[dict[st
                 alternately(calls, 1)
                 seconds, _ = alternately(calls, 1 if quick else 3)
                 once, thrice = seconds.min(axis=0)
-                found, told = 2 * len(y) / max(1e-9, thrice - once), rate(mode, work, costs, n, processors)[0]
+                found, told = (
+                    2 * len(y) / max(1e-9, thrice - once),
+                    rate(graph, work, costs, n, processors)[0],
+                )
                 note = "" if n <= processors else f", on {processors} processors"
                 print(f"{mode:<24} {n} workers{note}: {found:,.0f} sets a second, simulated {told:,.0f}, "
                       f"ratio {found / told:.2f}", flush=True)  # fmt: skip

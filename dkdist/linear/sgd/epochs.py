@@ -2,7 +2,7 @@
 
     one lane       blocks are made in parallel, a few at a time, and fitted one after another
     L > 1 lanes    block i of an epoch's order belongs to lane i % L; a lane's blocks are made and fitted in
-                   one task, up to sixteen batches or 32,768 rows at a time; what lanes have come to is summed in a tree
+                   one task, up to 32 batches or 65,536 rows at a time; what lanes have come to is summed in a tree
                    of tasks, and then all meet (`learners.descent.sgd_steps.meet`)
 
 All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
@@ -46,7 +46,7 @@ from dkdist.learners.descent.sgd_steps import (
 from dkdist.learners.rows import Known, Rows, no_rows
 from dkdist.loops.array_types import F64, I64
 
-ROUND, ROUND_ROWS = 16, 2**15  # batches of a lane between two meetings at most, and rows of large blocks
+ROUND, ROUND_ROWS = 32, 2**16  # batches of a lane between two meetings at most, and rows of large blocks
 MEETINGS = 8  # of the lanes in an epoch, at least, where there are batches enough
 LEAST_STEPS, MOST_STEPS = 40_000, 2_000_000  # rows that are used, over all epochs
 LEAST_EPOCHS, FEW_EPOCHS, MOST_EPOCHS = 2, 5, 100
