@@ -75,17 +75,18 @@ def write_all(handle: int, *parts: Buffer) -> None:
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def open_regular(path: str) -> int:
-    """A descriptor to read a regular file; never waits. Links are refused, like all that is no file."""
+def open_regular(path: str) -> tuple[int, int]:
+    """A descriptor to read a regular file, and its bytes; never waits. Links are refused, like all that is no file."""
     try:
         handle = os.open(path, READ)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK):  # a link; a socket
             raise NotRegularError(kind_of(os.lstat(path).st_mode)) from None
         raise
-    mode = os.fstat(handle).st_mode
+    found = os.fstat(handle)
+    mode = found.st_mode
     if stat.S_ISREG(mode):
-        return handle
+        return handle, found.st_size
     os.close(handle)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -103,7 +104,7 @@ def opened_file(path: Any) -> BinaryIO:
     """Open a file that a user named, by a link perhaps; ValueError for a folder, a pipe or a device."""
     name = path_name(path)
     try:
-        return os.fdopen(open_regular(os.path.realpath(name)), "rb")
+        return os.fdopen(open_regular(os.path.realpath(name))[0], "rb")
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {name}: check the path") from None
     except IsADirectoryError:

@@ -138,18 +138,21 @@ class LocalChunks:
         key = object_key(self._array, position)
         sums = None if bound is None else bound.of(position)
         if inner is None:
-            return self._closed(key, None, sums, 0)
-        index = self._closed(key, SuffixByteRequest(self._coding.index_bytes), sums, 0)
+            return _closed(key, self._disk.read_unseen(self._array.path, key), sums, 0)
+        index = self._part(key, SuffixByteRequest(self._coding.index_bytes), sums, 0)
         first, last = self._coding.extents(np.frombuffer(index, np.uint8))[place].tolist()
-        return self._closed(key, RangeByteRequest(first, last), sums, 1 + place)
+        return self._part(key, RangeByteRequest(first, last), sums, 1 + place)
 
-    def _closed(self, key: str, part: ByteRequest | None, sums: U32 | None, i: int) -> bytes:
-        """Bytes that end with their crc32c, which is sum i of those that were committed for an object, if any were."""
-        data = self._disk.read_bytes(key, part) or b""
-        end = int.from_bytes(data[-END:], "little")
-        if (sums is not None and sums[i] != end) or crc32c(_body(data)) != end:
-            raise WrongChunkError(f"{key} is not what was committed at this place")
-        return data
+    def _part(self, key: str, part: ByteRequest, sums: U32 | None, i: int) -> bytes:
+        return _closed(key, self._disk.read_bytes(key, part) or b"", sums, i)
+
+
+def _closed(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
+    """Bytes that end with their crc32c, which is sum i of those that were committed for an object, if any were."""
+    end = int.from_bytes(data[-END:], "little")
+    if (sums is not None and sums[i] != end) or crc32c(_body(data)) != end:
+        raise WrongChunkError(f"{key} is not what was committed at this place")
+    return data
 
 
 def _body(data: bytes) -> memoryview:
