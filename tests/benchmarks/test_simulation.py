@@ -38,26 +38,26 @@ def test_a_graph_takes_what_its_longest_way_takes(simulate: Any) -> None:
 
 def test_what_costs_nothing_but_work_is_shared_by_all(simulate: Any) -> None:
     free = simulate.Costs(**FREE)
-    for mode in simulate.MODES:
-        _, share = simulate.rate(mode, WORK, free, 1)
+    for mode, graph in simulate.MODES.items():
+        _, share = simulate.rate(graph, WORK, free, 1)
         assert share == pytest.approx(1, abs=0.1), mode  # but for merging, and the ends of a run
     for mode in ("map", "SGD, a lane a worker"):
-        assert simulate.rate(mode, WORK, free, 64)[1] > 0.9
-    stopped = simulate.rate("SGD, one lane", WORK, free, 256)[0]
+        assert simulate.rate(simulate.MODES[mode], WORK, free, 64)[1] > 0.9
+    stopped = simulate.rate(simulate.one_lane, WORK, free, 256)[0]
     most = simulate.BLOCK / (WORK["lane"] - WORK["read"])  # steps come one after another
     assert 0.8 * most < stopped <= most
 
 
 def test_costs_only_take_away(simulate: Any) -> None:
     free, dear = simulate.Costs(**FREE), simulate.Costs(2e-3, 2e-3, 2e-3, 5e-4, 1e9)
-    for mode in simulate.MODES:
+    for graph in simulate.MODES.values():
         for n in (1, 4, 16):
-            (best, _), (found, share) = (simulate.rate(mode, WORK, costs, n) for costs in (free, dear))
+            (best, _), (found, share) = (simulate.rate(graph, WORK, costs, n) for costs in (free, dear))
             assert found < best
             assert share <= 1.001
     nodes, n_blocks = simulate.mapped(WORK, 256)
     a_task = (
         simulate.BLOCK * n_blocks / (len(nodes) // 2)
     )  # the client hands out each, and the scheduler sends it
-    found = simulate.rate("map", WORK, dear, 256)[0]
+    found = simulate.rate(simulate.mapped, WORK, dear, 256)[0]
     assert 0.5 * a_task / (dear.client + dear.scheduler) < found <= a_task / dear.scheduler

@@ -109,8 +109,8 @@ def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
 def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
     met = list[int]()
     monkeypatch.setattr("dkdist.linear.sgd.epochs.meet", lambda *given: met.append(1) or meet(*given))
-    for n, rows, meetings in ((2**17, 2**11, 8), (2**19, 2**14, 8), (2**20, 2**15, 16)):
-        y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 65,536 rows
+    for n, rows, meetings in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
+        y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 131,072 rows
         X = da.from_array((y[:, None] * [1.0, -1.0]).astype("f4"), chunks=(rows, -1))
         met.clear()
         IncrementalSGDClassifier(n_epochs=1, n_lanes=2, eta0=0.1, random_state=0).fit(X, y)
