@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
 from dkdist.kernel.comparing.kernel_family import kernel_family, shared_frequencies
-from dkdist.kernel.comparing.rank_kernel import rank_kernel
+from dkdist.kernel.comparing.rank_kernel import rank_kernel, stretch_for
 from dkdist.kernel.comparing.samples import Held, Look
 from dkdist.kernel.comparing.sphere import radius_for, within
 from dkdist.kernel.sums.random_loops import waves_of
@@ -20,19 +20,21 @@ x = np.concatenate([RNG.normal(0, [1, 3, 0.1, 1, 2], (40, 5)), RNG.standard_cauc
 U = (rankdata(x, axis=0) - 0.5) / len(x)
 
 
-def test_ranks_are_stretched_as_coordinates_are():
-    kernel = rank_kernel(x, U)
+@pytest.mark.parametrize(("wide", "width"), [(-1, 0.5), (-0.5, 0.6), (0, 0.7), (0.5, 0.85), (1, 1)])
+def test_ranks_are_stretched_as_coordinates_are(wide, width):
+    kernel = rank_kernel(stretch_for(x), U, wide)
     stretched = U * x.std(axis=0)
-    R = cdist(stretched, stretched) / (0.7 * np.median(pdist(stretched)))
+    R = cdist(stretched, stretched) / (width * np.median(pdist(stretched)))
     np.testing.assert_allclose(kernel.squares(U), R**2, atol=1e-9)
     pairs = np.exp(-(R[np.triu_indices(len(x), 1)] ** 2) / 2)
     assert kernel.noise == pytest.approx(1 - pairs.mean())
-    np.testing.assert_allclose(rank_kernel(7 * x, U).squares(U), kernel.squares(U))  # whatever the unit
+    of_others = rank_kernel(stretch_for(7 * x), U, wide)
+    np.testing.assert_allclose(of_others.squares(U), kernel.squares(U))  # whatever the unit
 
 
 def test_frequencies_stand_for_the_kernel():
     """E cos w . (U - U') = k: within four standard errors, (1 - k^2)^2 / 2 being the variance of one frequency."""
-    kernel = rank_kernel(x, U)
+    kernel = rank_kernel(stretch_for(x), U, 0.0)
     k = np.exp(-kernel.squares(U) / 2)
     phases = U @ kernel.W.T
     found = (np.cos(phases) @ np.cos(phases).T + np.sin(phases) @ np.sin(phases).T) / len(kernel.W)
@@ -42,24 +44,27 @@ def test_frequencies_stand_for_the_kernel():
     np.testing.assert_allclose(kernel.distances(apart)[0], (apart**2).sum(axis=1) / len(kernel.W))
 
 
-def test_the_mixed_kernel_is_the_sum_that_it_is_said_to_be():
-    """The energy distance, five Gaussian kernels and four times the one over ranks, each over its null mean."""
+@pytest.mark.parametrize("wide", [-1.0, -0.25, 0.0, 0.25, 1.0])
+def test_the_mixed_kernel_is_the_sum_that_it_is_said_to_be(wide):
+    """Each over its null mean: the energy distance with the third to seventh Gaussian kernel and four times the one
+    over ranks; where narrow or wide ones see the points best, the second to fifth or the sixth to eighth, and six times
+    the one over ranks."""
     n, family = 32, kernel_family(x)
+    family = family._replace(wideness=wide, ranks=rank_kernel(stretch_for(within(x, family.radius)), U, wide))
     found = testing._from_all_pairs(x, x, n, family, 5, np.random.default_rng(0))
     z = np.repeat([1 / n, -1 / (len(x) - n)], [n, len(x) - n])
     inside = within(x, family.radius)
     assert 0 < (inside != x).sum() < x.size
     R = cdist(inside, inside)
-    mean = lambda K: (1 - K)[np.triu_indices(len(x), 1)].mean()  # noqa: E731
+    over_mean = lambda K: K / (K.diagonal().max() - K)[np.triu_indices(len(x), 1)].mean()  # noqa: E731
     gaussian = [np.exp(-(R**2) / (2 * s**2)) for s in family.sigmas]
     of_s = family.sigmas * np.log(family.sigmas[1] / family.sigmas[0])
     of_s[[0, -1]] = of_s[[0, -1]] / 2 + family.sigmas[[0, -1]]
     energy = sum(a * (K - 1) for a, K in zip(of_s, gaussian, strict=True))
-    over_ranks = np.exp(-rank_kernel(inside, U).squares(U) / 2)
-    mixed = energy / -energy[np.triu_indices(len(x), 1)].mean()
-    for K in gaussian[2:7]:
-        mixed = mixed + K / mean(K)
-    mixed = mixed + 4 * over_ranks / mean(over_ranks)
+    over_ranks = over_mean(np.exp(-family.ranks.squares(U) / 2))
+    of_any = sum(over_mean(K) for K in gaussian[2:7]) + 4 * over_ranks
+    of_these = sum(over_mean(K) for K in (gaussian[5:8] if wide > 0 else gaussian[1:5])) + 6 * over_ranks
+    mixed = over_mean(energy) + (1 - abs(wide)) * of_any + abs(wide) * of_these
     assert found[family.names.index("mixed"), 0] == pytest.approx(z @ mixed @ z, rel=1e-5)
     assert found[family.names.index("energy"), 0] == pytest.approx(z @ energy @ z, rel=1e-5)
 

@@ -13,7 +13,9 @@ The energy distance's kernel -|x - y| is a mixture of Gaussian ones of all bandw
 weighted sum of these ten, of which the widest stands for all that are wider. In many dimensions distances are alike,
 and so is what these kernels see. There one sum has nearly all of the level: the energy distance's kernel, five of
 these, and four times one over ranks (`dkdist.kernel.comparing.rank_kernel`), each over its mean for samples that do not
-differ. What one sees by chance another does not see so.
+differ. What one sees by chance another does not see so. Where wide kernels see the points best, or narrow ones
+(`dkdist.kernel.comparing.halves`), it is three wider ones of these, or four narrower ones, and six times one over ranks
+that is wider or narrower too.
 
     mixed     sum_k a_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
 
@@ -45,8 +47,9 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
 from dkdist.base.roles import Role
+from dkdist.kernel.comparing.halves import wideness
 from dkdist.kernel.comparing.normal_scores import NormalScores, normal_scores
-from dkdist.kernel.comparing.rank_kernel import RankKernel, rank_kernel
+from dkdist.kernel.comparing.rank_kernel import RankKernel, rank_kernel, stretch_for
 from dkdist.kernel.comparing.rank_waves import RankWaves, rank_waves
 from dkdist.kernel.comparing.sphere import radius_for, within
 from dkdist.kernel.comparing.traces_of_shape import Traces, traces_of_shape
@@ -55,8 +58,9 @@ from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10
 NARROW = 5  # of the bandwidths; the others are wide, and have no share beside the sums of them
-MIXED = slice(2, 7)  # of the bandwidths: those that are mixed with the energy distance
-OF_RANKS = 4  # times as much as each of the others counts the kernel over ranks
+# what is mixed with the energy distance where narrow kernels see the points best, where that is not known, and where wide
+# ones do: which of the bandwidths, and how many times as much as each of them counts the kernel over ranks
+OF_NARROW, OF_ANY, OF_WIDE = (slice(1, 5), 6), (slice(2, 7), 4), (slice(5, 8), 6)
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
 MOST_PAIRS = 253  # of coordinates, whose products are compared: all pairs of 23
@@ -81,7 +85,7 @@ class Family(NamedTuple):
     """The radius of a sphere; bandwidths (K,) of the Gaussian kernels within it, and the means of 1 - k(x, y) over
     pairs of points, (K,); scores of d coordinates, and pairs (2, r) of them; how means are whitened (d, d), in two
     dimensions or more, but not in too many. In few dimensions waves over ranks and the traces of shapes; in many the
-    kernel over ranks."""
+    kernel over ranks, and how wide the others ought to be, from -1 to 1."""
 
     radius: float
     sigmas: F64
@@ -91,6 +95,7 @@ class Family(NamedTuple):
     whitening: F64 | None
     ranks: RankWaves | RankKernel
     traces: Traces | None = None
+    wideness: float = 0.0
 
     @property
     def waves(self) -> RankWaves | None:
@@ -180,9 +185,12 @@ class Family(NamedTuple):
         energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
         if isinstance(self.ranks, RankWaves):
             return np.asarray(energy[None] @ gaussian)
-        mixed = energy / (energy @ self.noise)
-        mixed[MIXED] += 1 / self.noise[MIXED]
-        sums = np.stack([np.append(energy, 0), np.append(mixed, OF_RANKS / self.ranks.noise)])
+        mixed = np.append(energy / (energy @ self.noise), 0.0)
+        sure = abs(self.wideness)
+        for part, (others, of_ranks) in ((1 - sure, OF_ANY), (sure, OF_WIDE if self.wideness > 0 else OF_NARROW)):
+            mixed[others] += part / self.noise[others]
+            mixed[-1] += part * of_ranks / self.ranks.noise
+        sums = np.stack([np.append(energy, 0), mixed])
         return np.asarray(sums @ gaussian)
 
     def _of_moments(self, apart: F64) -> F64:
@@ -238,7 +246,9 @@ def kernel_family(sample: F64, as_given: F64 | None = None) -> Family | None:
     whitening = _whitening(g) if 1 < d <= MOST_WHITENED else None
     common = radius, sigmas, noise, scores, _pairs(d), whitening
     if waves is None:
-        return Family(*common, rank_kernel(u, ndtr(g)))
+        stretch, U = stretch_for(u), ndtr(g)
+        wide = wideness(U * stretch)
+        return Family(*common, rank_kernel(stretch, U, wide), wideness=wide)
     return Family(*common, waves, traces_of_shape(sample, waves))
 
 

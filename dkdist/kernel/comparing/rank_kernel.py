@@ -5,6 +5,9 @@ coordinate itself is:
 
     k(x, y) = exp(-|v - v'|^2 / 2),   v = U s / b,   s_j the deviation of x_j,   b = .7 of the median of |s (U - U')|
 
+b is half the median where narrow kernels see the points best, and the median itself where wide ones do
+(`dkdist.kernel.comparing.halves`).
+
 A distance between points is mostly one between those that are far out. To this kernel no point is far, so that it sees
 shifts and shapes of most of the points where a few others hide them from distances; it is one of those that are mixed
 (`dkdist.kernel.comparing.kernel_family`). From all pairs of points, or by random frequencies (Rahimi, Recht 2007):
@@ -22,7 +25,7 @@ from scipy.spatial.distance import cdist, pdist
 from dkdist.base.roles import Role
 from dkdist.loops.array_types import F64
 
-WIDTH = 0.7  # of the median distance
+OF_NARROW, OF_ANY, OF_WIDE = 0.5, 0.7, 1.0  # of the median distance
 FREQUENCIES = 256
 
 
@@ -44,13 +47,19 @@ class RankKernel(NamedTuple):
         return np.asarray((apart**2).sum(axis=1)[None] / len(self.W))
 
 
-def rank_kernel(sample: F64, U: F64) -> RankKernel:
-    """The kernel for points like those of a sample (m, d), not all equal, of ranks (m, d). Its frequencies are always
-    the same ones in d dimensions, but for the stretch."""
+def stretch_for(sample: F64) -> F64:
+    """How far ranks are stretched, (d,), for points like those of a sample (m, d), not all equal: 1 at most."""
     deviation = sample.std(axis=0)
-    stretch = deviation / deviation.max()
+    return np.asarray(deviation / deviation.max())
+
+
+def rank_kernel(stretch: F64, U: F64, wideness: float) -> RankKernel:
+    """The kernel over ranks like (m, d), as wide as it ought to be, from -1 to 1. Its frequencies are always the same
+    ones in d dimensions, but for the stretch."""
     distances = pdist(U * stretch)
-    b = WIDTH * np.median(distances[distances > 0])
+    width = float(np.interp(wideness, [-1, 0, 1], [OF_NARROW, OF_ANY, OF_WIDE]))
+    b = width * np.median(distances[distances > 0])
     noise = float(-np.expm1(-((distances / b) ** 2) / 2).mean())
-    rng = np.random.default_rng([sample.shape[1], Role.TEST_FREQUENCIES])
-    return RankKernel(stretch / b, noise, rng.normal(size=(FREQUENCIES, sample.shape[1])) * (stretch / b))
+    d = len(stretch)
+    rng = np.random.default_rng([d, Role.TEST_FREQUENCIES])
+    return RankKernel(stretch / b, noise, rng.normal(size=(FREQUENCIES, d)) * (stretch / b))

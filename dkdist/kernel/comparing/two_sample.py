@@ -55,7 +55,8 @@ def two_sample_test(
 
     With no bandwidth given, many kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 % quantile
     of the distances between points to twice the 95 % quantile; the energy distance; in more than three dimensions the
-    energy distance mixed with Gaussian kernels of points and of ranks; the means of coordinates, as they are and
+    energy distance mixed with Gaussian kernels of points and of ranks, wide or narrow ones as both samples together ask
+    for; the means of coordinates, as they are and
     whitened, which see shifts; squares, which see scales; third and fourth powers; products of two coordinates (of 253
     pairs at most), which see how these depend on each other; and in one to three dimensions waves. Moments and waves
     are those of ranks. A difference need show in one of them alone.
