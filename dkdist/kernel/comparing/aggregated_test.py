@@ -19,7 +19,8 @@ other, stays where it is.
 Which kernel is best nobody knows, and each that is tried takes power from the others. So each kernel has a share of the
 level (`dkdist.kernel.comparing.shares_of_level`). Most of it goes to the energy distance and the means, which see
 shifts; a difference of shape would be seen in both samples together, and what looks for shapes has as much of the level
-as is seen there (`dkdist.kernel.comparing.traces_of_shape`): of the pooled points, too, nobody asks whose they are. The
+as is seen there (`dkdist.kernel.comparing.traces_of_shape`). In many dimensions both together say how wide kernels
+ought to be (`dkdist.kernel.comparing.parts_of_points`). Of the pooled points, too, nobody asks whose they are. The
 shares were chosen by what the test loses to the best of its peers, on other draws, and mostly on other cases, than
 those that `benchmarks/two_sample.py` shows the power for.
 """

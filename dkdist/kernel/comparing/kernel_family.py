@@ -14,8 +14,8 @@ weighted sum of these ten, of which the widest stands for all that are wider. In
 and so is what these kernels see. There one sum has nearly all of the level: the energy distance's kernel, five of
 these, and four times one over ranks (`dkdist.kernel.comparing.rank_kernel`), each over its mean for samples that do not
 differ. What one sees by chance another does not see so. Where wide kernels see the points best, or narrow ones
-(`dkdist.kernel.comparing.halves`), it is three wider ones of these, or four narrower ones, and six times one over ranks
-that is wider or narrower too.
+(`dkdist.kernel.comparing.parts_of_points`), it is three wider ones of these, or four narrower ones, and six times one
+over ranks that is wider or narrower too.
 
     mixed     sum_k a_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
 
@@ -47,8 +47,8 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
 from dkdist.base.roles import Role
-from dkdist.kernel.comparing.halves import wideness
 from dkdist.kernel.comparing.normal_scores import NormalScores, normal_scores
+from dkdist.kernel.comparing.parts_of_points import wideness
 from dkdist.kernel.comparing.rank_kernel import RankKernel, rank_kernel, stretch_for
 from dkdist.kernel.comparing.rank_waves import RankWaves, rank_waves
 from dkdist.kernel.comparing.sphere import radius_for, within
@@ -58,8 +58,8 @@ from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10
 NARROW = 5  # of the bandwidths; the others are wide, and have no share beside the sums of them
-# what is mixed with the energy distance where narrow kernels see the points best, where that is not known, and where wide
-# ones do: which of the bandwidths, and how many times as much as each of them counts the kernel over ranks
+# what is mixed with the energy distance where narrow kernels see the points best, where that is not known, and where
+# wide ones do: which of the bandwidths, and how many times as much as each of them counts the kernel over ranks
 OF_NARROW, OF_ANY, OF_WIDE = (slice(1, 5), 6), (slice(2, 7), 4), (slice(5, 8), 6)
 QUANTILES = (0.05, 0.95)  # of the distances between points: from half the one to twice the other
 MOMENTS = ("means", "whitened", "spread", "radius", "skewness", "kurtosis", "products")
@@ -186,8 +186,8 @@ class Family(NamedTuple):
         if isinstance(self.ranks, RankWaves):
             return np.asarray(energy[None] @ gaussian)
         mixed = np.append(energy / (energy @ self.noise), 0.0)
-        sure = abs(self.wideness)
-        for part, (others, of_ranks) in ((1 - sure, OF_ANY), (sure, OF_WIDE if self.wideness > 0 else OF_NARROW)):
+        sure, seen_best = abs(self.wideness), OF_WIDE if self.wideness > 0 else OF_NARROW
+        for part, (others, of_ranks) in ((1 - sure, OF_ANY), (sure, seen_best)):
             mixed[others] += part / self.noise[others]
             mixed[-1] += part * of_ranks / self.ranks.noise
         sums = np.stack([np.append(energy, 0), mixed])

@@ -6,7 +6,7 @@ coordinate itself is:
     k(x, y) = exp(-|v - v'|^2 / 2),   v = U s / b,   s_j the deviation of x_j,   b = .7 of the median of |s (U - U')|
 
 b is half the median where narrow kernels see the points best, and the median itself where wide ones do
-(`dkdist.kernel.comparing.halves`).
+(`dkdist.kernel.comparing.parts_of_points`).
 
 A distance between points is mostly one between those that are far out. To this kernel no point is far, so that it sees
 shifts and shapes of most of the points where a few others hide them from distances; it is one of those that are mixed

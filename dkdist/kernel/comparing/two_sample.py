@@ -55,11 +55,10 @@ def two_sample_test(
 
     With no bandwidth given, many kernels are tried at once: Gaussian ones of ten bandwidths, from half the 5 % quantile
     of the distances between points to twice the 95 % quantile; the energy distance; in more than three dimensions the
-    energy distance mixed with Gaussian kernels of points and of ranks, wide or narrow ones as both samples together ask
-    for; the means of coordinates, as they are and
-    whitened, which see shifts; squares, which see scales; third and fourth powers; products of two coordinates (of 253
-    pairs at most), which see how these depend on each other; and in one to three dimensions waves. Moments and waves
-    are those of ranks. A difference need show in one of them alone.
+    energy distance mixed with Gaussian kernels of points and of ranks, wide ones or narrow ones; the means of
+    coordinates, as they are and whitened, which see shifts; squares, which see scales; third and fourth powers;
+    products of two coordinates (of 253 pairs at most), which see how these depend on each other; and in one to three
+    dimensions waves. Moments and waves are those of ranks. A difference need show in one of them alone.
 
     Parameters
     ----------
@@ -102,12 +101,13 @@ def two_sample_test(
     normal points some .46 is for the energy kernel, .41 for means, .05 for means whitened, .08 for all else; what sees
     shapes has the more, up to a half and more for all of them, the more of a shape is seen in both together
     (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is not looked at: .96 for the mixed
-    kernel, .02 for means, .02 for all else. Points far out count as if they were on a sphere about the centre, of one
-    and a half times the 90 % quantile of the distances from it; but ranks and moments are those of the points as they
-    are. Beyond 4,096 points it is bins of points, drawn at random, that are exchanged. Cost: 510 sines and cosines a
-    point, .6 us of one core in the plane, 766 in more than three dimensions, and some 1e7 multiply-adds a permutation,
-    whatever n and m are. Memory: some 70 MiB and 5 bytes a point beside the points; of what is read, a block and 16 MiB
-    for each thread.
+    kernel, .02 for means, .02 for all else; and the mixed kernel is wide for points that follow a few factors, narrow
+    for points in groups, as parts of 256 of both samples tell (`dkdist.kernel.comparing.parts_of_points`). Points far
+    out count as if they were on a sphere about the centre, of one and a half times the 90 % quantile of the distances
+    from it; but ranks and moments are those of the points as they are. Beyond 4,096 points it is bins of points, drawn
+    at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane, 766 in more than
+    three dimensions, and some 1e7 multiply-adds a permutation, whatever n and m are. Memory: some 70 MiB and 5 bytes a
+    point beside the points; of what is read, a block and 16 MiB for each thread.
 
     With one: (n + m)^2 pairs for every 64 permutations, and a multiply-add of each pair for each permutation, in
     O(n + m) memory.

@@ -1,16 +1,16 @@
-"""How wide kernels for points of many dimensions ought to be, as halves of the points tell it.
+"""How wide kernels for points of many dimensions ought to be, as parts of the points tell it.
 
 Points whose coordinates follow a few factors differ best in wide kernels, points in groups in narrow ones. Which of the
-two these are both samples together say, and nobody asks whose a point is, so that a test's level stays exact. The
-points are cut into two halves by some of their coordinates, and two kernels look for these halves in the others:
+two these are both samples together say, and nobody asks whose a point is, so that a test's level stays exact. Some of
+the points are cut off by some of their coordinates, and two kernels look for that part in the other coordinates:
 
-    s_k = (D_k^2 between the halves - its mean) / its deviation,   both over all ways to cut as many points off
+    s_k = (D_k^2 of the part from the rest - its mean) / its deviation,   both over all ways to cut as many points off
 
-A cut is through the middle of the points along the line from one of them to another. On average over cuts
+A part is the half of the points that are nearest to one of them. On average over parts
 
     rho = s of the wide kernel / s of the narrow one
 
-is some 1.2 for factors and 1 for groups. Coordinates that are independent of each other say nothing: s is about 0.
+is some 1.15 for factors and .95 for groups. Coordinates that are independent of each other say nothing: s is about 0.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from dkdist.base.roles import Role
 from dkdist.loops.array_types import F64
 
 MOST_POINTS = 256  # that are looked at
-CUTS = 16
+PARTS = 32
+SHARE = 0.5  # of the points are in a part
 NARROW, WIDE = 0.5, 1.4  # bandwidths, of the median distance
-EVEN, FULL = 1.06, 0.08  # rho for kernels neither wide nor narrow, and how far from it they are as wide or narrow as any
+EVEN = 1.06  # rho of points for kernels that are neither wide nor narrow
+FULL = 0.08  # from there to where they are as wide, or as narrow, as any
 KNOWN = 5.0  # deviations: s from which on the coordinates are sure to depend on each other
-LEAST = 0.1  # of the points are in a half, where many are equal
+MOST = 0.9  # of the points, where many are as near; a larger part is left out
 
 
 def wideness(v: F64) -> float:
@@ -37,16 +39,15 @@ def wideness(v: F64) -> float:
     """
     v = v[np.lexsort(v.T)]
     n, d = v.shape
-    rng = np.random.default_rng([n, d, Role.TEST_HALVES])
+    rng = np.random.default_rng([n, d, Role.TEST_PARTS])
     v = v[np.sort(rng.choice(n, min(n, MOST_POINTS), replace=False))]
     found = []
-    for _ in range(CUTS):
-        of_cut, others = np.split(rng.permutation(d), [d // 2])
-        one, other = v[rng.integers(len(v), size=2)][:, of_cut]
-        along = v[:, of_cut] @ (one - other)
-        inside = along > np.median(along)
+    for _ in range(PARTS):
+        of_part, others = np.split(rng.permutation(d), [d // 2])
+        far = ((v - v[rng.integers(len(v))])[:, of_part] ** 2).sum(axis=1)
+        inside = far <= np.quantile(far, SHARE)
         squares = pdist(v[:, others], "sqeuclidean")
-        if LEAST <= inside.mean() <= 1 - LEAST and squares.any():
+        if inside.mean() <= MOST and squares.any():
             squares = squares / np.median(squares[squares > 0])
             found.append([told(-np.expm1(-squares / (2 * width**2)), inside) for width in (NARROW, WIDE)])
     narrow, wide = np.mean(found, axis=0) if found else (0.0, 0.0)
@@ -57,11 +58,12 @@ def wideness(v: F64) -> float:
 
 
 def told(apart: F64, inside: NDArray[np.bool_]) -> float:
-    """How well a kernel k tells the points ``inside`` (n,) from the others, from 1 - k of all pairs of points as `pdist`
-    has them: D^2, from its mean, over its deviation.
+    """How well a kernel k tells the points ``inside`` (n,) from the others: D^2, from its mean, over its deviation.
+
+    ``apart`` is 1 - k of all pairs of points, as `pdist` has them.
 
     With weights z of the points and the centred kernel K, D^2 = z' K z. Over permutations its mean is |z|^2 / (n - 1)
-    trace K; and if z were normal its deviation would be |z|^2 / (n - 1) the root of 2 sum_(i != j) K_ij^2.
+    trace K; if z were normal its deviation would be |z|^2 / (n - 1) the root of 2 sum_(i != j) K_ij^2.
     """
     n, square = len(inside), squareform(apart)
     z = np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())

