@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
 from dkdist.base.roles import Role
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F32, F64
 
 MOST_POINTS = 256  # that are looked at
+MOST_COORDINATES = 256  # by which a part is cut off, and in which it is looked for
+MOST_PAIRS = 4096  # that a median is taken of
 PARTS = 32
 SHARE = 0.5  # of the points are in a part
 NARROW, WIDE = 0.5, 1.4  # bandwidths, of the median distance
@@ -43,12 +45,13 @@ def wideness(v: F64) -> float:
     v = v[np.sort(rng.choice(n, min(n, MOST_POINTS), replace=False))]
     found = []
     for _ in range(PARTS):
-        of_part, others = np.split(rng.permutation(d), [d // 2])
-        far = ((v - v[rng.integers(len(v))])[:, of_part] ** 2).sum(axis=1)
+        of_part, others = (some[:MOST_COORDINATES] for some in np.split(rng.permutation(d), [d // 2]))
+        far = ((v[:, of_part] - v[rng.integers(len(v)), of_part]) ** 2).sum(axis=1)
         inside = far <= np.quantile(far, SHARE)
-        squares = pdist(v[:, others], "sqeuclidean")
-        if inside.mean() <= MOST and squares.any():
-            squares = squares / np.median(squares[squares > 0])
+        squares = pdist(v[:, others], "sqeuclidean").astype(np.float32)
+        some = squares[:: -(-len(squares) // MOST_PAIRS)]
+        if inside.mean() <= MOST and some.any():
+            squares /= np.median(some[some > 0])
             found.append([told(-np.expm1(-squares / (2 * width**2)), inside) for width in (NARROW, WIDE)])
     narrow, wide = np.mean(found, axis=0) if found else (0.0, 0.0)
     if min(narrow, wide) <= 0:
@@ -57,7 +60,7 @@ def wideness(v: F64) -> float:
     return float(known * np.clip((wide / narrow - EVEN) / FULL, -1, 1))
 
 
-def told(apart: F64, inside: NDArray[np.bool_]) -> float:
+def told(apart: F32 | F64, inside: NDArray[np.bool_]) -> float:
     """How well a kernel k tells the points ``inside`` (n,) from the others: D^2, from its mean, over its deviation.
 
     ``apart`` is 1 - k of all pairs of points, as `pdist` has them.
@@ -65,7 +68,8 @@ def told(apart: F64, inside: NDArray[np.bool_]) -> float:
     With weights z of the points and the centred kernel K, D^2 = z' K z. Over permutations its mean is |z|^2 / (n - 1)
     trace K; if z were normal its deviation would be |z|^2 / (n - 1) the root of 2 sum_(i != j) K_ij^2.
     """
-    n, square = len(inside), squareform(apart)
+    apart = np.asarray(apart, np.float64)
+    n, square = len(inside), squareform(apart, checks=False)
     z = np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())
     rows = square.mean(axis=0)
     diagonal = 2 * rows - rows.mean()  # of the centred kernel
