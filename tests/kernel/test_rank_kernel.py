@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
 from dkdist.kernel.comparing.kernel_family import kernel_family, shared_frequencies
-from dkdist.kernel.comparing.rank_kernel import rank_kernel, stretch_for
+from dkdist.kernel.comparing.ranks.rank_kernel import rank_kernel, stretch_for
 from dkdist.kernel.comparing.samples import Held, Look
 from dkdist.kernel.comparing.sphere import radius_for, within
 from dkdist.kernel.sums.random_loops import waves_of

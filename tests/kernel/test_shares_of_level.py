@@ -9,8 +9,8 @@ from scipy.stats import norm, rankdata
 import dkdist as dk
 from dkdist.kernel.comparing import aggregated_test as testing
 from dkdist.kernel.comparing.kernel_family import MANY_DIMENSIONS, NARROW, OF_SHAPES, SHARES, kernel_family
-from dkdist.kernel.comparing.normal_scores import normal_scores
-from dkdist.kernel.comparing.rank_waves import rank_waves
+from dkdist.kernel.comparing.ranks.normal_scores import normal_scores
+from dkdist.kernel.comparing.ranks.rank_waves import rank_waves
 from dkdist.kernel.comparing.shares_of_level import combined, evidence, standardised
 
 RNG = np.random.default_rng(0)

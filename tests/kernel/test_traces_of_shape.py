@@ -8,7 +8,7 @@ from scipy.linalg import inv, sqrtm
 from scipy.stats import kurtosis, norm, skew
 
 from dkdist.kernel.comparing.kernel_family import kernel_family
-from dkdist.kernel.comparing.rank_waves import rank_waves
+from dkdist.kernel.comparing.ranks.rank_waves import rank_waves
 from dkdist.kernel.comparing.traces_of_shape import traces_of_shape
 
 N = 400

@@ -12,14 +12,14 @@ Each of the bandwidths draws M frequencies, and a frequency counts for every ban
 The energy distance's kernel -|x - y| is a mixture of Gaussian ones of all bandwidths, in even shares of s. So it is a
 weighted sum of these ten, of which the widest stands for all that are wider. In many dimensions distances are alike,
 and so is what these kernels see. There one sum has nearly all of the level: the energy distance's kernel, five of
-these, and four times one over ranks (`dkdist.kernel.comparing.rank_kernel`), each over its mean for samples that do not
-differ. What one sees by chance another does not see so. Where wide kernels see the points best, or narrow ones
+these, and four times one over ranks (`dkdist.kernel.comparing.ranks.rank_kernel`), each over its mean for samples that
+do not differ. What one sees by chance another does not see so. Where wide kernels see the points best, or narrow ones
 (`dkdist.kernel.comparing.parts_of_points`), it is three wider ones of these, or four narrower ones, and six times one
 over ranks that is wider or narrower too.
 
     mixed     sum_k a_k D_k^2 / (mean of 1 - k(x, y) over pairs of points)
 
-Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.comparing.normal_scores`):
+Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.comparing.ranks.normal_scores`):
 
     means     sum_j (difference of the means of g_j)^2
     whitened  the same of the g_j made uncorrelated, as Hotelling's test has it, in 2 to 256 dimensions
@@ -31,7 +31,7 @@ Beside them kernels of the normal scores g of coordinates (`dkdist.kernel.compar
 
 In Gaussian kernels wide enough for all of two samples, the noise of their means hides how far they spread, and how
 coordinates depend on each other. Products are of all pairs of coordinates up to 23 dimensions, of more of 253 pairs.
-And up to three dimensions waves over ranks (`dkdist.kernel.comparing.rank_waves`).
+And up to three dimensions waves over ranks (`dkdist.kernel.comparing.ranks.rank_waves`).
 
 Each has a share of the level. What sees a difference of shapes has the more of it, the more of a shape is seen in both
 samples together (`dkdist.kernel.comparing.traces_of_shape`).
@@ -47,10 +47,10 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
 from dkdist.base.roles import Role
-from dkdist.kernel.comparing.normal_scores import NormalScores, normal_scores
 from dkdist.kernel.comparing.parts_of_points import wideness
-from dkdist.kernel.comparing.rank_kernel import RankKernel, rank_kernel, stretch_for
-from dkdist.kernel.comparing.rank_waves import RankWaves, rank_waves
+from dkdist.kernel.comparing.ranks.normal_scores import NormalScores, normal_scores
+from dkdist.kernel.comparing.ranks.rank_kernel import RankKernel, rank_kernel, stretch_for
+from dkdist.kernel.comparing.ranks.rank_waves import RankWaves, rank_waves
 from dkdist.kernel.comparing.sphere import radius_for, within
 from dkdist.kernel.comparing.traces_of_shape import Traces, traces_of_shape
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dkdist.kernel.comparing.rank_waves import RankWaves
+from dkdist.kernel.comparing.ranks.rank_waves import RankWaves
 from dkdist.loops.array_types import F64
 
 FLAT = 1e-6  # of the mean: the least eigenvalue of correlations that is told from 0
