@@ -10,7 +10,7 @@ A part is the half of the points that are nearest to one of them. On average ove
 
     rho = s of the wide kernel / s of the narrow one
 
-is some 1.15 for factors and .95 for groups. Coordinates that are independent of each other say nothing: s is about 0.
+is some 1.1 for factors and .95 for groups. Coordinates that are independent of each other say nothing: s is about 0.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def two_sample_test(
     shapes has the more, up to a half and more for all of them, the more of a shape is seen in both together
     (`dkdist.kernel.comparing.traces_of_shape`). In more than three dimensions that is not looked at: .96 for the mixed
     kernel, .02 for means, .02 for all else; and the mixed kernel is wide for points that follow a few factors, narrow
-    for points in groups, as parts of 256 of both samples tell (`dkdist.kernel.comparing.parts_of_points`). Points far
+    for points in groups, as 32 parts of 256 points tell (`dkdist.kernel.comparing.parts_of_points`). Points far
     out count as if they were on a sphere about the centre, of one and a half times the 90 % quantile of the distances
     from it; but ranks and moments are those of the points as they are. Beyond 4,096 points it is bins of points, drawn
     at random, that are exchanged. Cost: 510 sines and cosines a point, .6 us of one core in the plane, 766 in more than
