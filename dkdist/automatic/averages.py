@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.automatic.trials import Again, Finalist, Trial
-from dkdist.automatic.truth import Truth
 from dkdist.loops.array_types import F64
 
 MOST_STEPS, LEAST_GAIN = 10, 1e-3  # of averaging: candidates, and what one must gain, relative to the loss
 BESIDE = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
 
 
-def finalists(found: Sequence[Trial], truth: Truth, again: Again) -> list[Finalist]:
+def finalists(found: Sequence[Trial], evaluation: EvaluationSet, again: Again) -> list[Finalist]:
     """Trials that may turn out best on more rows, or that join an average, by view; and of baselines the best.
 
     A view stays, with its best kernels, if it is not clearly behind, or if its mean with the best is better than that;
     those that add most come first, as many of them, and of one family, as are tried ``again``.
     """
-    best, joined = found[0], {id(trial) for trial in best_average(found, truth).members}
+    best, joined = found[0], {id(trial) for trial in best_average(found, evaluation).members}
     of_views: dict[int, list[Trial]] = {}
     for trial in found:
         of_views.setdefault(id(trial.view), []).append(trial)
-    together = {of: truth.loss((best.values + own[0].values) / 2) for of, own in of_views.items()}
+    together = {of: evaluation.loss((best.values + own[0].values) / 2) for of, own in of_views.items()}
     families: Counter[str] = Counter()
     chosen = []
     for of in sorted(of_views, key=lambda of: (of != id(best.view), together[of])):
@@ -34,7 +34,7 @@ def finalists(found: Sequence[Trial], truth: Truth, again: Again) -> list[Finali
         view, entry = own[0].view, own[0].view.entry
         room = families.total() < again.views and families[entry.family] < again.of_a_family
         adds = together[of] < best.loss
-        stays = room and (adds or not truth.clearly_behind(own[0].values, best.values))
+        stays = room and (adds or not evaluation.is_significantly_worse(own[0].values, best.values))
         families[entry.family] += stays
         most = again.kernels if stays else int(entry.baseline)
         kept = [trial for i, trial in enumerate(own) if i < most or id(trial) in joined]
@@ -73,7 +73,7 @@ class Average:
         return Average(members, shares, self.values)
 
 
-def best_average(trials: Sequence[Trial], truth: Truth) -> Average:
+def best_average(trials: Sequence[Trial], evaluation: EvaluationSet) -> Average:
     """Forward selection with repetition: a candidate joins as long as the average's error falls.
 
     Caruana, Niculescu-Mizil, Crew, Ksikes, "Ensemble selection from libraries of models" (ICML 2004).
@@ -81,7 +81,7 @@ def best_average(trials: Sequence[Trial], truth: Truth) -> Average:
     chosen = [trials[0]]
     total, loss = trials[0].values.copy(), trials[0].loss
     for k in range(1, MOST_STEPS):
-        losses = [truth.loss((total + trial.values) / (k + 1)) for trial in trials]
+        losses = [evaluation.loss((total + trial.values) / (k + 1)) for trial in trials]
         i = int(np.argmin(losses))
         if losses[i] > loss - LEAST_GAIN * abs(loss):
             break

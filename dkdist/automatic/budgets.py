@@ -42,6 +42,10 @@ class Budget:
         limits = {name: positive(f"budget {name}", value) for name, value in named.items()}
         return cls(limits.get("seconds", np.inf), limits.get("memory", np.inf), time.perf_counter())
 
+    def part(self, fraction: float = 1.0) -> Budget:
+        """A fraction of the time that is left, from now on, and the same memory."""
+        return Budget(self.left * fraction, self.memory, time.perf_counter())
+
     def most_sets(self, n: int, row_bytes: int) -> int:
         """Of n sets, how many a choice may be made by, with all rows of each taking ``row_bytes``."""
         if np.isinf(self.memory):

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto.evaluation_set import EvaluationSet
+from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
+from dkdist.auto.training_data import TrainingData
 from dkdist.automatic.averages import Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.leaderboard import Judged
 from dkdist.automatic.learned.kept_background import kept_background
-from dkdist.automatic.learned.machines import KernelMachine, Machine
+from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine
 from dkdist.automatic.learned.streamed import learn_streamed
-from dkdist.automatic.question import Question
 from dkdist.automatic.trials import AGAIN, Rows, Trial, leaves_of, rounds, try_again, try_all
-from dkdist.automatic.truth import Truth
 from dkdist.automatic.views.representation_rows import Views, fitted_views, more_rows, rows_of
 from dkdist.automatic.views.representations import (
     FAMILIES,
@@ -36,7 +36,7 @@ from dkdist.automatic.views.row_kernels import ComparedRows
 from dkdist.base.inputs import Sets
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.learners.kernel_ridge import duals
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import F64, I64
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
@@ -49,32 +49,54 @@ FEW_MEMBERS = 4  # up to which kernels of widths between those that were tried a
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What predicts, what was tried on the way, the best of it, that of the machine's first part, and a few sets."""
+class SelectedModel:
+    """The result of one selection: scaler, predictors, and the trials with the rows that compared them.
+
+    ``machine`` predicts: ``ensemble``, or the constant where ``is_constant``. ``baselines`` are the best trials of simple
+    representations, by name. ``best`` is the best single candidate, and ``best_part`` its fitted predictor.
+    """
 
     scaler: SetScaler | None
     machine: Machine
-    judged: Judged
+    ensemble: Machine
+    baselines: dict[str, Machine]
+    trials: list[Trial]
+    evaluation: EvaluationSet
     best: Trial
+    best_part: KernelMachine | LinearMachine
+    is_constant: bool
     background: SampleSets | None
+    constant: F64
+
+    def fold_predictions(self, sets: Sets) -> FoldPredictions:
+        """Predictions of held-out sets."""
+        with one_blas_thread():
+            scaled = sets if self.scaler is None else self.scaler.transform(sets)
+            constant = np.tile(self.constant, (len(sets), 1))
+            ensemble = self.ensemble.values(scaled)
+            baselines = {name: machine.values(scaled) for name, machine in self.baselines.items()}
+        return FoldPredictions(
+            constant if self.is_constant else ensemble, ensemble, {CONSTANT: constant, **baselines}
+        )
 
 
-def choose(question: Question, candidates: Any, budget: Any) -> Learned:
-    """Try what the sets allow, or the ``candidates``, and learn an average of the best."""
-    # Threads of BLAS wait for each other in matrices of a thousand rows; candidates do not.
+def choose(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
+    """Compare candidates by cross-validation, and fit an average of the best, or the constant."""
+    # Candidates run on threads of their own; BLAS threads would wait for each other in matrices of a thousand rows.
     with one_blas_thread():
-        return _chosen(question, candidates, Budget.of(budget))
+        return _chosen(data, candidates, budget)
 
 
-def _chosen(question: Question, candidates: Any, allowed: Budget) -> Learned:
-    rng = np.random.default_rng(question.seed)
-    sets, n = question.sets, len(question.sets)
+def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedModel:
+    rng = np.random.default_rng(data.seed)
+    sets, n = data.sets, len(data)
+    assert sets is not None
     sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
-    scaler, background = _scaler(sample, candidates), kept_background(sample, question.seed)
+    scaler, background = _scaler(sample, candidates), kept_background(sample, data.seed)
     if scaler is not None:
         sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
-    question = replace(question, sets=sets)
-    views = fitted_views(_entries(candidates, sample, question.seed), sample)
+    data = replace(data, sets=sets)
+    views = fitted_views(_entries(candidates, sample, data.seed), sample)
     most = allowed.most_sets(n, views.row_bytes)
     order = rng.permutation(n)[: min(CHOICE_SETS, most)]
     fewest, *more = rounds(len(order))
@@ -83,35 +105,59 @@ def _chosen(question: Question, candidates: Any, allowed: Budget) -> Learned:
     views, rows = views.standardised(rows_of(views, _some(sets, tried), range(len(views.specs))))
     last = FinalFit(allowed, n, len(tried), allowed.spent - before)
     allowed.require_left("rows were made")
-    truth = question.truth(tried)
-    trials = try_all(views.views, rows, truth, allowed)
+    evaluation = data.evaluation_set(tried)
+    trials = try_all(views.views, rows, evaluation, allowed)
     for size, wanted in zip(more, AGAIN, strict=False):
         if not trials or allowed.used_up:
             break
-        again = finalists(trials, truth, wanted)
+        again = finalists(trials, evaluation, wanted)
         before, known, tried = allowed.spent, tried, np.sort(order[:size])
         rows = more_rows(views, sets, tried, rows, known, leaves_of(again))
         a_row = (allowed.spent - before) / (len(tried) - len(known))
         last = FinalFit(allowed, n, len(tried), a_row * len(tried))
-        truth = question.truth(tried)
-        trials = try_again(again, rows, truth, allowed, wanted.nearby)
+        evaluation = data.evaluation_set(tried)
+        trials = try_again(again, rows, evaluation, allowed, wanted.nearby)
     if not trials:
         raise ValueError(
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
         )
-    average = best_average(trials, truth)
+    average = best_average(trials, evaluation)
+    is_constant = not evaluation.beats_constant(average.values)
+    simple = {trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline}
     if n > min(EXACT_SETS, most):
         average = average.widened(FEW_MEMBERS) if allowed.unlimited else average
         most_components = allowed.most_components(len(average.members), N_COMPONENTS)
         average, n_components = last.of_features(average, most_components)
-        machine, judged, best = _streamed(question, trials, truth, average, n_components)
-        return Learned(scaler, machine, judged, best, background)
-    if len(tried) < n:
-        average = last.of_kernels(average)
-        rows = more_rows(views, sets, np.arange(n), rows, tried, leaves_of(average.members))
-    machine = _exact(views, rows, average, question, allowed)
-    judged = Judged(trials, truth, average.values, truth)
-    return Learned(scaler, machine, judged, average.members[0], background)
+        fitted = learn_streamed(data, average.members, n_components)
+        ensemble = Machine(fitted.trees, tuple(fitted.widths), tuple(fitted.machines), data.y.shape[1])
+        average, known_rows, learned = fitted.average, rows, data.take(tried)
+    else:
+        if len(tried) < n:
+            average = last.of_kernels(average)
+            needed = leaves_of([*average.members, *simple.values()])
+            rows = more_rows(views, sets, np.arange(n), rows, tried, needed)
+        ensemble, known_rows, learned = _exact(views, rows, average, data, allowed), rows, data
+    baselines = {
+        name: _machine(views, [_kernel_machine(trial, 1.0, known_rows, learned)], data)
+        for name, trial in simple.items()
+    }
+    machine = _constant(views, data) if is_constant else ensemble
+    return SelectedModel(
+        scaler, machine, ensemble, baselines, trials, evaluation, average.members[0], ensemble.parts[0],
+        is_constant, background, data.constant,
+    )  # fmt: skip
+
+
+def _constant(views: Views, data: TrainingData) -> Machine:
+    """Predict the mean target, from the narrowest rows."""
+    leaf = int(np.argmin([spec.n_features for spec in views.specs]))
+    weights = np.zeros((data.y.shape[1], views.specs[leaf].n_features))
+    return _machine(views, [LinearMachine(leaf, weights, data.constant, 1.0)], data)
+
+
+def _machine(views: Views, parts: Sequence[KernelMachine | LinearMachine], data: TrainingData) -> Machine:
+    widths = tuple(spec.n_features for spec in views.specs)
+    return Machine(views.trees, widths, tuple(parts), data.y.shape[1])
 
 
 def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
@@ -137,29 +183,20 @@ def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representat
     return representations(sample, words, seed) + own
 
 
-def _exact(views: Views, rows: Rows, average: Average, question: Question, budget: Budget) -> Machine:
-    """Kernel ridge regression of every member, on all sets; a trial on all of them is one."""
+def _exact(views: Views, rows: Rows, average: Average, data: TrainingData, budget: Budget) -> Machine:
+    """Kernel ridge regression of every member on all sets; a trial on all of them is one."""
     members = zip(average.members, average.shares, strict=True)
-    parts = tuple(budget.at_once(lambda member: _kernel_machine(*member, rows, question), members))
-    return Machine(views.trees, tuple(spec.n_features for spec in views.specs), parts, question.y.shape[1])
+    parts = tuple(budget.at_once(lambda member: _kernel_machine(*member, rows, data), members))
+    return _machine(views, parts, data)
 
 
-def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) -> KernelMachine:
+def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMachine:
     own, a = trial.view.of(rows), trial.duals
-    if len(a) < len(question.y):
+    if len(a) < len(data.y):
         (K,) = ComparedRows(own).matrices([trial.kernel])
-        a = duals(K, question.y, question.weights, trial.alpha)
+        a = duals(K, data.y, data.weights, trial.alpha)
     centre = own[0].mean(axis=0, dtype=np.float64)
     return KernelMachine(trial.view.leaf, trial.kernel, tuple(own), a, centre, share)
-
-
-def _streamed(
-    question: Question, trials: Sequence[Trial], truth: Truth, average: Average, n_components: int
-) -> tuple[Machine, Judged, Trial]:
-    """Random features of the members' kernels, from one pass over all sets."""
-    found = learn_streamed(question, average.members, n_components)
-    machine = Machine(found.trees, tuple(found.widths), tuple(found.machines), question.y.shape[1])
-    return machine, Judged(trials, truth, found.average.values, found.held), found.average.members[0]
 
 
 def _some(sets: Sets, rows: I64) -> Sets:

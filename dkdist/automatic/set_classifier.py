@@ -11,7 +11,9 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dkdist.automatic.set_learner import SetLearner, as_weights
+from dkdist.auto._tuning import MIN_CLASS_RATIO
+from dkdist.auto.outer_predictions import CONSTANT
+from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
 from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, probabilities_of
@@ -97,6 +99,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     """
 
     _score_name = "accuracy"
+    _loss_name = "log loss"
 
     def __init__(
         self,
@@ -106,9 +109,14 @@ class SetClassifier(ClassifierMixin, SetLearner):
         scoring: Any = None,
         cv: Any = "auto",
         budget: Any = None,
+        n_permutations: Any = None,
+        verbose: Any = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(candidates, scoring=scoring, cv=cv, budget=budget, random_state=random_state)
+        super().__init__(
+            candidates, scoring=scoring, cv=cv, budget=budget, n_permutations=n_permutations, verbose=verbose,
+            random_state=random_state,
+        )  # fmt: skip
         self.class_weight = class_weight
 
     def fit(
@@ -139,18 +147,42 @@ class SetClassifier(ClassifierMixin, SetLearner):
                 f"X has {len(sets)} sets but y has {len(labels)} targets: give one for every set"
             )
         self.classes_, index = as_classes(labels)
+        n_classes = len(self.classes_)
         weights = as_weights(sample_weight, len(sets))
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)
-        as_classes(labels[weights > 0])
-        n_classes = len(self.classes_)
-        score = self._scored_by(labels)
-        judged = self._learn(sets, signs(index, n_classes), index, weights, groups, score)
+        class_sizes = self._class_sizes(index[weights > 0])
+        outer = self._learn(sets, signs(index, n_classes), index, weights, groups, self._scored_by(labels))
         self._labels = labels[self._used]
-        values, truth = judged.values.mean(axis=0), index[self.judged_]
-        self.calibration_ = calibrated(values, truth, n_classes, judged.held.weights)
-        self.sets_ = fit_prediction_sets(probabilities_of(values, self.calibration_), truth)
+        predictions, truth = outer.predictions, index[outer.positions]
+        values = predictions.ensemble if self.fallback_ is None else predictions.baselines[CONSTANT]
+        self.calibration_ = calibrated(values, truth, n_classes, outer.data.weights)
+        self.sets_ = fit_prediction_sets(
+            probabilities_of(values, self.calibration_), truth, groups=outer.data.groups
+        )
+        if class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
+            self._notes = (self._imbalance_note(truth, largest(predictions.model)),)
         return self
+
+    def _class_sizes(self, index: I64) -> I64:
+        """Sets of each class, two or more; ValueError naming the first class with fewer."""
+        sizes = np.bincount(index, minlength=len(self.classes_))
+        if sizes.min() < 2:
+            small = int(np.argmin(sizes >= 2))
+            raise ValueError(
+                f"every class must have 2 sets or more (of weight above 0); found {sizes[small]} of class "
+                f"{self.classes_[small]!r}. Give more sets of it, or leave it out"
+            )
+        return sizes
+
+    def _imbalance_note(self, truth: I64, predicted: I64) -> str:
+        recalls = [(predicted[truth == c] == c).mean() for c in np.unique(truth)]
+        note = (
+            f"Classes are unbalanced: balanced accuracy (mean recall) of this model is {np.mean(recalls):.4f}, next to "
+            f"{(predicted == truth).mean():.4f} accuracy."
+        )
+        advice = ' class_weight="balanced" lets each class count the same.'
+        return note + (advice if self.class_weight is None else "")
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
         made = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)
@@ -220,7 +252,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
         X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
-        return float(check_scoring(self, self.scoring)(self, X, y))
+        return scored(self, X, y, sample_weight)
 
 
 def largest(values: F64) -> I64:

@@ -1,38 +1,48 @@
-"""What `SetClassifier` and `SetRegressor` share: what they are told, what they show, and predictions of sets."""
+"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions of sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.automatic.choosing import N_COMPONENTS, choose
-from dkdist.automatic.leaderboard import Judged, entries_of
+from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING, N_PERMUTATIONS
+from dkdist.auto.folds import fold_labels
+from dkdist.auto.leaderboard import make_leaderboard
+from dkdist.auto.outer_folds import OuterFolds, draw_outer_folds
+from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, collect
+from dkdist.auto.report import Evidence, equivalence_margin, format_summary, verdict
+from dkdist.auto.training_data import Score, TrainingData
+from dkdist.automatic import choosing
+from dkdist.automatic.budgets import Budget
+from dkdist.automatic.choosing import N_COMPONENTS, SelectedModel, choose
 from dkdist.automatic.learned.best_pipeline import best_pipeline
 from dkdist.automatic.learned.machine_terms import set_function
 from dkdist.automatic.learned.machines import LinearMachine
-from dkdist.automatic.question import Question
-from dkdist.automatic.verdicts import in_words
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets
 from dkdist.base.names import learn_names
-from dkdist.base.parameter_checks import draw_seed, real_matrix
+from dkdist.base.parameter_checks import draw_seed, real_matrix, whole
+from dkdist.base.roles import Role
+from dkdist.execution.progress import Progress, show_progress
 from dkdist.explaining.answers import answer
 from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F64, I64
-
-ScoreOf = Callable[[F64, I64], float]
+from dkdist.plain.flags import as_verbose
+from dkdist.plain.user_line import user_level
 
 
 class SetLearner(MetaEstimatorMixin, BaseEstimator):
-    """Base of models without choices; a subclass says what targets mean, and how predictions are scored."""
+    """Base of the automatic models; subclasses encode targets, score predictions and calibrate them."""
 
     _score_name: str
+    _loss_name: str
     _takes_text = True
 
     def __init__(
@@ -42,56 +52,128 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         scoring: Any = None,
         cv: Any = "auto",
         budget: Any = None,
+        n_permutations: Any = None,
+        verbose: Any = False,
         random_state: Any = None,
     ) -> None:
         self.candidates = candidates
         self.scoring = scoring
         self.cv = cv
         self.budget = budget
+        self.n_permutations = n_permutations
+        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(
-        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: ScoreOf
-    ) -> Judged:
-        """Choose and fit by targets (n, t) of sets, and weights (n,); ``score`` is of (predictions, sets)."""
+        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
+    ) -> OuterPredictions:
+        """Select, fit and evaluate by targets (n, t) of sets, and weights (n,)."""
+        n_permutations = None if self.n_permutations is None else whole("n_permutations", self.n_permutations)
         used = np.flatnonzero(weights)
         if len(used) < 2:
             raise ValueError(f"at least 2 sets must have a weight above 0; found {len(used)}")
+        if len(used) < MIN_SETS_WITHOUT_WARNING:
+            warnings.warn(
+                f"{len(used)} sets are few: scores have large standard errors, and the model may fall back to the "
+                f"constant. Give {MIN_SETS_WITHOUT_WARNING} or more if you can",
+                stacklevel=user_level(),
+            )
         own_groups = None if groups is None else as_groups(groups, len(sets))[used]
-
-        def score_of_used(values: F64, rows: I64) -> float:
-            return score(values, used[rows])
-
-        question = Question(
-            sets if len(used) == len(sets) else sets[used], y[used], None if classes is None else classes[used],
-            weights[used] / weights[used].mean(), own_groups, self.cv, draw_seed(self.random_state),
-            None if self.scoring is None else score_of_used,
+        own_classes = None if classes is None else classes[used]
+        data = TrainingData(
+            sets if len(used) == len(sets) else sets[used], y[used], own_classes, weights[used] / weights[used].mean(),
+            own_groups, used, self.cv, fold_labels(self.cv, len(used), own_classes, own_groups),
+            draw_seed(self.random_state), None if self.scoring is None else score,
         )  # fmt: skip
         self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
         learn_names(self, sets)
-        learned = choose(question, self.candidates, self.budget)
-        self.machine_, self.scaler_, self.background_ = learned.machine, learned.scaler, learned.background
-        self.leaderboard_, self.leads_ = entries_of(learned.judged, score_of_used)
-        self.judged_ = used[learned.judged.held.rows]
-        self._best, self._used, self._seed = learned.best.alone(), used, question.seed
-        self._weights = question.weights
-        return learned.judged
+        budget = Budget.of(self.budget)
+        folds = self._outer_folds(data, budget)
+        n_selections = len(folds.test_rows) + folds.refit
+        with show_progress(
+            n_selections, type(self).__name__, "selections", as_verbose(self.verbose)
+        ) as progress:
+            model, outer = self._select(data, folds, budget, progress)
+        self.p_value_ = outer.p_value(N_PERMUTATIONS)
+        if n_permutations is not None:
+            self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
+        self._keep(model, outer, folds, score)
+        return outer
+
+    def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
+        return draw_outer_folds(data, choosing.EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
+
+    def _select(
+        self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress
+    ) -> tuple[SelectedModel, OuterPredictions]:
+        """The final model, and predictions of each outer fold by a model that was selected without it."""
+        parts = []
+        for test in folds.test_rows:
+            train = data.take(np.setdiff1d(np.arange(len(data)), test))
+            # With a budget of time there is one hold-out: a third for it, the rest for the final model.
+            model = choose(train, self.candidates, budget.part(1 / 3 if folds.refit else 1.0))
+            parts.append(model.fold_predictions(data.sets[test]))
+            progress.advance(1)
+        self._used, self._weights, self._seed = train.positions, train.weights, data.seed
+        if folds.refit:
+            model = choose(data, self.candidates, budget.part())
+            progress.advance(1)
+            self._used, self._weights = data.positions, data.weights
+        return model, collect(data, folds, parts)
+
+    def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
+        """Repeat selection and evaluation with permuted targets."""
+        rng = np.random.default_rng([data.seed, Role.P_VALUE])
+        n_as_large = 0
+        name = f"{type(self).__name__}, permuted targets"
+        with show_progress(n_permutations, name, "evaluations", as_verbose(self.verbose)) as progress:
+            for _ in range(n_permutations):
+                permuted = data.permuted(rng)
+                budget = Budget.of(self.budget)
+                folds = self._outer_folds(permuted, budget)
+                parts = []
+                for test in folds.test_rows:
+                    train = permuted.take(np.setdiff1d(np.arange(len(data)), test))
+                    model = choose(train, self.candidates, budget.part(1 / 3 if folds.refit else 1.0))
+                    parts.append(model.fold_predictions(permuted.sets[test]))
+                n_as_large += collect(permuted, folds, parts).statistic >= observed - 1e-9 * abs(observed)
+                progress.advance(1)
+        return (1 + n_as_large) / (1 + n_permutations)
+
+    def _keep(self, model: SelectedModel, outer: OuterPredictions, folds: OuterFolds, score: Score) -> None:
+        """Set the fitted attributes."""
+        self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
+        self.fallback_ = CONSTANT if model.is_constant else None
+        self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
+        scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
+        margin = equivalence_margin(scores[CONSTANT], self.scoring is None)
+        self._evidence = Evidence(self.p_value_, margin, model.is_constant)
+        self.verdicts_ = {name: verdict(name, *lead, self._evidence) for name, lead in self.leads_.items()}
+        self.judged_ = outer.positions
+        self._evaluated_on, self._notes = folds.description, ()
+        self._best, self._best_part = model.best.alone(), model.best_part
+        self._n_members = len(model.ensemble.parts)
 
     def summary(self) -> str:
-        """What was tried, how well it does on sets that were left out, and whether it beats what is simpler.
+        """Scores on held-out sets, the p-value, and whether the model is better than each simple baseline.
 
         Returns
         -------
         str
-            Scores with their standard errors, best first, which baseline is the best, and a sentence for each: what is
-            said of the shape is over the means.
+            Scores of the model and of the baselines from outer folds, best first; selection scores of the other
+            candidates; the p-value; and for each baseline one of "better", "not better" (a lead of the equivalence
+            margin is excluded) and "not established", with the lead in standard errors.
         """
         check_is_fitted(self)
-        n = len(self.machine_.parts)
-        what = f"{type(self).__name__}: {len(self.leaderboard_) - 1} candidates, {n} of them in the model"
-        return in_words(
-            self.leaderboard_, self.leads_, what, f"{self._score_name} on sets that were left out"
-        )
+        n_candidates = len(self.leaderboard_) - 1
+        title = f"{type(self).__name__}: {n_candidates} candidates, {self._n_members} in the ensemble"
+        if self.fallback_ is not None:
+            title = f"{type(self).__name__}: {n_candidates} candidates; the model is the constant, as no ensemble beat it"
+        return format_summary(
+            self.leaderboard_, self.leads_, self._evidence, title=title, score_name=self._score_name,
+            evaluated_on=self._evaluated_on, selected_by=self._loss_name if self.scoring is None else self._score_name,
+            notes=self._notes,
+        )  # fmt: skip
 
     @property
     def best_estimator_(self) -> Pipeline:
@@ -99,7 +181,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         if self._best.view.entry.embedding is None:
             raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
-        part = self.machine_.parts[0]
+        part = self._best_part
         n_components = part.W.shape[1] if isinstance(part, LinearMachine) else N_COMPONENTS
         before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
         return Pipeline([*before.steps, ("learner", self._learner(rows, part))])
@@ -196,6 +278,12 @@ def as_weights(given: ArrayLike | None, n: int) -> F64:
             f"{'zeros alone' if not weights.any() else f'{weights[i]} for set {i}'}"
         )
     return weights
+
+
+def scored(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
+    """The score by ``scoring``; a scorer that takes no weights is refused where weights are given."""
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return float(check_scoring(model, model.scoring)(model, X, y, **weights))
 
 
 def as_groups(given: Any, n: int) -> NDArray[Any]:

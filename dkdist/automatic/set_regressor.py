@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.automatic.set_learner import SetLearner, as_weights
+from dkdist.auto.outer_predictions import CONSTANT
+from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import real_matrix
 from dkdist.base.row_ids import in_row_order
@@ -57,6 +58,7 @@ class SetRegressor(RegressorMixin, SetLearner):
     """
 
     _score_name = "R^2"
+    _loss_name = "squared error"
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -77,14 +79,16 @@ class SetRegressor(RegressorMixin, SetLearner):
         self.mean_ = np.average(columns, axis=0, weights=weights)
         spread = np.sqrt(np.average((columns - self.mean_) ** 2, axis=0, weights=weights))
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        judged = self._learn(
+        outer = self._learn(
             sets, (columns - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
         )
         self._targets = targets[self._used]
-        predicted = judged.values.mean(axis=0) * self.scale_ + self.mean_
-        sizes = sets.sizes[self.judged_].astype(np.float64)
+        predictions = outer.predictions
+        values = predictions.ensemble if self.fallback_ is None else predictions.baselines[CONSTANT]
+        predicted, truth = self._true(values), columns[outer.positions]
+        sizes = sets.sizes[outer.positions].astype(np.float64)
         self.intervals_ = [
-            fit_intervals(predicted[:, j], columns[self.judged_, j], sizes=sizes)
+            fit_intervals(predicted[:, j], truth[:, j], sizes=sizes, groups=outer.data.groups)
             for j in range(columns.shape[1])
         ]
         return self
@@ -135,7 +139,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
         if self.scoring is None:
             return float(super().score(X, y, sample_weight))
-        return float(check_scoring(self, self.scoring)(self, X, y))
+        return scored(self, X, y, sample_weight)
 
 
 class _Fixed(RegressorMixin, BaseEstimator):

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.automatic.budgets import Budget
-from dkdist.automatic.truth import Truth
 from dkdist.automatic.views.representation_rows import View
 from dkdist.automatic.views.row_kernels import ComparedRows, RowKernel
 from dkdist.learners.kernel_ridge import left_out
@@ -42,6 +42,21 @@ class Trial:
     loss: float
     seconds: float
     n_penalties: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the representation."""
+        return self.view.entry.name
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernel in words."""
+        return self.kernel.name
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a row."""
+        return self.view.n_features
 
     def alone(self) -> Trial:
         """Without what it has of every row."""
@@ -73,10 +88,10 @@ def leaves_of(seen: Sequence[Trial | Finalist]) -> list[int]:
     return sorted({one.view.leaf for one in seen})
 
 
-def try_all(views: Sequence[View], rows: Rows, truth: Truth, budget: Budget) -> list[Trial]:
+def try_all(views: Sequence[View], rows: Rows, evaluation: EvaluationSet, budget: Budget) -> list[Trial]:
     """The best trial of every pair of view and kernel, best first; of as many views as there is time for."""
     found: list[Trial] = []
-    with closing(budget.at_once(partial(_tried, rows=rows, truth=truth), views)) as made:
+    with closing(budget.at_once(partial(_tried, rows=rows, evaluation=evaluation), views)) as made:
         for own in made:
             found += own
             budget.require_left("the first was tried")
@@ -85,7 +100,7 @@ def try_all(views: Sequence[View], rows: Rows, truth: Truth, budget: Budget) -> 
     return sorted(found, key=lambda trial: trial.loss)
 
 
-def _tried(view: View, rows: Rows, truth: Truth) -> list[Trial]:
+def _tried(view: View, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
     """The best trial of each kernel of a view."""
     start, found = perf_counter(), list[Trial]()
     compared = ComparedRows(view.of(rows))
@@ -93,7 +108,7 @@ def _tried(view: View, rows: Rows, truth: Truth) -> list[Trial]:
     matrices, place = compared.matrices(kernels), len(PENALTIES) // 2
     shared = (perf_counter() - start) / max(1, len(kernels))
     for kernel, K in zip(kernels, matrices, strict=True):
-        penalties = _Penalties(view, kernel, K, truth, PENALTIES, shared)
+        penalties = _Penalties(view, kernel, K, evaluation, PENALTIES, shared)
         place = penalties.downhill(place)  # kernels of like widths want like penalties
         found += penalties.trial(place)
     return found
@@ -109,7 +124,11 @@ class Finalist:
 
 
 def try_again(
-    finalists: Sequence[Finalist], rows: Rows, truth: Truth, budget: Budget, nearby: Sequence[float]
+    finalists: Sequence[Finalist],
+    rows: Rows,
+    evaluation: EvaluationSet,
+    budget: Budget,
+    nearby: Sequence[float],
 ) -> list[Trial]:
     """Finalists on more rows, best first, under penalties ``nearby``, times their own.
 
@@ -118,7 +137,7 @@ def try_again(
     """
     found: list[Trial] = []
     for leads in (True, False):  # whom the others are compared with
-        tried = partial(_tried_again, rows=rows, truth=truth, nearby=nearby, leading=tuple(found))
+        tried = partial(_tried_again, rows=rows, evaluation=evaluation, nearby=nearby, leading=tuple(found))
         with closing(budget.at_once(tried, [one for one in finalists if one.leads == leads])) as made:
             for trials in made:
                 found += trials
@@ -130,7 +149,11 @@ def try_again(
 
 
 def _tried_again(
-    finalist: Finalist, rows: Rows, truth: Truth, nearby: Sequence[float], leading: Sequence[Trial]
+    finalist: Finalist,
+    rows: Rows,
+    evaluation: EvaluationSet,
+    nearby: Sequence[float],
+    leading: Sequence[Trial],
 ) -> list[Trial]:
     """A finalist's trials on more rows, beside those that lead."""
     start, view = perf_counter(), finalist.view
@@ -139,10 +162,10 @@ def _tried_again(
     own: list[Trial] = []
     for trial, K in zip(finalist.trials, matrices, strict=True):
         alphas, place = [factor * trial.alpha for factor in nearby], nearby.index(1.0)
-        penalties = _Penalties(view, trial.kernel, K, truth, alphas, shared)
+        penalties = _Penalties(view, trial.kernel, K, evaluation, alphas, shared)
         first = penalties.trial(place)
         best = min([*own, *first, *leading], key=lambda other: other.loss, default=None)
-        if best is None or not first or not truth.clearly_behind(first[0].values, best.values):
+        if best is None or not first or not evaluation.is_significantly_worse(first[0].values, best.values):
             place = penalties.downhill(place)
         own += penalties.trial(place)
     return own
@@ -152,9 +175,21 @@ class _Penalties:
     """A kernel matrix under one penalty after another, each of them once."""
 
     def __init__(
-        self, view: View, kernel: RowKernel, K: F64, truth: Truth, alphas: Sequence[float], seconds: float
+        self,
+        view: View,
+        kernel: RowKernel,
+        K: F64,
+        evaluation: EvaluationSet,
+        alphas: Sequence[float],
+        seconds: float,
     ) -> None:
-        self._view, self._kernel, self._K, self._truth, self._alphas = view, kernel, K, truth, alphas
+        self._view, self._kernel, self._K, self._evaluation, self._alphas = (
+            view,
+            kernel,
+            K,
+            evaluation,
+            alphas,
+        )
         self._seconds, self._made = seconds, dict[int, list[Trial]]()
 
     def trial(self, place: int) -> list[Trial]:
@@ -173,14 +208,14 @@ class _Penalties:
 
     def _found(self, place: int) -> list[Trial]:
         if place not in self._made:
-            start, alpha, truth = perf_counter(), self._alphas[place], self._truth
+            start, alpha, evaluation = perf_counter(), self._alphas[place], self._evaluation
             try:
-                values, own = left_out(self._K, truth.y, truth.weights, alpha, truth.repeats)
+                values, own = left_out(self._K, evaluation.y, evaluation.weights, alpha, evaluation.repeats)
             except np.linalg.LinAlgError:
                 self._made[place] = []
             else:
                 self._made[place] = [
-                    Trial(self._view, self._kernel, alpha, values, own, truth.loss(values), 0.0)
+                    Trial(self._view, self._kernel, alpha, values, own, evaluation.loss(values), 0.0)
                 ]
             self._seconds += perf_counter() - start
         return self._made[place]

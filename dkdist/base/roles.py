@@ -33,6 +33,10 @@ class Role(IntEnum):
         0x53484C59  # "SHLY": which dimensions are kept together, and the points that stand for others
     )
     BACKGROUND = 0x4241434B  # "BACK": the sets that dimensions are compared with
+    # auto
+    OUTER_FOLDS = 0x4F555446  # "OUTF": outer folds of nested evaluation, and the hold-out of many sets
+    JACKKNIFE = 0x4A41434B  # "JACK": blocks of rows for standard errors
+    P_VALUE = 0x5056414C  # "PVAL": permutations of targets
     # kernel
     FOURIER = 0x52464620  # "RFF ": random Fourier features of rows
     MEAN_FREQUENCIES = 0x4D45414E  # "MEAN": of mean embeddings

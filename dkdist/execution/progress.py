@@ -11,9 +11,13 @@ from __future__ import annotations
 import shutil
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from threading import Lock
 from time import monotonic
 from typing import Any, Protocol, TextIO
+
+from dkdist.loops.compiling import WATCH
 
 TOPIC = "dkdist"  # of events
 ANNOTATION = "dkdist"  # of tasks: their stage, and the blocks that one of them uses up
@@ -23,8 +27,10 @@ INTERVAL = 0.25  # seconds between two reports of a process
 class Progress:
     """Counts blocks up to ``total`` and says how fast and for how long still; silent unless ``show``."""
 
-    def __init__(self, total: int, label: str, *, show: bool, stream: TextIO | None = None) -> None:
-        self.total, self.label, self.show = max(1, total), label, show
+    def __init__(
+        self, total: int, label: str, *, show: bool, stream: TextIO | None = None, unit: str = "blocks"
+    ) -> None:
+        self.total, self.label, self.show, self._unit = max(1, total), label, show, unit
         self.run_id = str(uuid.uuid4())
         self.done = 0
         self._started = self._drawn = monotonic()
@@ -47,14 +53,29 @@ class Progress:
                 seconds = monotonic() - self._started
                 of = "" if self.done == self.total else f" of {self.total:,}"
                 rate = f", {self.done / seconds:.3g} a second" if self.done and seconds else ""
-                self._line.end(f"{self.label}: {self.done:,}{of} blocks in {seconds:.1f} s{rate}")
+                self._line.end(f"{self.label}: {self.done:,}{of} {self._unit} in {seconds:.1f} s{rate}")
             self._closed = True
 
     def _text(self, elapsed: float) -> str:
         share = min(1.0, self.done / self.total)
         left = f", {elapsed / share - elapsed:.0f} s left" if share else ""
         bar = "#" * round(24 * share)
-        return f"{self.label} [{bar:<24}] {self.done:,}/{self.total:,} blocks, {elapsed:.0f} s{left}"
+        return f"{self.label} [{bar:<24}] {self.done:,}/{self.total:,} {self._unit}, {elapsed:.0f} s{left}"
+
+
+@contextmanager
+def show_progress(total: int, label: str, unit: str, show: bool) -> Iterator[Progress]:
+    """The progress of ``total`` units; within it a line says once that functions are being compiled."""
+    compiling = WATCH.telling(print_compiling_text) if show else nullcontext()
+    with compiling, closing(Progress(total, label, show=show, unit=unit)) as progress:
+        yield progress
+
+
+def print_compiling_text() -> None:
+    """Say on standard error that functions are being compiled."""
+    from dkdist.loops.compile import compiling_text  # numba is imported by now
+
+    print(compiling_text(), file=sys.stderr, flush=True)
 
 
 class _Line(Protocol):

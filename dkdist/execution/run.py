@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -39,8 +39,7 @@ from dkdist.execution.processes.process import (
     require_own,
     require_whole_process,
 )
-from dkdist.execution.progress import Progress
-from dkdist.loops.compiling import WATCH
+from dkdist.execution.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from dkdist.execution.blocks import Blocks
@@ -218,8 +217,7 @@ class Cost:
         self.check()
         if verbose:
             print(self, file=sys.stderr)
-        told = WATCH.telling(_tell_of_compiling) if verbose else nullcontext()
-        with told, closing(Progress(self.n_blocks * self.passes, self.what, show=bool(verbose))) as progress:
+        with show_progress(self.n_blocks * self.passes, self.what, "blocks", bool(verbose)) as progress:
             yield progress
 
 
@@ -246,12 +244,6 @@ def plan_of(start: Callable[[], Any]) -> Any:
     finally:
         _ONLY_PLANNED.reset(token)
     raise RuntimeError("what was started has come to its end without a plan")
-
-
-def _tell_of_compiling() -> None:
-    from dkdist.loops.compile import compiling_text  # whose numba is there by now
-
-    print(compiling_text(), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def names(model: dk.SetClassifier) -> list[str]:
 def test_pairs_that_tell_classes_apart_are_found(family: str, turned: bool, tmp_path: Path) -> None:
     sets, y = correlated(80, turned, 0)
     model = dk.SetClassifier([family], random_state=0).fit(sets, y)
-    test, truth = correlated(60, turned, 1)
-    assert model.score(test, truth) > 0.9
+    test, evaluation = correlated(60, turned, 1)
+    assert model.score(test, evaluation) > 0.9
     assert any("of pairs" in name and "Hellinger" in name for name in names(model))
     best = model.best_estimator_
     assert ("components" in best.named_steps) == turned

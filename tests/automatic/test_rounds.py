@@ -9,14 +9,14 @@ import numpy as np
 
 from dkdist.automatic.averages import finalists
 from dkdist.automatic.trials import AGAIN, Trial, rounds
-from dkdist.automatic.truth import Truth
+from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.automatic.views.row_kernels import RowKernel
 
 RNG = np.random.default_rng(0)
 N = 400
 Y = RNG.normal(size=(N, 1))
 NOISE = RNG.normal(size=(3, N, 1))
-TRUTH = Truth(Y, np.ones(N), [[np.arange(N)]], np.arange(N))
+TRUTH = EvaluationSet(Y, np.ones(N), [[np.arange(N)]], np.arange(N))
 
 
 def trial(noise: Any, family: str, baseline: bool = False) -> Trial:
@@ -40,8 +40,8 @@ def test_rounds_double_and_end_with_all_rows() -> None:
 def test_who_is_behind_stays_if_it_completes_the_best() -> None:
     best, worse = trial(NOISE[0], "best"), trial(1.4 * NOISE[0], "the same, worse")
     other, simple = trial(1.4 * NOISE[1], "another"), trial(5 * NOISE[0], "simple", baseline=True)
-    assert TRUTH.clearly_behind(worse.values, best.values)
-    assert TRUTH.clearly_behind(other.values, best.values)
+    assert TRUTH.is_significantly_worse(worse.values, best.values)
+    assert TRUTH.is_significantly_worse(other.values, best.values)
     assert kept([worse, best, simple, other]) == {"best": True, "another": True, "simple": False}
 
 

@@ -43,8 +43,8 @@ def planted(i: int, n: int = 60) -> np.ndarray:
 
 
 def test_it_is_right_and_says_how_sure_it_is(model: dk.SetClassifier) -> None:
-    test, truth = SETS[60:], Y[60:]
-    assert model.score(test, truth) > 0.8
+    test, evaluation = SETS[60:], Y[60:]
+    assert model.score(test, evaluation) > 0.8
     p = model.predict_proba(test)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert (p.argmax(axis=1) == model.predict(test)).mean() > 0.9
@@ -259,10 +259,10 @@ def test_intervals_cover_and_widen_for_small_sets() -> None:
 
     sets, y = sample(300)
     model = dk.SetRegressor(["moments"], random_state=0).fit(sets, y)
-    test, truth = sample(600)
+    test, evaluation = sample(600)
     low, high = model.predict_interval(test, 0.9).T
     # 600 rows: a standard error of .012; 300 that were left out: .017
-    assert abs(((low <= truth) & (truth <= high)).mean() - 0.9) < 3 * np.hypot(0.012, 0.017)
+    assert abs(((low <= evaluation) & (evaluation <= high)).mean() - 0.9) < 3 * np.hypot(0.012, 0.017)
     small = np.array([len(x) for x in test]) == 5
     assert (high - low)[small].mean() > 2 * (high - low)[~small].mean()
 

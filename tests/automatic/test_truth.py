@@ -1,4 +1,4 @@
-"""How far predictions are from the truth: log loss of classes against SciPy, and what is no difference."""
+"""How far predictions are from the evaluation: log loss of classes against SciPy, and what is no difference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from dkdist.automatic.truth import Truth, log_losses
+from dkdist.auto.evaluation_set import EvaluationSet, log_losses
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -47,8 +47,8 @@ def test_log_losses_are_those_of_the_best_scale(t: int) -> None:
 @pytest.mark.parametrize("t", [1, 4])
 def test_the_unit_of_decision_values_does_not_count(t: int) -> None:
     values, classes = decision_values(t)
-    truth = Truth(values[0], np.ones(N), [], np.arange(N), classes)
-    assert truth.loss(3 * values) == pytest.approx(truth.loss(values), rel=1e-5)
+    evaluation = EvaluationSet(values[0], np.ones(N), [], np.arange(N), classes)
+    assert evaluation.loss(3 * values) == pytest.approx(evaluation.loss(values), rel=1e-5)
 
 
 def test_classes_that_nothing_confuses_have_finite_losses() -> None:
@@ -62,9 +62,9 @@ def test_classes_that_nothing_confuses_have_finite_losses() -> None:
 
 def test_numbers_have_squared_errors_and_chance_is_no_difference() -> None:
     y = RNG.normal(size=(N, 2))
-    truth = Truth(y, np.ones(N), [], np.arange(N))
+    evaluation = EvaluationSet(y, np.ones(N), [], np.arange(N))
     near, far = (y + scale * RNG.normal(size=(2, N, 2)) for scale in (0.1, 1.0))
-    assert truth.loss(near) == pytest.approx(((near - y) ** 2).sum(axis=2).mean())
-    assert truth.clearly_behind(far, near)
-    assert not truth.clearly_behind(near, far)
-    assert not truth.clearly_behind(near, near)
+    assert evaluation.loss(near) == pytest.approx(((near - y) ** 2).sum(axis=2).mean())
+    assert evaluation.is_significantly_worse(far, near)
+    assert not evaluation.is_significantly_worse(near, far)
+    assert not evaluation.is_significantly_worse(near, near)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.automatic.leaderboard import Leaderboard
+from dkdist.auto.leaderboard import Leaderboard
 
 RNG = np.random.default_rng(0)
 BAGS = [RNG.normal(size=(n, 2)) for n in (3, 7, 5)]

@@ -11,17 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.model_selection import GroupShuffleSplit
 
+from dkdist.auto.folds import draw_hold_out
+from dkdist.auto.training_data import TrainingData
 from dkdist.automatic.averages import Average, best_average
 from dkdist.automatic.learned.machines import LinearMachine
-from dkdist.automatic.question import Question
 from dkdist.automatic.trials import Trial
-from dkdist.automatic.truth import Truth
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
-from dkdist.learners.held_out import choose_held_out
 from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
@@ -36,54 +33,42 @@ NEARBY = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the penalty that was best on fewer 
 
 @dataclass(frozen=True)
 class Streamed:
-    """What one pass gave: machines on the leaves of trees, and what they predict for rows that were held out."""
+    """Machines on the leaves of trees, and their average on the rows that were held out to choose it."""
 
     trees: FeatureTrees
     widths: list[int]
     machines: list[LinearMachine]
     average: Average
-    held: Truth
 
 
-def learn_streamed(question: Question, members: Sequence[Trial], n_components: int) -> Streamed:
+def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> Streamed:
     """Train all members on nine tenths of the sets, average what does best on the others."""
-    sets, y, weights, seed = question.sets, question.y, question.weights, question.seed
+    sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
     trees, widths = _trees(members, n_components, seed)
-    held_out = _held_out(question)
+    held_out = np.zeros(len(data), np.bool_)
+    held_out[draw_hold_out(len(data), data.classes, data.groups, HELD_OUT, seed, Role.HELD_OUT)] = True
     problem = Problem(y, None, weights, held_out, seed, False)
-    data = SearchData(sets, trees, widths, False)
+    search = SearchData(sets, trees, widths, False)
     candidates = [
         Candidate({}, IncrementalRidge(alphas=[factor * trial.alpha for factor in NEARBY]), leaf)
         for leaf, trial in enumerate(members)
     ]
-    models = train(data, candidates, problem)
+    models = train(search, candidates, problem)
     every = [model for of_member in models for model in of_member]
-    values = iter(measure(data, every, problem))
-    truth = question.truth(np.flatnonzero(held_out))
+    values = iter(measure(search, every, problem))
+    evaluation = data.evaluation_set(np.flatnonzero(held_out))
     tried = []
     for trial, of_member in zip(members, models, strict=True):
         for factor, _ in zip(NEARBY, of_member, strict=True):
             own = next(values)[None]
-            tried.append(replace(trial, alpha=factor * trial.alpha, values=own, loss=truth.loss(own)))
-    average = best_average(sorted(tried, key=lambda trial: trial.loss), truth)
+            tried.append(replace(trial, alpha=factor * trial.alpha, values=own, loss=evaluation.loss(own)))
+    average = best_average(sorted(tried, key=lambda trial: trial.loss), evaluation)
     linear = {id(trial): model for trial, model in zip(tried, every, strict=True)}
     machines = [
         LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
-    return Streamed(trees, widths, machines, average, replace(truth, repeats=truth.repeats[:1]))
-
-
-def _held_out(question: Question) -> NDArray[np.bool_]:
-    """A tenth of the sets, of every class; of whole groups, where there are groups."""
-    n, seed = len(question.y), question.seed
-    if question.groups is None:
-        return choose_held_out(n, HELD_OUT, (seed, Role.HELD_OUT), question.classes)
-    splitter = GroupShuffleSplit(1, test_size=HELD_OUT, random_state=seed % 2**32)
-    _, test = next(splitter.split(np.empty(n), groups=question.groups))
-    held_out = np.zeros(n, np.bool_)
-    held_out[test] = True
-    return held_out
+    return Streamed(trees, widths, machines, average)
 
 
 def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:

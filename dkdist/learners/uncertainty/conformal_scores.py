@@ -6,6 +6,14 @@ If the scores s_1, .., s_n of held-out rows and that of the next one are exchang
 
 and at most 1 / (n + 1) more if no two are equal. With fewer rows than coverage / (1 - coverage) nothing finite is
 enough. (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2.)
+
+Rows of one group (a patient) are not exchangeable with those of another, but groups are. For the next row of a new group
+each of G groups counts the same, however many rows it has, and the mass 1 / (G + 1) is the new group's:
+
+    P(s <= q) >= coverage,   q the smallest with  1/(G + 1) sum_g (share of s in group g that are <= q)  >= coverage
+
+so that with fewer than coverage / (1 - coverage) groups nothing finite is enough. (Dunn, Wasserman, Ramdas 2022,
+Distribution-free prediction sets for two-layer hierarchical models; Lee, Barber, Willett 2023.)
 """
 
 from __future__ import annotations
@@ -26,7 +34,7 @@ ROUNDING = 1e-9  # of a rank
 @kept
 @dataclass(frozen=True)
 class ConformalScores:
-    """The scores of ``n_rows`` held-out rows, sorted: all, or of more than 10,000 as many at even ranks."""
+    """Sorted scores of held-out rows at even ranks: of ``n_rows`` rows, or of so many groups of rows that count the same."""
 
     n_rows: int
     values: tuple[float, ...]
@@ -43,13 +51,20 @@ class ConformalScores:
         return self.values[place - 1]
 
 
-def conformal_scores(scores: F64) -> ConformalScores:
-    """The record of scores (n,), which must be finite; n >= 1."""
-    ordered = np.sort(finite_rows("scores", scores, 1))
-    n, kept_ones = len(ordered), min(len(ordered), MOST_KEPT)
-    require_held_out(n)
-    ranks = -(-np.arange(1, kept_ones + 1) * n // kept_ones)
-    return ConformalScores(n, tuple(ordered[ranks - 1].tolist()))
+def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
+    """The record of scores (n,), which must be finite, of rows or of ``groups`` (n,) of rows; n >= 1."""
+    scores = finite_rows("scores", scores, 1)
+    require_held_out(len(scores))
+    order = np.argsort(scores, kind="stable")
+    n_kept = min(len(scores), MOST_KEPT)
+    if groups is None:
+        n = len(scores)
+        ranks = -(-np.arange(1, n_kept + 1) * n // n_kept)
+        return ConformalScores(n, tuple(scores[order][ranks - 1].tolist()))
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    below = np.cumsum(1.0 / sizes[group[order]]) / len(sizes)  # share of the groups at or below each score
+    places = np.searchsorted(below, np.arange(1, n_kept + 1) / n_kept - ROUNDING)
+    return ConformalScores(len(sizes), tuple(scores[order][np.minimum(places, len(scores) - 1)].tolist()))
 
 
 def require_held_out(n: int) -> None:

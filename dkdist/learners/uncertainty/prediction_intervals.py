@@ -56,7 +56,9 @@ class PredictionIntervals:
         return np.stack([middle - half, middle + half], axis=1)
 
 
-def fit_intervals(predictions: Any, targets: Any, sizes: Any = None) -> PredictionIntervals:
+def fit_intervals(
+    predictions: Any, targets: Any, sizes: Any = None, groups: Any = None
+) -> PredictionIntervals:
     """Learn from held-out rows how far predictions are off.
 
     Parameters
@@ -65,6 +67,8 @@ def fit_intervals(predictions: Any, targets: Any, sizes: Any = None) -> Predicti
         Predictions of rows that their model did not learn from (out of fold, or left out one by one), and the truth.
     sizes : (n,) array, optional
         Points of each set, or their effective number where they are weighted; by default size does not count.
+    groups : (n,) array, optional
+        Rows of one group count as much as one row: intervals are for rows of new groups.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def fit_intervals(predictions: Any, targets: Any, sizes: Any = None) -> Predicti
     of_model, of_size = _variance(squares, columns, least)
     unscored = PredictionIntervals(of_model, of_size, least, ConformalScores(0, ()))
     scores = np.sqrt(squares) / unscored.standard_deviations(len(middle), sizes)
-    return PredictionIntervals(of_model, of_size, least, conformal_scores(scores))
+    return PredictionIntervals(of_model, of_size, least, conformal_scores(scores, groups))
 
 
 def _variance(squares: F64, columns: F64, least: float) -> tuple[float, float]:

@@ -45,9 +45,9 @@ class PredictionSets:
         return np.asarray(held)
 
 
-def fit_prediction_sets(probabilities: Any, labels: I64) -> PredictionSets:
+def fit_prediction_sets(probabilities: Any, labels: I64, groups: Any = None) -> PredictionSets:
     """Learn from held-out rows: ``probabilities`` (n, n_classes) by models that did not see them, and ``labels`` (n,),
-    the index of each one's class.
+    the index of each one's class. Rows of one of the ``groups`` (n,) count as much as one row.
 
     Examples
     --------
@@ -64,9 +64,11 @@ def fit_prediction_sets(probabilities: Any, labels: I64) -> PredictionSets:
             f"labels must be {len(p)} indices of {p.shape[1]} classes; found shape {np.shape(labels)}"
         )
     scores = 1 - p[np.arange(len(p)), labels]
-    by_class = tuple(_of_class(scores[labels == c]) for c in range(p.shape[1]))
-    return PredictionSets(conformal_scores(scores), by_class)
+    by_class = tuple(_scores_of(scores, groups, labels == c) for c in range(p.shape[1]))
+    return PredictionSets(_scores_of(scores, groups, np.ones(len(p), np.bool_)), by_class)
 
 
-def _of_class(scores: F64) -> ConformalScores:
-    return conformal_scores(scores) if len(scores) else ConformalScores(0, ())
+def _scores_of(scores: F64, groups: Any, rows: NDArray[np.bool_]) -> ConformalScores:
+    if not rows.any():
+        return ConformalScores(0, ())
+    return conformal_scores(scores[rows], None if groups is None else np.asarray(groups)[rows])

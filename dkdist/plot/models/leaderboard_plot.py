@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dkdist.automatic.leaderboard import CHOSEN
+from dkdist.auto.leaderboard import CHOSEN
 from dkdist.plot.canvas import FAINT, INK, PALETTE, axes_for, dressed, gridded, legend, plain
 
 LINE = 36  # characters; longer names take a second line

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dkdist.auto._tuning import SIGNIFICANCE_Z
 from dkdist.loops.array_types import F64, I64
 
-CLEARLY = 2.0  # standard errors of a difference, beyond which it is none of chance
 STEPS, NEAR = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
 LARGEST, LEAST = 100.0, 1e-12  # beta of classes that nothing confuses, and a variance that is none
 MOST_EXPONENT = 500.0  # beyond which exponentials, and sums of them, are no floats
@@ -22,11 +23,11 @@ Repeats = Sequence[Sequence[I64]]
 
 
 @dataclass(frozen=True)
-class Truth:
-    """What is predicted: targets (n, t), weights (n,) with a mean of one, and the folds that are left out.
+class EvaluationSet:
+    """Targets (n, t), weights (n,) with mean 1, and repeats of cross-validation folds.
 
-    ``rows`` are the sets it speaks of; ``classes`` (n,) their classes, None of numbers. A ``criterion`` of
-    (predictions, rows), if there is one, is to be large.
+    ``rows`` (n,) are the positions of the sets in the call of ``fit``; ``classes`` (n,) or None for regression;
+    ``criterion`` maps (predictions, rows) to a score that is maximised instead of the loss; ``groups`` (n,) or None.
     """
 
     y: F64
@@ -35,22 +36,56 @@ class Truth:
     rows: I64
     classes: I64 | None = None
     criterion: Callable[[F64, I64], float] | None = None
+    groups: Any = None
 
     def loss(self, values: F64) -> float:
-        """Of predictions (n_repeats, n, t): the mean of their errors, or what the criterion says, with a minus."""
+        """Mean error of predictions (n_repeats, n, t), or the negative criterion."""
         if self.criterion is not None:
-            return -float(np.mean([self.criterion(own, self.rows) for own in values]))
+            return -float(np.mean([self.criterion(one, self.rows) for one in values]))
         return float(self._errors(values) @ self.weights / len(self.y))
 
-    def clearly_behind(self, values: F64, others: F64) -> bool:
-        """Whether predictions are worse than others by several standard errors of the difference."""
+    def is_significantly_worse(self, values: F64, others: F64) -> bool:
+        """Whether predictions are worse than others by `SIGNIFICANCE_Z` standard errors of the paired difference."""
         if self.criterion is not None:
             return False
-        more = (self._errors(values) - self._errors(others)) * self.weights
-        return bool(more.mean() > CLEARLY * more.std() / np.sqrt(len(more)))
+        mean, standard_error = self._paired(values, others)
+        return mean > SIGNIFICANCE_Z * standard_error
+
+    def beats_constant(self, values: F64) -> bool:
+        """Whether predictions beat the constant by one standard error of the paired difference, or by the criterion.
+
+        The one-standard-error rule (Breiman et al., Classification and regression trees, 1984, section 3.4.3): the
+        simplest model within one standard error of the best is preferred.
+        """
+        constant = self.constant_values
+        if self.criterion is not None:
+            return self.loss(values) < self.loss(constant)
+        mean, standard_error = self._paired(constant, values)
+        return mean > standard_error
+
+    @property
+    def constant_values(self) -> F64:
+        """The weighted mean target of the rows outside each fold: (n_repeats, n, t)."""
+        values = np.empty((len(self.repeats), *self.y.shape))
+        total, weight = self.weights @ self.y, self.weights.sum()
+        for own, folds in zip(values, self.repeats, strict=True):
+            for fold in folds:
+                w = self.weights[fold]
+                own[fold] = (total - w @ self.y[fold]) / (weight - w.sum())
+        return values
+
+    def _paired(self, values: F64, others: F64) -> tuple[float, float]:
+        """Mean and standard error of the difference of errors; rows of one group count as one observation."""
+        excess = (self._errors(values) - self._errors(others)) * self.weights
+        n = len(excess)
+        mean = float(excess.mean())
+        centred = excess - mean
+        if self.groups is not None:
+            centred = np.bincount(np.unique(self.groups, return_inverse=True)[1], centred)
+        return mean, float(np.sqrt(centred @ centred)) / n
 
     def _errors(self, values: F64) -> F64:
-        """(n,) of the rows, the mean over repeats."""
+        """Error (n,) of each row, averaged over repeats."""
         if self.classes is None:
             return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
         return log_losses(values, self.classes, self.weights)

@@ -1,0 +1,1 @@
+"""Automatic models: training data, nested evaluation, verdicts and reports."""

@@ -1,0 +1,24 @@
+"""Tuned numbers of the automatic models: what each trades off, and the evidence."""
+
+# Inner cross-validation. Kohavi (1995): ten folds balance bias and variance of a choice by error.
+MAX_INNER_FOLDS = 10
+MIN_PREDICTIONS = 1000  # repeats of the folds stop at so many predictions: repeats cost n^3 / n_folds each
+MAX_REPEATS = 5
+
+# Outer evaluation: folds trade the training share of each model against the time of a fit, which they multiply.
+MAX_OUTER_FOLDS = 10
+MIN_BALANCED_FOLDS = 5  # fewer folds are taken down to here if they divide every class evenly
+MAX_SETS_OF_TEN_FOLDS = (
+    300  # beyond, half the folds: 1,000 sets of 200 x 10 numbers stay below 15 s on two cores
+)
+MAX_NESTED_SETS = 2000  # beyond, one hold-out: its standard error is below 0.025 for any accuracy
+HOLD_OUT_SHARE = 0.2
+MAX_HOLD_OUT_SETS = 10_000  # standard error of an accuracy below 0.005
+
+# Verdicts.
+SIGNIFICANCE_Z = 2.0  # differences beyond this many standard errors are significant (5 % two-sided)
+EQUIVALENCE_MARGIN = 0.02  # of a score: a smaller lead changes no decision; reported in every summary
+MIN_SETS_WITHOUT_WARNING = 20  # standard error of an accuracy: 0.11 at 20 sets
+MIN_CLASS_RATIO = 0.25  # smallest to largest class; below, accuracy hides the small class
+MAX_JACKKNIFE_BLOCKS = 50  # relative error of a standard error: 1 / sqrt(2 * 49) = 10 %
+N_PERMUTATIONS = 999

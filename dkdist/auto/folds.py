@@ -1,0 +1,96 @@
+"""Cross-validation folds drawn from a seed: stratified by class, whole groups, repeated for small collections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
+
+from dkdist.auto._tuning import MAX_INNER_FOLDS, MAX_REPEATS, MIN_PREDICTIONS
+from dkdist.base.parameter_checks import is_word
+from dkdist.learners.held_out import choose_held_out
+from dkdist.loops.array_types import I64
+
+Labels = NDArray[Any] | None
+
+
+def check_cv(cv: Any) -> None:
+    """Raise ValueError unless ``cv`` is "auto", an integer >= 2 or a splitter."""
+    is_integer = isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
+    if is_word(cv, "auto") or (is_integer and cv >= 2):
+        return
+    if is_integer or isinstance(cv, str) or not hasattr(cv, "split"):
+        raise ValueError(
+            f"cv must be 'auto', a number of folds >= 2, or a splitter of scikit-learn; found {cv!r}"
+        )
+
+
+def fold_labels(cv: Any, n: int, classes: Labels, groups: Labels) -> I64 | None:
+    """The fold (n,) of each row under a splitter of scikit-learn; None where ``cv`` is "auto" or a number."""
+    check_cv(cv)
+    if isinstance(cv, (str, int, np.integer)):
+        return None
+    test_rows = [np.asarray(test, np.int64) for _, test in cv.split(np.empty(n), classes, groups)]
+    if not np.array_equal(np.sort(np.concatenate(test_rows)), np.arange(n)):
+        raise ValueError(f"cv={cv!r} must leave out every set once: give KFold or one of its kind")
+    labels = np.empty(n, np.int64)
+    for fold, rows in enumerate(test_rows):
+        labels[rows] = fold
+    return labels
+
+
+def repeated_folds(
+    n: int, classes: Labels, groups: Labels, cv: Any, labels: I64 | None, seed: int
+) -> list[list[I64]]:
+    """Repeats of folds of n rows, each row in one fold of every repeat.
+
+    ``cv`` is "auto" (up to ten folds, up to five times for fewer than a thousand rows) or a number of folds.
+    ``labels`` (n,) are folds that a splitter chose; they count if two or more are present.
+    """
+    if labels is not None and len(present := np.unique(labels)) > 1:
+        return [[np.flatnonzero(labels == fold) for fold in present]]
+    automatic = labels is not None or is_word(cv, "auto")
+    n_folds = max_folds(n, classes, groups, MAX_INNER_FOLDS if automatic else int(cv))
+    n_repeats = int(np.clip(MIN_PREDICTIONS // n, 1, MAX_REPEATS)) if automatic else 1
+    return [draw_folds(n, classes, groups, n_folds, seed + r) for r in range(n_repeats)]
+
+
+def max_folds(n: int, classes: Labels, groups: Labels, n_folds: int) -> int:
+    """At most ``n_folds``, the number of sets or groups, and (without groups) the size of the smallest class."""
+    n_units = n if groups is None else len(np.unique(groups))
+    if n_units < 2:
+        what = "sets" if groups is None else "groups"
+        raise ValueError(f"choosing by cross-validation takes 2 {what} at least, found {n_units}")
+    if classes is not None and groups is None and (smallest := int(np.bincount(classes).min())) >= 2:
+        n_units = min(n_units, smallest)
+    return min(n_folds, n_units)
+
+
+def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int) -> list[I64]:
+    """Test rows of each fold: stratified where every class has two rows or more, whole groups where there are groups."""
+    stratified = classes is not None and int(np.bincount(classes).min()) >= 2
+    kinds = {
+        (False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold,
+        (True, True): StratifiedGroupKFold,
+    }  # fmt: skip
+    splitter = kinds[stratified, groups is not None](
+        n_splits=n_folds, shuffle=True, random_state=seed % 2**32
+    )
+    return [test.astype(np.int64) for _, test in splitter.split(np.empty(n), classes, groups) if len(test)]
+
+
+def draw_hold_out(n: int, classes: I64 | None, groups: Labels, share: float, seed: int, stream: int) -> I64:
+    """A ``share`` of n rows, ascending: of every class, or whole groups where there are groups."""
+    if groups is None:
+        return np.flatnonzero(choose_held_out(n, share, (seed, stream), classes))
+    splitter = GroupShuffleSplit(1, test_size=share, random_state=(seed + stream) % 2**32)
+    _, test = next(splitter.split(np.empty(n), groups=groups))
+    return np.sort(test).astype(np.int64)

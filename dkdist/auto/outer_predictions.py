@@ -1,0 +1,141 @@
+"""Predictions of outer folds: the score of the model, its standard error, and its p-value.
+
+Every outer fold repeats the whole selection on the other sets, so that nothing here has seen its own target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dkdist.auto._tuning import MAX_JACKKNIFE_BLOCKS
+from dkdist.auto.outer_folds import OuterFolds
+from dkdist.auto.training_data import Score, TrainingData
+from dkdist.base.inputs import Sets
+from dkdist.base.roles import Role
+from dkdist.loops.array_types import F64, I64
+
+
+@dataclass(frozen=True)
+class FoldPredictions:
+    """Predictions (n, t) of held-out sets: of the model, of its ensemble, and of each baseline by name.
+
+    The model is the ensemble or, if that did not beat it on the inner folds, the constant.
+    """
+
+    model: F64
+    ensemble: F64
+    baselines: Mapping[str, F64]
+
+
+class FittedModel(Protocol):
+    """The result of one selection."""
+
+    def fold_predictions(self, sets: Sets) -> FoldPredictions:
+        """Predictions for held-out sets."""
+
+
+@dataclass(frozen=True)
+class OuterPredictions:
+    """What was predicted for ``rows`` (n,) of the training data, each by a model that had not seen it.
+
+    ``fold`` (n,) is the outer fold of each row. ``nested`` says whether models of different folds shared training sets.
+    """
+
+    data: TrainingData
+    fold: I64
+    predictions: FoldPredictions
+    nested: bool
+
+    @property
+    def positions(self) -> I64:
+        """The positions of the rows in the call of ``fit``."""
+        return self.data.positions
+
+    def score(self, values: F64, score: Score) -> tuple[float, F64]:
+        """The score of predictions (n, t), and the score without each jackknife block (n_blocks,)."""
+        whole = score(values, self.positions)
+        return whole, np.array([score(values[rows], self.positions[rows]) for rows in self._without_blocks()])
+
+    def _without_blocks(self) -> Iterator[I64]:
+        """The rows without each of up to `MAX_JACKKNIFE_BLOCKS` random blocks of rows, or of whole groups."""
+        n, groups = len(self.fold), self.data.groups
+        unit = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        n_units = int(unit.max()) + 1
+        rng = np.random.default_rng([self.data.seed, Role.JACKKNIFE])
+        block = (rng.permutation(n_units) % min(n_units, MAX_JACKKNIFE_BLOCKS))[unit]
+        return (np.flatnonzero(block != b) for b in range(int(block.max()) + 1))
+
+    def p_value(self, n_permutations: int) -> float:
+        """Probability of predictions as close to the targets as these, if sets and targets were independent.
+
+        The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) of predictions v. Targets are permuted among the
+        sets; with groups, the sums of the groups change their signs at random (Canay, Romano, Shaikh 2017).
+        Refitted models would vary more than these fixed predictions: of a linear smoother v_i = sum_j K_ij y_j that
+        leaves row i out, T = sum_(i != j) K_ij y_i y_j has for symmetric K the variance 2 sum K_ij^2, as each pair counts
+        twice, where permuting y with v fixed gives sum K_ij^2. So T is divided by sqrt(2), the largest such factor,
+        unless the rows come from one hold-out. Cost: n_permutations n t.
+        """
+        y, v, w = self.data.y, self.predictions.model, self.data.weights[:, None]
+        y, v = y - np.average(y, axis=0, weights=self.data.weights), w * self._centred(v)
+        if not np.abs(v).max() > 1e-12:
+            return 1.0  # every fold fell back to the constant
+        rng = np.random.default_rng([self.data.seed, Role.P_VALUE])
+        observed = float((y * v).sum())
+        if self.data.groups is None:
+            mean = y.sum(axis=0) @ v.mean(axis=0)  # over all permutations; 0 without weights
+            draws = np.array([(y[rng.permutation(len(y))] * v).sum() for _ in range(n_permutations)]) - mean
+            observed -= mean
+        else:
+            sums = np.bincount(np.unique(self.data.groups, return_inverse=True)[1], (y * v).sum(axis=1))
+            draws = rng.choice([-1.0, 1.0], (n_permutations, len(sums))) @ sums
+        threshold = observed / (np.sqrt(2.0) if self.nested else 1.0) - 1e-9 * float(np.abs(y * v).sum())
+        return float(1 + (draws >= threshold).sum()) / (n_permutations + 1)
+
+    def _centred(self, values: F64) -> F64:
+        """Predictions less their mean: in each fold, whose models differ in their intercept; with groups, of all rows."""
+        weights = self.data.weights
+        if self.data.groups is not None:
+            return values - np.average(values, axis=0, weights=weights)
+        n_folds, t = int(self.fold.max()) + 1, values.shape[1]
+        sums = np.stack([np.bincount(self.fold, weights * values[:, j], n_folds) for j in range(t)], axis=1)
+        return values - (sums / np.bincount(self.fold, weights, n_folds)[:, None])[self.fold]
+
+    @property
+    def statistic(self) -> float:
+        """T of `p_value`, for a comparison with refits on permuted targets."""
+        y = self.data.y - np.average(self.data.y, axis=0, weights=self.data.weights)
+        return float((self.data.weights[:, None] * y * self._centred(self.predictions.model)).sum())
+
+
+def collect(data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions]) -> OuterPredictions:
+    """The predictions of all folds in the order of the rows; baselines that a fold lacks predict its constant."""
+    rows = np.concatenate(folds.test_rows)
+    order = np.argsort(rows)
+    fold = np.repeat(np.arange(len(parts)), [len(test) for test in folds.test_rows])[order]
+    names = dict.fromkeys(name for part in parts for name in part.baselines)
+
+    def joined(of: Callable[[FoldPredictions], F64]) -> F64:
+        return np.concatenate([of(part) for part in parts])[order]
+
+    baselines = {
+        name: joined(lambda part, name=name: part.baselines.get(name, part.baselines[CONSTANT]))
+        for name in names
+    }
+    predictions = FoldPredictions(
+        joined(lambda part: part.model), joined(lambda part: part.ensemble), baselines
+    )
+    return OuterPredictions(data.take(rows[order]), fold, predictions, len(parts) > 1)
+
+
+CONSTANT = "constant"
+
+
+def standard_error(without_blocks: F64) -> float:
+    """Jackknife standard error of a score, from its values without each block (Efron, Stein 1981)."""
+    n_blocks = len(without_blocks)
+    deviations = without_blocks - without_blocks.mean()
+    return float(np.sqrt((n_blocks - 1) / n_blocks * (deviations @ deviations)))
