@@ -79,9 +79,10 @@ class EvaluationSet:
         excess = (self._errors(values) - self._errors(others)) * self.weights
         n = len(excess)
         mean = float(excess.mean())
-        centred = excess - mean
+        centred: F64 = excess - mean
         if self.groups is not None:
-            centred = np.bincount(np.unique(self.groups, return_inverse=True)[1], centred)
+            group = np.unique(self.groups, return_inverse=True)[1]
+            centred = np.asarray(np.bincount(group, centred), np.float64)
         return mean, float(np.sqrt(centred @ centred)) / n
 
     def _errors(self, values: F64) -> F64:

@@ -75,7 +75,7 @@ def max_folds(n: int, classes: Labels, groups: Labels, n_folds: int) -> int:
 
 
 def draw_folds(n: int, classes: Labels, groups: Labels, n_folds: int, seed: int) -> list[I64]:
-    """Test rows of each fold: stratified where every class has two rows or more, whole groups where there are groups."""
+    """Test rows of each fold: stratified where every class has two rows or more; whole groups, if given."""
     stratified = classes is not None and int(np.bincount(classes).min()) >= 2
     kinds = {
         (False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold,

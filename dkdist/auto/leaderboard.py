@@ -21,9 +21,17 @@ OUTER, SELECTION = "outer folds", "selection"
 class CandidateTrial(Protocol):
     """A candidate on the inner folds: what the leaderboard shows of it."""
 
-    values: F64
-    alpha: float
-    seconds: float
+    @property
+    def values(self) -> F64:
+        """Predictions (n_repeats, n, t) of held-out rows."""
+
+    @property
+    def alpha(self) -> float:
+        """The penalty."""
+
+    @property
+    def seconds(self) -> float:
+        """Time of its trials."""
 
     @property
     def name(self) -> str:

@@ -75,9 +75,9 @@ class OuterPredictions:
         The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) of predictions v. Targets are permuted among the
         sets; with groups, the sums of the groups change their signs at random (Canay, Romano, Shaikh 2017).
         Refitted models would vary more than these fixed predictions: of a linear smoother v_i = sum_j K_ij y_j that
-        leaves row i out, T = sum_(i != j) K_ij y_i y_j has for symmetric K the variance 2 sum K_ij^2, as each pair counts
-        twice, where permuting y with v fixed gives sum K_ij^2. So T is divided by sqrt(2), the largest such factor,
-        unless the rows come from one hold-out. Cost: n_permutations n t.
+        leaves row i out, T = sum_(i != j) K_ij y_i y_j has for symmetric K the variance 2 sum K_ij^2, as each pair
+        counts twice, where permuting y with v fixed gives sum K_ij^2. So T is divided by sqrt(2), the largest such
+        factor, unless the rows come from one hold-out. Cost: n_permutations n t.
         """
         y, v, w = self.data.y, self.predictions.model, self.data.weights[:, None]
         y, v = y - np.average(y, axis=0, weights=self.data.weights), w * self._centred(v)
@@ -96,7 +96,7 @@ class OuterPredictions:
         return float(1 + (draws >= threshold).sum()) / (n_permutations + 1)
 
     def _centred(self, values: F64) -> F64:
-        """Predictions less their mean: in each fold, whose models differ in their intercept; with groups, of all rows."""
+        """Predictions less the mean of their fold, whose intercept is its own; with groups, less the mean of all."""
         weights = self.data.weights
         if self.data.groups is not None:
             return values - np.average(values, axis=0, weights=weights)

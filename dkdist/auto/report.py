@@ -36,9 +36,9 @@ def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
 def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
     """Whether the model is better than a baseline: "better", "not better" or "not established".
 
-    "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better": the
-    lead plus two standard errors is below the equivalence margin. A model that fell back to the constant establishes
-    nothing, as it makes no use of the sets.
+    "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
+    the lead plus two standard errors is below the equivalence margin. A model that fell back to the constant
+    establishes nothing, as it makes no use of the sets.
     """
     if evidence.is_constant:
         return NOT_ESTABLISHED

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.auto.folds import repeated_folds
-from dkdist.base.inputs import Sets
 from dkdist.loops.array_types import F64, I64
 
 Score = Callable[[F64, I64], float]
@@ -20,13 +19,13 @@ Score = Callable[[F64, I64], float]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Sets, targets (n, t), classes (n,) or None, weights (n,) with mean 1, groups (n,) or None.
+    """Sets (None if only targets are needed), targets (n, t), classes (n,) or None, weights (n,) with mean 1, groups (n,) or None.
 
     ``positions`` (n,) are those of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds that the user's
     splitter chose, or None. ``criterion`` is what a choice maximises; None means squared error or log loss.
     """
 
-    sets: Sets | None
+    sets: Any
     y: F64
     classes: I64 | None
     weights: F64
@@ -45,7 +44,7 @@ class TrainingData:
         if len(rows) == len(self):
             return self
         weights = self.weights[rows]
-        optional = {
+        optional: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
             for name in ("sets", "classes", "groups", "fold_labels")
         }
@@ -54,7 +53,7 @@ class TrainingData:
         )
 
     def permuted(self, rng: np.random.Generator) -> TrainingData:
-        """Targets, with their weights, permuted among the sets; among groups if each has one target, else within groups."""
+        """Targets, with their weights, permuted among sets; among groups of one target each, else within groups."""
         order = self._permutation(rng)
         classes = None if self.classes is None else self.classes[order]
         return replace(

@@ -52,8 +52,8 @@ FEW_MEMBERS = 4  # up to which kernels of widths between those that were tried a
 class SelectedModel:
     """The result of one selection: scaler, predictors, and the trials with the rows that compared them.
 
-    ``machine`` predicts: ``ensemble``, or the constant where ``is_constant``. ``baselines`` are the best trials of simple
-    representations, by name. ``best`` is the best single candidate, and ``best_part`` its fitted predictor.
+    ``machine`` predicts: ``ensemble``, or the constant where ``is_constant``. ``baselines`` are the best trials of
+    simple representations, by name. ``best`` is the best single candidate, and ``best_part`` its fitted predictor.
     """
 
     scaler: SetScaler | None
@@ -90,7 +90,6 @@ def choose(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel
 def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedModel:
     rng = np.random.default_rng(data.seed)
     sets, n = data.sets, len(data)
-    assert sets is not None
     sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
     scaler, background = _scaler(sample, candidates), kept_background(sample, data.seed)
     if scaler is not None:

@@ -44,6 +44,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _score_name: str
     _loss_name: str
     _takes_text = True
+    _notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         n_candidates = len(self.leaderboard_) - 1
         title = f"{type(self).__name__}: {n_candidates} candidates, {self._n_members} in the ensemble"
         if self.fallback_ is not None:
-            title = f"{type(self).__name__}: {n_candidates} candidates; the model is the constant, as no ensemble beat it"
+            title = f"{type(self).__name__}: {n_candidates} candidates; no ensemble beat the constant, which predicts"
         return format_summary(
             self.leaderboard_, self.leads_, self._evidence, title=title, score_name=self._score_name,
             evaluated_on=self._evaluated_on, selected_by=self._loss_name if self.scoring is None else self._score_name,

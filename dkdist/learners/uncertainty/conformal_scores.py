@@ -7,8 +7,8 @@ If the scores s_1, .., s_n of held-out rows and that of the next one are exchang
 and at most 1 / (n + 1) more if no two are equal. With fewer rows than coverage / (1 - coverage) nothing finite is
 enough. (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2.)
 
-Rows of one group (a patient) are not exchangeable with those of another, but groups are. For the next row of a new group
-each of G groups counts the same, however many rows it has, and the mass 1 / (G + 1) is the new group's:
+Rows of one group (a patient) are not exchangeable with those of another, but groups are. For the next row of a new
+group each of G groups counts the same, however many rows it has, and the mass 1 / (G + 1) is the new group's:
 
     P(s <= q) >= coverage,   q the smallest with  1/(G + 1) sum_g (share of s in group g that are <= q)  >= coverage
 
@@ -34,7 +34,7 @@ ROUNDING = 1e-9  # of a rank
 @kept
 @dataclass(frozen=True)
 class ConformalScores:
-    """Sorted scores of held-out rows at even ranks: of ``n_rows`` rows, or of so many groups of rows that count the same."""
+    """Sorted scores of held-out rows at even ranks, of ``n_rows`` rows or of as many groups of equal weight."""
 
     n_rows: int
     values: tuple[float, ...]
