@@ -5,7 +5,7 @@ Every outer fold repeats the whole selection on the other sets, so that nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,9 @@ from dkdist.auto.training_data import Score, TrainingData
 from dkdist.base.inputs import Sets
 from dkdist.base.roles import Role
 from dkdist.loops.array_types import F64, I64
+
+CONSTANT = "constant"
+"""The name of the baseline that predicts the mean target."""
 
 
 @dataclass(frozen=True)
@@ -118,20 +121,18 @@ def collect(data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions])
     fold = np.repeat(np.arange(len(parts)), [len(test) for test in folds.test_rows])[order]
     names = dict.fromkeys(name for part in parts for name in part.baselines)
 
-    def joined(of: Callable[[FoldPredictions], F64]) -> F64:
-        return np.concatenate([of(part) for part in parts])[order]
+    def joined(values: list[F64]) -> F64:
+        return np.concatenate(values)[order]
 
-    baselines = {
-        name: joined(lambda part, name=name: part.baselines.get(name, part.baselines[CONSTANT]))
-        for name in names
-    }
     predictions = FoldPredictions(
-        joined(lambda part: part.model), joined(lambda part: part.ensemble), baselines
+        joined([part.model for part in parts]),
+        joined([part.ensemble for part in parts]),
+        {
+            name: joined([part.baselines.get(name, part.baselines[CONSTANT]) for part in parts])
+            for name in names
+        },
     )
     return OuterPredictions(data.take(rows[order]), fold, predictions, len(parts) > 1)
-
-
-CONSTANT = "constant"
 
 
 def standard_error(without_blocks: F64) -> float:

@@ -19,7 +19,7 @@ Score = Callable[[F64, I64], float]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Sets (None if only targets are needed), targets (n, t), classes (n,) or None, weights (n,) with mean 1, groups (n,) or None.
+    """Sets (None where only targets count), targets (n, t), weights (n,) with mean 1, classes and groups (n,) if any.
 
     ``positions`` (n,) are those of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds that the user's
     splitter chose, or None. ``criterion`` is what a choice maximises; None means squared error or log loss.

@@ -25,11 +25,12 @@ from dkdist.loops.array_types import F64, I64
 
 
 class SetClassifier(ClassifierMixin, SetLearner):
-    """Classify sample sets with no choice to make: representation, kernel and penalty are chosen by cross-validation.
+    """Classify sample sets: representation, kernel and penalty are selected, and the selection is evaluated.
 
-    Tries what the sets allow (sizes, means, moments, Hellinger distances of densities, joint and by dimension and with
-    symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances for strings; time warping for
-    points in order) with kernel ridge regression, and averages those that complete each other.
+    Compares representations that the sets allow (sizes, means, moments, Hellinger distances of densities, joint and by
+    dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances for strings;
+    time warping for ordered points) with kernel ridge regression, and averages those that complement each other. The
+    whole selection is repeated without each outer fold, and only predictions of these folds are reported.
 
     Parameters
     ----------
@@ -40,15 +41,24 @@ class SetClassifier(ClassifierMixin, SetLearner):
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn: "balanced" lets every class count the same, however many sets it has.
     scoring : str, callable or None, default=None
-        What candidates are chosen by and the leaderboard shows. None chooses by log loss, which is steadier, and
-        shows accuracy.
+        What the selection maximises and the leaderboard shows. None selects by log loss, which is steadier, and shows
+        accuracy.
     cv : "auto", int or splitter, default="auto"
-        "auto" is ten folds, repeated up to five times for fewer than a thousand sets.
+        Outer folds: ten up to 300 sets, five up to 2,000 (fewer, but five or more, if that divides the classes
+        evenly), one hold-out of a fifth beyond (at most 10,000 sets). Inner folds: ten, repeated up to five times for
+        fewer than 1,000 sets. Both numbers fall to the size of the smallest class, or to the number of groups. A
+        splitter gives the outer folds; the inner folds are the remaining ones.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
-        No candidate is begun when half of the time is gone; what is running comes to its end. The final fit takes as
-        many candidates and random features as its guessed time allows, and a warning says so if one alone will take
-        longer. Where memory is short fewer sets are compared and fewer random features made; blocks of sets come on
-        top. With a budget of time, what is chosen depends on the machine.
+        With a budget of time there is one outer hold-out of a fifth, which gets a third of the time. No candidate is
+        begun when half of a selection's time is gone; what is running comes to its end. The final fit takes as many
+        candidates and random features as its estimated time allows, and a warning says if one alone takes longer.
+        Where memory is short fewer sets are compared and fewer random features made; blocks of sets come on top. With a
+        budget of time, the selection depends on the machine.
+    n_permutations : None or int, default=None
+        Repeat selection and evaluation with so many permutations of the targets for an exact ``p_value_``; each costs
+        as much as the evaluation. None: a conservative p-value from the outer predictions at no cost.
+    verbose : bool, default=False
+        Show progress, and one line while functions are compiled.
     random_state : int, Generator or None, default=None
         Decides the folds, the sets that choices are made by, and random directions and features.
 
@@ -56,36 +66,56 @@ class SetClassifier(ClassifierMixin, SetLearner):
     ----------
     classes_ : (n_classes,) array
     leaderboard_ : list of dicts
-        Best first: "name", "score", "std_error", "seconds", "n_features", "kernel", "alpha", "baseline". "this model"
-        is the average that predicts.
+        "name", "score", "std_error", "evaluation", "seconds", "n_features", "kernel", "alpha", "baseline". First the
+        entries whose "evaluation" is "outer folds", best first: "this model" and the baselines. Then the other
+        candidates, whose scores ("selection") come from the sets that selected them and are optimistic.
     leads_ : dict
-        By baseline: how much better the model is, and the standard error of that.
+        By baseline: the lead of the model on the outer folds, and its paired standard error.
+    verdicts_ : dict
+        By baseline: "better", "not better" (a lead of 0.02 in accuracy or more is excluded) or "not established".
+    p_value_ : float
+        Of the hypothesis that sets and targets are independent.
+    fallback_ : None or str
+        "constant" if no ensemble beat the constant by one standard error on the inner folds, so that the model predicts
+        the constant.
     judged_ : int64 array
-        Sets that the scores are of, each left out in turn.
+        Positions of the sets that the outer folds predicted.
     best_estimator_ : Pipeline
-        The best single candidate, fitted, of public parts; `save_model` keeps it, where this whole can be pickled.
+        The best single candidate, fitted, of public parts.
     best_name_ : str
-        What the leaderboard calls it.
+        Its name on the leaderboard.
     background_ : SampleSets, or None of strings
-        Up to 16 of the sets, of up to 512 points each, that `explain` compares dimensions with.
+        Up to 16 of the sets, of up to 512 points each, that `explain` compares with.
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        For one class, weights or groups that do not fit, unknown candidates, a budget too small for one.
+        For one class, a class of fewer than two sets, weights or groups that do not fit, unknown candidates, a budget
+        too small for one.
     SampleSetError, StoreFormatError
         As embeddings do, naming the set.
 
+    Warns
+    -----
+    UserWarning
+        For fewer than 20 sets.
+
     Notes
     -----
-    Scores are by the same sets that chose the model, so the best is flattered a little; sets that ``fit`` never saw
-    are the last word. Up to 4,000 sets kernels are exact, and chosen by up to 2,000 sets; more are learned from in one
-    pass of random features, the score then being that of a tenth that was held out. Up to 1,024 sets are read to fit
-    representations, up to 2,000 to choose, and all to fit; a store is read block by block. Cost: that of the
-    embeddings, and some 200 n^3 operations for n sets compared. Memory: the rows of all candidates, and up to eight
-    n x n matrices of float64 (32 MB each for 2,000 sets) for each of those tried at once, as many as there are cores,
-    but four at most; with a budget of memory one at a time.
+    Up to 4,000 sets kernels are exact and the final model learns from all sets; candidates are compared on up to 2,000.
+    More sets are learned in one pass of random features, without the hold-out that scores the model. Probabilities and
+    prediction sets are calibrated on the outer predictions; with ``groups`` each group counts as much as one set.
+    Standard errors are jackknife errors over sets, or over groups. Up to 1,024 sets are read to fit representations, up
+    to 2,000 to compare them, and all to fit; a store is read block by block. Cost: that of the embeddings, and some
+    200 n^3 operations for n sets compared, for each outer fold and once more. Memory: the rows of all candidates, and
+    up to eight n x n matrices of float64 (32 MB each for 2,000 sets) for each of those tried at once, as many as there
+    are cores, but four at most; with a budget of memory one at a time.
+
+    References
+    ----------
+    Varma, Simon: Bias in error estimation when using cross-validation for model selection (2006). Caruana et al.:
+    Ensemble selection from libraries of models (2004).
 
     Examples
     --------
@@ -96,6 +126,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     >>> model = dk.SetClassifier(random_state=0).fit(sets[:40], y[:40])
     >>> model.score(sets[40:], y[40:]) > 0.9
     True
+    >>> model.verdicts_["constant"], model.p_value_ < 0.05
+    ('better', True)
     """
 
     _score_name = "accuracy"

@@ -21,18 +21,18 @@ from dkdist.loops.array_types import F64
 
 
 class SetRegressor(RegressorMixin, SetLearner):
-    """Predict numbers of sample sets with no choice to make: all is chosen by cross-validation, as in `SetClassifier`.
+    """Predict numbers of sample sets: everything is selected and evaluated as in `SetClassifier`.
 
     Parameters
     ----------
-    candidates, cv, budget, random_state
+    candidates, cv, budget, n_permutations, verbose, random_state
         As in `SetClassifier`.
     scoring : str, callable or None, default=None
-        What candidates are chosen by and the leaderboard shows. None chooses by squared error and shows R^2.
+        What the selection maximises and the leaderboard shows. None selects by squared error and shows R^2.
 
     Attributes
     ----------
-    leaderboard_, leads_, judged_, best_estimator_, background_, n_features_in_
+    leaderboard_, leads_, verdicts_, p_value_, fallback_, judged_, best_estimator_, background_, n_features_in_
         As in `SetClassifier`.
 
     Raises
@@ -42,7 +42,7 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     Notes
     -----
-    Cost, and what scores are worth, as in `SetClassifier`.
+    Evaluation and cost as in `SetClassifier`.
 
     Examples
     --------
