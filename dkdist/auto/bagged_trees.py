@@ -73,7 +73,7 @@ def fit_bagged_trees(
     seed: int,
     *,
     n_trees: int = DEFAULT_N_TREES,
-    max_features: Any = 1.0,
+    max_features: float = 1 / 3,
     min_samples_leaf: int = 1,
 ) -> tuple[BaggedTrees, F64]:
     """Fit trees to rows (n, m) and targets (n, t); return them and out-of-bag predictions (n, t).

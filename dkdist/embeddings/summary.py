@@ -21,7 +21,9 @@ LEVEL_NAMES = ("min", "q05", "q25", "q50", "q75", "q95", "max")
 N_STATISTICS = 2 + len(LEVELS)  # of a dimension
 LEVEL_RTOL = 1e-12  # cumulated weights are rounded
 BATCH_VALUES = 2**16  # numbers sorted together: their copies stay in the second-level cache
-MAX_COLUMN_VALUES = 2**22  # larger sets are processed a few dimensions at a time, to bound the memory of copies
+MAX_COLUMN_VALUES = (
+    2**22
+)  # larger sets are processed a few dimensions at a time, to bound the memory of copies
 
 
 @kept
@@ -93,7 +95,8 @@ class SummaryParameters(Tables[SummarySpec]):
 
         which estimates the density at the quantile by (b - a) / (F^-1(b) - F^-1(a)) and is continuous in s.
         """
-        y, there = ((points - self._centre) / self._scale for points in (one.relative, at))
+        first = one.relative[:1].astype(np.float64)  # constant dimensions are exactly 0 from there
+        y, there = ((points - first) / self._scale for points in (one.relative, at))
         u, g = shares(one), gradient[:-1].reshape(N_STATISTICS, self.spec.n_dims, -1)
         mean = u @ y
         std = np.sqrt(u @ (y - mean) ** 2)
@@ -137,7 +140,7 @@ def _equal_weight_positions(n: int) -> Array:
 
 
 def _positions(v: F64, levels: F64) -> Array:
-    """(..., L) first positions whose cumulated weight reaches each level, of weights in the order of values (..., n)."""
+    """(..., L) first positions at which the cumulated weight reaches each level, of weights (..., n) sorted by value."""
     mass = v.cumsum(axis=-1)
     thresholds = levels * mass[..., -1:] * (1 - LEVEL_RTOL)
     last = (v > 0).sum(axis=-1) - 1
@@ -195,12 +198,12 @@ class SummaryEmbedding(SetEmbedding):
 
     Notes
     -----
-    Quantiles are min {s : weight of {x <= s} >= t}, so they are values of the set. The levels are the five numbers of a
-    box plot, with whiskers at 5 % and 95 % that a single point does not move in sets of more than 20 points; the extremes
-    detect single points. Weights are honoured by all columns but log(n), which counts points; points of weight 0 are
-    ignored by the others. Rows are float32 of length 9 d + 1, and a set's row depends on that set alone, bit for bit on
-    processors of one kind. A `SetStore` gives a lazy dask array with known chunks; anything else gives an ndarray. Cost:
-    n d log2(n) steps a set.
+    Quantiles are min {s : weight of {x <= s} >= t}, so they are values of the set. The levels are the five numbers of
+    a box plot. In sets of more than 20 points a single outlier does not determine the levels 0.05 and 0.95; the
+    extremes detect it. All columns except log(n), the number of points, use the weights and ignore points of weight 0.
+    Rows are float32 of length 9 d + 1, and a set's row depends on that set alone, bit for bit on processors of one
+    kind. A `SetStore` gives a lazy dask array with known chunks; anything else gives an ndarray. Cost: n d log2(n)
+    steps a set; 8 us for 200 points in 10 dimensions on one core, 130 us if they have weights.
 
     Examples
     --------
