@@ -17,7 +17,9 @@ from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.loops.points import read_only
 from dkdist.plain.kept import kept
 
-DEFAULT_N_TREES = 150
+DEFAULT_N_TREES = (
+    150  # out-of-bag predictions (56 trees) have a noise of about 0.1 standard deviations of the target
+)
 
 
 @kept

@@ -140,7 +140,7 @@ def _equal_weight_positions(n: int) -> Array:
 
 
 def _positions(v: F64, levels: F64) -> Array:
-    """(..., L) first positions at which the cumulated weight reaches each level, of weights (..., n) sorted by value."""
+    """(..., L) first positions where the cumulated weight reaches each level; weights (..., n) are sorted by value."""
     mass = v.cumsum(axis=-1)
     thresholds = levels * mass[..., -1:] * (1 - LEVEL_RTOL)
     last = (v > 0).sum(axis=-1) - 1
