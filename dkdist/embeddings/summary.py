@@ -19,7 +19,6 @@ from dkdist.sets import SampleSets
 LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # 0 and 1 are the minimum and the maximum
 LEVEL_NAMES = ("min", "q05", "q25", "q50", "q75", "q95", "max")
 N_STATISTICS = 2 + len(LEVELS)  # of a dimension
-LEVEL_RTOL = 1e-12  # cumulated weights are rounded
 BATCH_VALUES = 2**16  # numbers sorted together: their copies stay in the second-level cache
 MAX_COLUMN_VALUES = (
     2**22
@@ -135,18 +134,16 @@ def _sort_by_value(y: Array, w: F64) -> tuple[Array, F64]:
 
 
 def _equal_weight_positions(n: int) -> Array:
-    reached = np.ceil(LEVELS * n * (1 - LEVEL_RTOL)).astype(np.int64)
-    return np.maximum(reached - 1, 0)
+    return np.maximum(np.ceil(LEVELS * n).astype(np.int64) - 1, 0)
 
 
 def _positions(v: F64, levels: F64) -> Array:
     """(..., L) first positions where the cumulated weight reaches each level; weights (..., n) are sorted by value."""
     mass = v.cumsum(axis=-1)
-    thresholds = levels * mass[..., -1:] * (1 - LEVEL_RTOL)
-    last = (v > 0).sum(axis=-1) - 1
+    thresholds = levels * mass[..., -1:]  # sums of float32 weights of similar size are exact in float64
     found = [(mass < thresholds[..., k, None]).sum(axis=-1) for k in range(len(levels))]
-    found = [last if t == 1 else np.minimum(p, last) for p, t in zip(found, levels, strict=True)]
-    return np.stack(found, axis=-1)
+    last = (v > 0).sum(axis=-1) - 1  # the maximum, however small its weight is
+    return np.stack([last if t == 1 else p for p, t in zip(found, levels, strict=True)], axis=-1)
 
 
 def _ramps(y: F64, u: F64) -> list[tuple[F64, F64, F64]]:

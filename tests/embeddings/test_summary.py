@@ -58,6 +58,22 @@ def test_weights_are_repetitions_except_for_the_size():
     np.testing.assert_array_equal(weighted[:, -1], np.log([len(x) for x in arrays]).astype(np.float32))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_levels_that_fall_on_a_point_take_that_point(weighted):
+    """Level k / 20 of n points is point ceil(k n / 20), no rounding of products or sums moves it."""
+    for n in (20, 60, 140, 1240, 1260):
+        x = np.arange(1.0, n + 1)[:, None]
+        sets = dk.SampleSets.from_arrays([x], [np.full(n, 0.1)] if weighted else None)
+        row = SummarySpec((0.0,), (1.0,)).draw().embed(sets)[0]
+        np.testing.assert_array_equal(row[3:8], [-(-k * n // 20) for k in (1, 5, 10, 15, 19)])
+
+
+def test_extremes_are_found_however_small_their_weights_are():
+    sets = dk.SampleSets.from_arrays([[[3.0], [1.0], [2.0], [9.0]]], [[1e-14, 1e-14, 1.0, 0.0]])
+    row = SummarySpec((0.0,), (1.0,)).draw().embed(sets)[0]
+    np.testing.assert_array_equal(row[2:9], [1, 2, 2, 2, 2, 2, 3])
+
+
 def test_units_and_constant_dimensions():
     arrays = collection(3)
     for x in arrays:
@@ -167,6 +183,15 @@ def test_influences_on_quantiles_are_like_leaving_points_out(n):
         return
     assert (np.diff(found[np.argsort(x)]) >= 0).all()
     assert found[x.argmin()] < 0 < found[x.argmax()]
+
+
+@pytest.mark.parametrize(("statistic", "i"), [(3, 0), (7, -1)])
+def test_outer_quantiles_of_few_points_are_moved_by_the_outermost_points(statistic, i):
+    """Of 10 points the level 0.05 is the minimum: leaving it out moves the quantile, so its influence is not 0."""
+    sets = one_set(4, 10, False, d=1)
+    found = influences(SummarySpec((0.0,), (1.0,)).draw(), sets, gradient_of(statistic, 1))[:, 0]
+    assert np.abs(found).argmax() == np.argsort(sets.relative[:, 0])[i]
+    assert np.abs(found).max() > 0
 
 
 def test_constant_sets_have_no_influences():
