@@ -110,9 +110,10 @@ def _statistics(x: Array, w: F64 | None) -> F64:
     """(k, statistics, c) of k sets of n points in c dimensions, x (k, n, c), with weights (k, n) or equal ones."""
     y = np.ascontiguousarray(x.transpose(0, 2, 1))
     if w is None:
+        n = y.shape[-1]
         y.sort(axis=-1)
-        ordered = y[..., _equal_weight_positions(y.shape[-1])]
-        share: Any = 1 / y.shape[-1]
+        ordered = y[..., np.maximum(np.ceil(LEVELS * n).astype(np.int64) - 1, 0)]
+        share: Any = 1 / n
     else:
         y, v = _sort_by_value(y, w[:, None, :])
         ordered = np.take_along_axis(y, _positions(v, LEVELS), axis=-1)
@@ -131,10 +132,6 @@ def _sort_by_value(y: Array, w: F64) -> tuple[Array, F64]:
     """Values and their weights, both sorted by value along the last axis, values of weight 0 last."""
     order = np.argsort(np.where(w > 0, y, np.inf), axis=-1, kind="stable")
     return np.take_along_axis(y, order, -1), np.take_along_axis(np.broadcast_to(w, y.shape), order, -1)
-
-
-def _equal_weight_positions(n: int) -> Array:
-    return np.maximum(np.ceil(LEVELS * n).astype(np.int64) - 1, 0)
 
 
 def _positions(v: F64, levels: F64) -> Array:
