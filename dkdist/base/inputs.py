@@ -27,6 +27,7 @@ from dkdist.base.drawn_samples import (
 )
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
+from dkdist.base.parameter_checks import settled
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect
@@ -255,6 +256,18 @@ def sample_moments(sets: Sets, bad: I64, domain: Domain | None = None) -> tuple[
     found = _of_sample(partial(_moments, domain), sets, _sampled(sets, bad))
     mean, variance, size = zip(*found, strict=True)
     return np.concatenate(mean), np.concatenate(variance), np.concatenate(size)
+
+
+def common_units(sets: Sets, bad: I64) -> tuple[F64, F64]:
+    """Centre, counted from the origin, and scale (d,): mean and standard deviation of the points of sampled sets.
+
+    Each set counts the same. The scale of a constant dimension is 1.
+    """
+    mean, variance, _ = sample_moments(sets, bad)
+    middle = mean.mean(axis=0)
+    spread = np.sqrt((variance + (mean - middle) ** 2).mean(axis=0))
+    scale = np.array([settled(s) if s > 0 else 1.0 for s in spread])
+    return np.round(middle / scale, 3) * scale, scale  # more digits would be noise of the sample
 
 
 def work_on_sample(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dkdist.base.embedding import SetEmbedding
-from dkdist.base.inputs import check_sets, sample_moments
-from dkdist.base.parameter_checks import one_of, settled
+from dkdist.base.inputs import check_sets, common_units
+from dkdist.base.parameter_checks import one_of
 from dkdist.moments.moments_spec import MomentSpec
 
 
@@ -78,11 +76,7 @@ class MomentEmbedding(SetEmbedding):
         degree = one_of("degree", self.degree, (1, 2))
         sets = check_sets(X)
         found = self._look(sets, None)
-        mean, variance, _ = sample_moments(sets, found.bad)
-        middle = mean.mean(axis=0)
-        spread = np.sqrt((variance + (mean - middle) ** 2).mean(axis=0))
-        self.scale_ = np.array([settled(s) if s > 0 else 1.0 for s in spread])
-        centre = np.round(middle / self.scale_, 3) * self.scale_  # no more digits than are of use
+        centre, self.scale_ = common_units(sets, found.bad)
         self.centre_ = centre + self.origin_
         self.spec_ = MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(degree))
         return self

@@ -64,6 +64,7 @@ EMBEDDINGS = {
     "histogram-2": (2, dk.HistogramEmbedding(n_bins=7)),
     "histogram-marginal-4": (4, dk.HistogramEmbedding(divergence="intersection")),
     "mean-3": (3, dk.MomentEmbedding()),
+    "summary-2": (2, dk.SummaryEmbedding()),
     "sliced-embedding-1": (1, dk.SlicedWassersteinEmbedding(5, 7, random_state=0)),
     "sliced-embedding-3": (3, dk.SlicedWassersteinEmbedding(20, random_state=0)),
     "covariance-5": (5, dk.MomentEmbedding(degree=2)),

@@ -439,6 +439,7 @@ CALLS: dict[str, Call] = {
     "L2Embedding": _of_estimator(dk.L2Embedding, SETS),
     "HistogramEmbedding": _of_estimator(dk.HistogramEmbedding, SETS),
     "MomentEmbedding": _of_estimator(dk.MomentEmbedding, SETS),
+    "SummaryEmbedding": _of_estimator(dk.SummaryEmbedding, SETS),
     "SlicedWassersteinEmbedding": _of_estimator(dk.SlicedWassersteinEmbedding, SETS),
     "MeanEmbedding": _of_estimator(dk.MeanEmbedding, SETS, n_components=16),
     "DistanceEmbedding": _of_estimator(dk.DistanceEmbedding, SETS, distance="energy", n_components=8),

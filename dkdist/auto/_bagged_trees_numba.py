@@ -1,0 +1,62 @@
+"""Compiled functions of bagged regression trees, stored as flat arrays of nodes.
+
+Node i tests row[feature[i]] <= threshold[i], float32 against float64 as in scikit-learn, and continues at left[i] or
+right[i]; feature[i] = -1 marks a leaf. value (n_nodes, t) holds the prediction of each node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist.loops.compile import loop
+
+
+@loop()
+def add_values(rows, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
+    """Add the predictions of all trees to out (n, t), one tree after the other."""
+    for root in roots:
+        for i in range(len(rows)):
+            node = root
+            while feature[node] >= 0:
+                node = left[node] if rows[i, feature[node]] <= threshold[node] else right[node]
+            for k in range(out.shape[1]):
+                out[i, k] += value[node, k]
+
+
+@loop()
+def add_jumps(start, row, roots, feature, threshold, left, right, value, out):  # type: ignore[no-untyped-def]
+    """Add the jumps of all trees on the straight path from start to row (m,) to out (m, t), by the feature crossed.
+
+    A tree is descended with the part [first, last] of the path that lies in the node. Where the path crosses the node's
+    threshold within it, the second part is deferred on a stack; the jump from the last leaf of the first part to the
+    first leaf of the second belongs to the node's feature. Both ends of the path always reach their own leaf.
+    """
+    nodes, features = np.empty(len(feature), np.int64), np.empty(len(feature), np.int64)
+    firsts, lasts = np.empty(len(feature)), np.empty(len(feature))
+    for root in roots:
+        nodes[0], features[0], firsts[0], lasts[0] = root, -1, 0.0, 1.0
+        depth, previous = 1, -1
+        while depth > 0:
+            depth -= 1
+            node, crossed, first, last = nodes[depth], features[depth], firsts[depth], lasts[depth]
+            while feature[node] >= 0:
+                j = feature[node]
+                before, after = start[j] <= threshold[node], row[j] <= threshold[node]
+                near = left[node] if before else right[node]
+                if before == after:
+                    node = near
+                    continue
+                far = right[node] if before else left[node]
+                s = (threshold[node] - start[j]) / (np.float64(row[j]) - start[j])
+                if not (s > first or first == 0.0):
+                    node = far
+                    continue
+                node = near
+                if s < last or last == 1.0:
+                    nodes[depth], features[depth], firsts[depth], lasts[depth] = far, j, s, last
+                    depth += 1
+                    last = s
+            if crossed >= 0:
+                for k in range(out.shape[1]):
+                    out[crossed, k] += value[node, k] - value[previous, k]
+            previous = node

@@ -1,0 +1,124 @@
+"""Extremely randomised trees on rows, each fitted on a bootstrap sample of groups (Geurts, Ernst, Wehenkel 2006).
+
+Trees are grown by scikit-learn. What is kept are their nodes as flat arrays, and out-of-bag predictions: those of the
+trees whose sample does not contain the row's group (Breiman 1996).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.tree import ExtraTreeRegressor
+
+from dkdist.auto._bagged_trees_numba import add_jumps, add_values
+from dkdist.loops.array_types import F32, F64, I64, Array
+from dkdist.loops.points import read_only
+from dkdist.plain.kept import kept
+
+DEFAULT_N_TREES = (
+    150  # out-of-bag predictions (56 trees) have a noise of about 0.1 standard deviations of the target
+)
+
+
+@kept
+@dataclass(frozen=True, eq=False)
+class BaggedTrees:
+    """The mean of regression trees, as the nodes of all trees one after the other.
+
+    ``roots`` (n_trees,) int32 are the positions of the roots. Node i tests row[feature[i]] <= threshold[i] and
+    continues at ``left`` or ``right`` (int32); feature -1 marks a leaf. ``value`` (n_nodes, t) are predictions.
+    """
+
+    roots: Array
+    feature: Array
+    threshold: F64
+    left: Array
+    right: Array
+    value: F64
+
+    def values(self, rows: F32) -> F64:
+        """Predictions (n, t) for rows (n, m), which are compared with thresholds as float32."""
+        out = np.zeros((len(rows), self.value.shape[1]))
+        add_values(_as_float32(rows), *self._arrays, out)
+        return out / len(self.roots)
+
+    def path_gradient(self, start: F32, row: F32) -> F64:
+        """Mean derivative (m, t) by the features on the straight path from ``start`` (m,) to ``row`` (m,), as float32.
+
+        Each jump of a tree is credited to the feature whose threshold the path crosses there, so that
+        (row - start) @ path_gradient is values(row) - values(start), up to rounding. Features that are equal at both
+        ends have 0. Simultaneous jumps are credited to the node closest to the root.
+        """
+        start, row = _as_float32(start), _as_float32(row)
+        jumps = np.zeros((len(row), self.value.shape[1]))
+        add_jumps(start, row, *self._arrays, jumps)
+        step = (row.astype(np.float64) - start)[:, None] * len(self.roots)
+        return np.divide(jumps, step, out=jumps, where=step != 0)
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        fields = (self.roots, self.feature, self.threshold, self.left, self.right, self.value)
+        return tuple(read_only(array) for array in fields)
+
+
+def _as_float32(array: Array) -> F32:
+    return read_only(np.ascontiguousarray(array, np.float32))
+
+
+def fit_bagged_trees(
+    rows: F32,
+    y: F64,
+    weights: F64,
+    groups: I64 | None,
+    seed: int,
+    *,
+    n_trees: int = DEFAULT_N_TREES,
+    max_features: float = 1 / 3,
+    min_samples_leaf: int = 1,
+) -> tuple[BaggedTrees, F64]:
+    """Fit trees to rows (n, m) and targets (n, t); return them and out-of-bag predictions (n, t).
+
+    Targets are numbers, or codes of classes such as +-1, for which the squared error of a split is its Gini impurity.
+    Each tree sees a bootstrap sample of the groups, or of the rows where ``groups`` is None, among those of positive
+    weight; a row that is drawn k times has k times its weight. Rows that every sample contains get the weighted mean of
+    the targets as their out-of-bag prediction. ``max_features`` is a fraction of the m columns: 1/3 is as good as all
+    for classes at half the cost; regression gains from 1.0. Cost: 0.4 ms a tree plus n log2(n) max_features m steps.
+    """
+    X, y = _as_float32(rows), np.ascontiguousarray(y, np.float64)
+    of_row = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
+    drawable = np.unique(of_row[weights > 0])
+    rng = np.random.default_rng(seed)
+    trees, total, count = [], np.zeros_like(y), np.zeros(len(X))
+    for tree_seed in rng.integers(2**31, size=n_trees).tolist():
+        draws = np.bincount(rng.choice(drawable, len(drawable)), minlength=of_row.max() + 1)[of_row]
+        w = draws * weights
+        bag = np.flatnonzero(w > 0)
+        model = ExtraTreeRegressor(
+            max_features=max_features, min_samples_leaf=min_samples_leaf, random_state=tree_seed
+        )
+        tree = model.fit(X[bag], y[bag], w[bag], check_input=False).tree_
+        trees.append(tree)
+        out = np.flatnonzero(draws == 0)
+        if len(out):
+            total[out] += tree.predict(X[out]).reshape(len(out), -1)
+            count[out] += 1
+    fallback = np.average(y, axis=0, weights=weights)
+    return _flatten(trees), np.where(count[:, None] > 0, total / np.maximum(count, 1)[:, None], fallback)
+
+
+def _flatten(trees: list[Any]) -> BaggedTrees:
+    """The nodes of scikit-learn's trees in one array each, children counted from the first node of the first tree."""
+    sizes = [tree.node_count for tree in trees]
+    roots = np.cumsum([0, *sizes[:-1]])
+    leaf = np.concatenate([tree.children_left for tree in trees]) < 0
+    shift = np.where(leaf, 0, np.repeat(roots, sizes))
+    left, right = (
+        (np.concatenate([getattr(tree, name) for tree in trees]) + shift).astype(np.int32)
+        for name in ("children_left", "children_right")
+    )
+    feature = np.where(leaf, -1, np.concatenate([tree.feature for tree in trees])).astype(np.int32)
+    threshold = np.concatenate([tree.threshold for tree in trees])
+    value = np.concatenate([tree.value[:, :, 0] for tree in trees])
+    return BaggedTrees(roots.astype(np.int32), feature, threshold, left, right, value)

@@ -1,0 +1,1 @@
+"""Embeddings: transformers that map each set to one row of numbers."""
