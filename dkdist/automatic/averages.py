@@ -65,7 +65,7 @@ class Average:
         between = [
             replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))
             for trial in self.members
-            if trial.kernel.sigma is not None
+            if trial.kernel is not None and trial.kernel.sigma is not None
             for factor in BESIDE
         ]
         members = (*self.members, *between[: max(0, most - len(self.members))])

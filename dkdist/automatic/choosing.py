@@ -21,9 +21,9 @@ from dkdist.automatic.averages import Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.learned.kept_background import kept_background
-from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine
+from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine, Member, TreeMember
 from dkdist.automatic.learned.streamed import learn_streamed
-from dkdist.automatic.trials import AGAIN, Rows, Trial, leaves_of, rounds, try_again, try_all
+from dkdist.automatic.trials import AGAIN, Rows, Trial, fit_view_trees, leaves_of, rounds, try_again, try_all
 from dkdist.automatic.views.representation_rows import Views, fitted_views, more_rows, rows_of
 from dkdist.automatic.views.representations import (
     FAMILIES,
@@ -63,7 +63,7 @@ class SelectedModel:
     trials: list[Trial]
     evaluation: EvaluationSet
     best: Trial
-    best_part: KernelMachine | LinearMachine
+    best_part: Member
     is_constant: bool
     background: SampleSets | None
     constant: F64
@@ -124,6 +124,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
     is_constant = not evaluation.beats_constant(average.values)
     simple = {trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline}
     if n > min(EXACT_SETS, most):
+        average = best_average([trial for trial in trials if trial.trees is None], evaluation)
         average = average.widened(FEW_MEMBERS) if allowed.unlimited else average
         most_components = allowed.most_components(len(average.members), N_COMPONENTS)
         average, n_components = last.of_features(average, most_components)
@@ -141,9 +142,15 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
         for name, trial in simple.items()
     }
     machine = _constant(views, data) if is_constant else ensemble
+    best = next((trial for trial in average.members if trial.trees is None), None)
+    if best is None:  # trees alone: the best of the others is what public parts can express
+        best = next(trial for trial in trials if trial.trees is None)
+        best_part: Member = _kernel_machine(best, 1.0, known_rows, learned)
+    else:
+        best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
-        scaler, machine, ensemble, baselines, trials, evaluation, average.members[0], ensemble.parts[0],
-        is_constant, background, data.constant,
+        scaler, machine, ensemble, baselines, trials, evaluation, best, best_part, is_constant, background,
+        data.constant,
     )  # fmt: skip
 
 
@@ -154,7 +161,7 @@ def _constant(views: Views, data: TrainingData) -> Machine:
     return _machine(views, [LinearMachine(leaf, weights, data.constant, 1.0)], data)
 
 
-def _machine(views: Views, parts: Sequence[KernelMachine | LinearMachine], data: TrainingData) -> Machine:
+def _machine(views: Views, parts: Sequence[Member], data: TrainingData) -> Machine:
     widths = tuple(spec.n_features for spec in views.specs)
     return Machine(views.trees, widths, tuple(parts), data.y.shape[1])
 
@@ -185,17 +192,26 @@ def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representat
 def _exact(views: Views, rows: Rows, average: Average, data: TrainingData, budget: Budget) -> Machine:
     """Kernel ridge regression of every member on all sets; a trial on all of them is one."""
     members = zip(average.members, average.shares, strict=True)
-    parts = tuple(budget.at_once(lambda member: _kernel_machine(*member, rows, data), members))
+    parts = tuple(budget.at_once(lambda member: _fitted_member(*member, rows, data), members))
     return _machine(views, parts, data)
+
+
+def _fitted_member(trial: Trial, share: float, rows: Rows, data: TrainingData) -> Member:
+    if trial.trees is None:
+        return _kernel_machine(trial, share, rows, data)
+    trees = trial.trees
+    if trial.values.shape[1] < len(data):
+        trees, _ = fit_view_trees(trial.view, rows, data.y, data.weights, data.groups, data.classes)
+    return TreeMember(trial.view.leaf, trees, share)
 
 
 def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) -> KernelMachine:
     own, a = trial.view.of(rows), trial.duals
     if len(a) < len(data.y):
-        (K,) = ComparedRows(own).matrices([trial.kernel])
+        (K,) = ComparedRows(own).matrices([trial.row_kernel])
         a = duals(K, data.y, data.weights, trial.alpha)
     centre = own[0].mean(axis=0, dtype=np.float64)
-    return KernelMachine(trial.view.leaf, trial.kernel, tuple(own), a, centre, share)
+    return KernelMachine(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
 
 
 def _some(sets: Sets, rows: I64) -> Sets:

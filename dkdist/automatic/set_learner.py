@@ -24,7 +24,7 @@ from dkdist.automatic.budgets import Budget
 from dkdist.automatic.choosing import N_COMPONENTS, SelectedModel, choose
 from dkdist.automatic.learned.best_pipeline import best_pipeline
 from dkdist.automatic.learned.machine_terms import set_function
-from dkdist.automatic.learned.machines import LinearMachine
+from dkdist.automatic.learned.machines import LinearMachine, TreeMember
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets
 from dkdist.base.names import learn_names
@@ -184,6 +184,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
         part = self._best_part
         n_components = part.W.shape[1] if isinstance(part, LinearMachine) else N_COMPONENTS
+        assert not isinstance(part, TreeMember)
         before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
         return Pipeline([*before.steps, ("learner", self._learner(rows, part))])
 

@@ -10,10 +10,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dkdist.auto.bagged_trees import BaggedTrees, fit_bagged_trees
 from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.views.representation_rows import View
@@ -35,13 +36,14 @@ class Trial:
     """
 
     view: View
-    kernel: RowKernel
+    kernel: RowKernel | None
     alpha: float
     values: F64
     duals: F64
     loss: float
     seconds: float
     n_penalties: int = 1
+    trees: BaggedTrees | None = None
 
     @property
     def name(self) -> str:
@@ -51,12 +53,19 @@ class Trial:
     @property
     def kernel_name(self) -> str:
         """The kernel in words."""
-        return self.kernel.name
+        return "trees" if self.kernel is None else self.kernel.name
 
     @property
     def n_features(self) -> int:
         """Columns of a row."""
         return self.view.n_features
+
+    @property
+    def row_kernel(self) -> RowKernel:
+        """The kernel of a trial that is not of trees."""
+        if self.kernel is None:
+            raise TypeError(f"{self.name} has no kernel")
+        return self.kernel
 
     def alone(self) -> Trial:
         """Without what it has of every row."""
@@ -101,7 +110,9 @@ def try_all(views: Sequence[View], rows: Rows, evaluation: EvaluationSet, budget
 
 
 def _tried(view: View, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
-    """The best trial of each kernel of a view."""
+    """The best trial of each kernel of a view, or that of its trees."""
+    if view.entry.tree_seed is not None:
+        return [tree_trial(view, rows, evaluation)]
     start, found = perf_counter(), list[Trial]()
     compared = ComparedRows(view.of(rows))
     kernels = compared.kernels()
@@ -112,6 +123,28 @@ def _tried(view: View, rows: Rows, evaluation: EvaluationSet) -> list[Trial]:
         place = penalties.downhill(place)  # kernels of like widths want like penalties
         found += penalties.trial(place)
     return found
+
+
+def tree_trial(view: View, rows: Rows, evaluation: EvaluationSet) -> Trial:
+    """Bagged trees on the rows of a view, with their out-of-bag predictions in every repeat."""
+    start = perf_counter()
+    trees, out_of_bag = fit_view_trees(
+        view, rows, evaluation.y, evaluation.weights, evaluation.groups, evaluation.classes
+    )
+    values = np.broadcast_to(out_of_bag, (len(evaluation.repeats), *out_of_bag.shape))
+    loss = evaluation.loss(values)
+    return Trial(view, None, np.nan, values, np.empty(0), loss, perf_counter() - start, trees=trees)
+
+
+def fit_view_trees(
+    view: View, rows: Rows, y: F64, weights: F64, groups: Any, classes: Any
+) -> tuple[BaggedTrees, F64]:
+    """Trees on the rows of a view, and their out-of-bag predictions (n, t)."""
+    max_features = 1.0 if classes is None else 1 / 3
+    assert view.entry.tree_seed is not None
+    return fit_bagged_trees(
+        rows[view.leaf], y, weights, groups, view.entry.tree_seed, max_features=max_features
+    )
 
 
 @dataclass(frozen=True)
@@ -157,12 +190,15 @@ def _tried_again(
 ) -> list[Trial]:
     """A finalist's trials on more rows, beside those that lead."""
     start, view = perf_counter(), finalist.view
-    matrices = ComparedRows(view.of(rows)).matrices([t.kernel for t in finalist.trials])
+    if view.entry.tree_seed is not None:
+        return [tree_trial(view, rows, evaluation)]
+    kernels = [trial.kernel for trial in finalist.trials if trial.kernel is not None]
+    matrices = ComparedRows(view.of(rows)).matrices(kernels)
     shared = (perf_counter() - start) / len(matrices)
     own: list[Trial] = []
-    for trial, K in zip(finalist.trials, matrices, strict=True):
+    for trial, kernel, K in zip(finalist.trials, kernels, matrices, strict=True):
         alphas, place = [factor * trial.alpha for factor in nearby], nearby.index(1.0)
-        penalties = _Penalties(view, trial.kernel, K, evaluation, alphas, shared)
+        penalties = _Penalties(view, kernel, K, evaluation, alphas, shared)
         first = penalties.trial(place)
         best = min([*own, *first, *leading], key=lambda other: other.loss, default=None)
         if best is None or not first or not evaluation.is_significantly_worse(first[0].values, best.values):

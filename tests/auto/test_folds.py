@@ -69,7 +69,7 @@ def test_a_splitter_gives_the_outer_folds_and_the_remaining_ones_are_inner() -> 
 
 @pytest.mark.parametrize("cv", [1, True, "loo", 2.5, ShuffleSplit(3)])
 def test_other_splitters_are_refused(cv: Any) -> None:
-    with pytest.raises(ValueError, match="^cv[ =]"):
+    with pytest.raises(ValueError, match=r"^cv[ =]"):
         fold_labels(cv, 20, None, None)
 
 

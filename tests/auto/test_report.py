@@ -44,10 +44,12 @@ def test_sentences_state_lead_error_and_ratio() -> None:
         "Better than set sizes alone: +0.185 ± 0.040 (4.6 standard errors)."
     )
     assert verdict_sentence("means", -0.05, 0.01, SURE) == (
-        "Significantly worse than the means of the sets: -0.050 ± 0.010 (5.0 standard errors). Use that baseline instead."
+        "Significantly worse than the means of the sets: -0.050 ± 0.010 (5.0 standard errors). "
+        "Use that baseline instead."
     )
     assert verdict_sentence("moments", 0.001, 0.005, SURE) == (
-        "Not better than means and covariances: +0.001 ± 0.005 (0.2 standard errors); a lead of 0.02 or more is excluded."
+        "Not better than means and covariances: +0.001 ± 0.005 (0.2 standard errors); "
+        "a lead of 0.02 or more is excluded."
     )
 
 
@@ -58,7 +60,13 @@ def test_the_margin_has_the_unit_of_the_score() -> None:
 
 def test_the_summary_separates_outer_and_selection_scores() -> None:
     def entry(name: str, score: float, evaluation: str, baseline: bool = False) -> dict[str, object]:
-        return {"name": name, "score": score, "std_error": 0.01, "evaluation": evaluation, "baseline": baseline}
+        return {
+            "name": name,
+            "score": score,
+            "std_error": 0.01,
+            "evaluation": evaluation,
+            "baseline": baseline,
+        }
 
     entries = [
         entry("this model", 0.9, "outer folds"), entry("means", 0.6, "outer folds", True),

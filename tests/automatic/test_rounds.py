@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.automatic.averages import finalists
 from dkdist.automatic.trials import AGAIN, Trial, rounds
-from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.automatic.views.row_kernels import RowKernel
 
 RNG = np.random.default_rng(0)

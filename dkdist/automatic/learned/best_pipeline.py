@@ -21,7 +21,7 @@ def best_pipeline(
     scaler: Any, trial: Trial, part: KernelMachine | LinearMachine, n_components: int, seed: int
 ) -> tuple[Pipeline, Any]:
     """The steps before the learner, fitted, and the rows (n, D) it learns from; None where a pass learned already."""
-    view, sigma = trial.view, trial.kernel.sigma
+    view, sigma = trial.view, trial.row_kernel.sigma
     embedding = view.entry.embedding
     maps = {"scaler": scaler, "components": view.entry.before}
     steps: list[tuple[str, Any]] = [(name, step) for name, step in maps.items() if step is not None]

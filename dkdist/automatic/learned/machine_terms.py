@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine
+from dkdist.automatic.learned.machines import Machine, Member
 from dkdist.explaining.set_function import SetFunction
 from dkdist.linear.search.feature_trees import Node
 from dkdist.loops.array_types import F32, F64
@@ -26,7 +26,7 @@ class MachineTerm:
     """What the parts on one tree add, as a function of the rows at its root."""
 
     root: Node
-    parts: Sequence[KernelMachine | LinearMachine]
+    parts: Sequence[Member]
     n_outputs: int
 
     @property
@@ -63,5 +63,5 @@ class MachineTerm:
             slope += features.pull_back(row, back)
         return value, slope
 
-    def _on(self, node: Node) -> list[KernelMachine | LinearMachine]:
+    def _on(self, node: Node) -> list[Member]:
         return [part for part in self.parts if part.leaf == node.leaf]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.automatic.views.row_kernels import RowKernel
 from dkdist.base.inputs import Sets
 from dkdist.execution.passes import collect
@@ -64,12 +65,32 @@ class LinearMachine:
 
 
 @dataclass(frozen=True)
+class TreeMember:
+    """f(x) = share times the mean of trees, on rows of summaries."""
+
+    leaf: int
+    trees: BaggedTrees
+    share: float
+
+    def values(self, X: F32) -> F64:
+        """(n, t) of rows X (n, m)."""
+        return self.share * self.trees.values(X)
+
+    def gradient(self, x: F32) -> F64:
+        """Zeros (m, t): the function is piecewise constant."""
+        return np.zeros((len(x), self.trees.value.shape[1]))
+
+
+Member = KernelMachine | LinearMachine | TreeMember
+
+
+@dataclass(frozen=True)
 class Machine:
     """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""
 
     trees: FeatureTrees
     widths: tuple[int, ...]
-    parts: tuple[KernelMachine | LinearMachine, ...]
+    parts: tuple[Member, ...]
     n_outputs: int
 
     @property

@@ -76,7 +76,7 @@ def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[Feat
     own: dict[Any, Node] = {}
     roots, widths = [], []
     for leaf, trial in enumerate(members):
-        spec, sigma = trial.view.spec, trial.kernel.sigma
+        spec, sigma = trial.view.spec, trial.row_kernel.sigma
         if sigma is None:
             before = own.get(spec, Node(spec))
             if before.leaf < 0:

@@ -16,6 +16,7 @@ from dkdist.densities.structure.chosen_pairs import MOST_DIMS
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.series.dtw import DynamicTimeWarping
 from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
+from dkdist.embeddings.summary import SummaryEmbedding
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.moments.moments import MomentEmbedding
 from dkdist.moments.symmetry import Element, group
@@ -31,6 +32,7 @@ MOST_COMPONENTS = 64  # of these, and of those that distances are of
 MOST_MOMENTS = 128  # dimensions of which all products are taken
 FEW_POINTS = 128  # of a set, on average, for which distances to other sets are cheap
 IN_ORDER = 0.3  # serial correlation from which the points of a set are taken for a series
+MAX_TREE_DIMS = 256  # dimensions up to which trees on nine summaries of each are tried
 OBJECTS, STRINGS = 512, 1024  # that distances are measured to
 
 
@@ -51,6 +53,7 @@ class Representation:
     images: tuple[Element, ...] = ()
     before: SetPCA | None = None
     paired: bool = False
+    tree_seed: int | None = None  # of bagged trees on the rows; None for kernel ridge regression
 
 
 def representations(sample: SampleSets, wanted: Sequence[str] | None, seed: int) -> list[Representation]:
@@ -188,14 +191,20 @@ def _distances(
     )
 
 
+def _trees(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if sample.n_dims <= MAX_TREE_DIMS:
+        yield Representation("trees", "trees on summaries", SummaryEmbedding(), tree_seed=seed)
+
+
 Maker = Callable[[SampleSets, int], Iterator[Representation]]
 _of_points: tuple[Maker, ...] = (
     _sizes, _moments, _sliced, _densities, _paired, _components, _kernel_means, _symmetric, _set_distances, _series,
+    _trees,
 )  # fmt: skip
 _of_text: tuple[Maker, ...] = (_sizes, _edits)
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
-    "kernel-mean", "modified-hausdorff", "dtw", "levenshtein",
+    "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein",
 )  # fmt: skip
 
 
