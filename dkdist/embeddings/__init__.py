@@ -1,0 +1,1 @@
+"""Embeddings of sets: one file for each."""
