@@ -91,7 +91,7 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return found
 
     def _learn(self, sets: Sets, skipped: I64, reason: str) -> None:
-        """Set the attributes that describe the sets of ``fit``; ``reason`` is why the first of ``skipped`` is invalid."""
+        """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
         require_some(sets, skipped, reason)
         tell_skipped(skipped, reason, "left out of fit (see skipped_)")
         self.n_features_in_ = sets.n_dims

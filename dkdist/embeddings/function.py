@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,9 @@ class NamedFunction:
         path = getattr(self.function, "__qualname__", "")
         if module not in sys.modules or not path:
             return ""
-        target = reduce(lambda owner, key: getattr(owner, key, None), path.split("."), sys.modules[module])
+        target: Any = sys.modules[module]
+        for key in path.split("."):
+            target = getattr(target, key, None)
         return f"{module}:{path}" if target is self.function else ""
 
 
@@ -79,14 +81,17 @@ class FunctionTables(Tables[FunctionParams]):
 
 def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F32]:
     """The function's vector (m,) of each set."""
-    for i, points in enumerate(sets if sets.alphabet is None else sets.strings()):
-        arguments = [points.astype(np.float64) if getattr(points, "dtype", None) == np.float32 else points]
+    items: Iterable[Any] = sets if sets.alphabet is None else sets.strings()
+    for i, points in enumerate(items):
+        arguments = [points.astype(np.float64) if sets.points_dtype == np.float32 else points]
         if sets.weights is not None:
             arguments.append(sets.weights[sets.offsets[i] : sets.offsets[i + 1]].ravel().astype(np.float64))
         try:
             vector = np.atleast_1d(np.asarray(function(*arguments), np.float64))
         except Exception as error:
-            raise RowError(i, f"has no features: the function raised {type(error).__name__}: {error}") from error
+            raise RowError(
+                i, f"has no features: the function raised {type(error).__name__}: {error}"
+            ) from error
         if vector.ndim != 1 or len(vector) == 0:
             raise RowError(
                 i, f"has features of shape {vector.shape}: the function must return a vector or a number"

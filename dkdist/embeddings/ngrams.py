@@ -105,8 +105,8 @@ def _counted(sets: SampleSets, ngram_range: tuple[int, int], boundaries: bool) -
     n_min, n_max = ngram_range
     for n in range(1, min(n_max, int(sizes.max())) + 1):
         inside = left >= n
-        owners, positions, left, hashes = (x[inside] for x in (owners, positions, left, hashes))
-        hashes = _mixed(hashes + symbols[positions + (n - 1)] + np.uint64(1))
+        owners, positions, left = owners[inside], positions[inside], left[inside]
+        hashes = _mixed(hashes[inside] + symbols[positions + (n - 1)] + np.uint64(1))
         made = owners * N_BUCKETS + (hashes % np.uint64(N_BUCKETS)).astype(np.int64)
         # a string that is shorter than n_min counts as one n-gram
         keys.append(made if n >= n_min else made[sizes[owners] == n])
@@ -154,7 +154,7 @@ class NGramEmbedding(SetEmbedding):
 
     Parameters
     ----------
-    ngram_range : (int, int), default=(1, 4)
+    ngram_range : (int, int), default=(1, 5)
         Smallest and largest length of n-grams. A string shorter than the smallest length counts as one n-gram.
     max_features : int, default=4096
         Largest number of columns: the n-grams that occur in most strings of `fit`. Rows are dense: 4 bytes per column.
@@ -189,15 +189,17 @@ class NGramEmbedding(SetEmbedding):
     among the columns do not count, also those with characters that `fit` did not see. N-grams are identified by a hash
     of 22 bits: two of 10,000 distinct ones share a column in 0.2 % of cases.
 
-    27,000 names of 4 to 17 characters take 0.6 s on two cores, most of which is writing 4,096 dense columns. Cost: one
-    sort of the n-grams of a block of strings.
+    Cost: one sort of the n-grams of each block, and writing dense rows; 27,000 names take 0.4 s of processor time.
 
     Examples
     --------
     >>> import dkdist as dk
     >>> names = ["Anna", "Hanna", "Bob", "Rob"]
     >>> rows = dk.NGramEmbedding(ngram_range=(2, 3)).fit_transform(names)
-    >>> rows.shape, (rows @ rows.T).round(2)[0].tolist()
+    >>> rows.shape
+    (4, 18)
+    >>> (rows[0] @ rows.T).round(1).tolist()  # "Anna" with each of the four
+    [1.0, 0.4, 0.0, 0.0]
     """
 
     _label = "ngram_embedding"
@@ -205,7 +207,7 @@ class NGramEmbedding(SetEmbedding):
 
     def __init__(
         self,
-        ngram_range: tuple[int, int] = (1, 4),
+        ngram_range: tuple[int, int] = (1, 5),
         max_features: int = 4096,
         boundaries: bool = True,
         on_error: str = "raise",
@@ -237,7 +239,11 @@ class NGramEmbedding(SetEmbedding):
 
 def _lengths(given: Any) -> tuple[int, int]:
     pair = tuple(given) if isinstance(given, (tuple, list, np.ndarray)) else ()
-    if len(pair) != 2 or not all(isinstance(n, (int, np.integer)) for n in pair) or not 1 <= pair[0] <= pair[1]:
+    if (
+        len(pair) != 2
+        or not all(isinstance(n, (int, np.integer)) for n in pair)
+        or not 1 <= pair[0] <= pair[1]
+    ):
         raise ValueError(f"ngram_range must be two whole numbers, 1 <= smallest <= largest; got {given!r}")
     return int(pair[0]), int(pair[1])
 

@@ -77,6 +77,7 @@ EMBEDDINGS = {
     ),
     "sliced-1": (1, dk.DistanceEmbedding("sliced-wasserstein", n_components=10, random_state=0)),
     "own-distance-2": (2, dk.DistanceEmbedding(dk.pairwise(apart), n_components=4, random_state=0)),
+    "function-2": (2, dk.FunctionEmbedding(lambda x: np.r_[np.median(x, axis=0), np.log(len(x))])),
     "invariant-mean-3": (
         3,
         dk.InvariantFeatures(dk.MeanEmbedding(64, method="sobol", random_state=0), axes=[0, 2]),

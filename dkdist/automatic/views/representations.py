@@ -73,7 +73,9 @@ def own_representations(given: Sequence[Any]) -> list[Representation]:
     for one in given:
         if isinstance(one, type) or not (hasattr(one, "fit") and hasattr(one, "transform")):
             raise TypeError(f"a candidate must be a name, an embedding or a transformer of sets; got {one!r}")
-    return [Representation("own", f"{type(e).__name__} {i}", clone(e, safe=False)) for i, e in enumerate(given)]
+    return [
+        Representation("own", f"{type(e).__name__} {i}", clone(e, safe=False)) for i, e in enumerate(given)
+    ]
 
 
 def _sizes(sample: SampleSets, seed: int) -> Iterator[Representation]:
