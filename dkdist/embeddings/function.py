@@ -39,7 +39,7 @@ class NamedFunction:
 
 
 @kept
-@dataclass(frozen=True, eq=False)  # compared by identity: callables need not be hashable
+@dataclass(frozen=True)
 class FunctionParams(Specification["FunctionTables"]):
     """A function of the points of one set, and the length of its vectors."""
 
@@ -50,6 +50,9 @@ class FunctionParams(Specification["FunctionTables"]):
     n_dims: int
     n_features: int
     domain: None = None
+
+    def __hash__(self) -> int:
+        return hash((self.n_dims, self.n_features))  # callables need not be hashable
 
     def saved_params(self) -> dict[str, Any]:
         """Fields that a model file stores in another form."""

@@ -193,13 +193,13 @@ class NGramEmbedding(SetEmbedding):
 
     Examples
     --------
-    >>> import dkdist as dk
+    >>> import numpy as np, dkdist as dk
     >>> names = ["Anna", "Hanna", "Bob", "Rob"]
     >>> rows = dk.NGramEmbedding(ngram_range=(2, 3)).fit_transform(names)
     >>> rows.shape
-    (4, 18)
-    >>> (rows[0] @ rows.T).round(1).tolist()  # "Anna" with each of the four
-    [1.0, 0.4, 0.0, 0.0]
+    (4, 26)
+    >>> np.round(rows @ rows[0], 1)  # of each with "Anna"
+    array([1. , 0.4, 0. , 0. ], dtype=float32)
     """
 
     _label = "ngram_embedding"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,23 @@ def test_fit_looks_for_a_set_that_has_a_vector() -> None:
     assert first.set_params(on_error="skip").fit(NUMBERED).spec_.n_features == 2
     with pytest.raises(dk.SampleSetError, match=r"none of the 40 sets .*set 0 has no features"):
         dk.FunctionEmbedding(division, on_error="skip").fit(NUMBERED)
+
+
+@dataclass
+class Power:
+    """Equal by content, so that Python gives it no hash."""
+
+    exponent: float
+
+    def __call__(self, points: Any) -> Any:
+        return (points**self.exponent).mean(axis=0)
+
+
+def test_parameters_are_compared_by_content() -> None:
+    one, other = (dk.FunctionEmbedding(Power(k)).fit(SETS).spec_ for k in (2, 3))
+    assert one != other
+    assert one == dk.FunctionEmbedding(Power(2)).fit(SETS).spec_
+    assert len({one, other, dk.FunctionEmbedding(Power(2)).fit(SETS).spec_}) == 2
 
 
 def test_only_functions_are_taken() -> None:
