@@ -26,7 +26,7 @@ from dkdist.plain.kept import kept
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
-N_BUCKETS = 2**22  # 36,000 distinct n-grams (31,000 names, up to 4-grams) share a bucket in 0.4 % of cases
+N_BUCKETS = 2**22  # of the 91,000 n-grams of 27,000 names, 2 % share a bucket with another
 MAX_SYMBOLS = 2**18  # hashed at once: bounds the memory of long strings to about 30 MB per thread
 MARK = 0x110000  # the first number that is no code point: the symbol before and after each string
 MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
@@ -187,7 +187,7 @@ class NGramEmbedding(SetEmbedding):
 
     Characters are compared by code point, so collections with different alphabets fit together. N-grams that are not
     among the columns do not count, also those with characters that `fit` did not see. N-grams are identified by a hash
-    of 22 bits: two of 10,000 distinct ones share a column in 0.2 % of cases.
+    of 22 bits: of 10,000 distinct ones, 0.2 % share a column with another.
 
     Cost: one sort of the n-grams of each block, and writing dense rows; 27,000 names take 0.4 s of processor time.
 
