@@ -36,6 +36,8 @@ from .distances.strings.jaro_winkler import JaroWinkler as JaroWinkler
 from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
 from .embeddings.summary import SummaryEmbedding as SummaryEmbedding
+from .embeddings.function import FunctionEmbedding as FunctionEmbedding
+from .embeddings.ngrams import NGramEmbedding as NGramEmbedding
 from .explaining.explain import explain as explain
 from .files.feature_store import open_features as open_features
 from .files.feature_store import write_features as write_features

@@ -8,7 +8,7 @@ their places in the user's collection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -176,9 +176,25 @@ def naming(name: Callable[[int, int], str]) -> Iterator[None]:
         ) from error.__cause__
 
 
-def naming_random(positions: Sequence[int] | I64) -> AbstractContextManager[None]:
-    """`naming` of objects that stand at these positions of the user's collection, and random ones."""
-    return naming(lambda i, j: f"set {positions[i]} to random object {j}")
+class RowError(SampleSetError):
+    """A set without usable features, by its index in a block; `naming_random` names its position."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(f"set {row} of a block {reason}")
+        self.row, self.reason = row, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowError, (self.row, self.reason)
+
+
+@contextmanager
+def naming_random(positions: Positions) -> Iterator[None]:
+    """Name the sets of a `PairError` (with random objects) or a `RowError` by their positions in the collection."""
+    try:
+        with naming(lambda i, j: f"set {positions[i]} to random object {j}"):
+            yield
+    except RowError as error:
+        raise SampleSetError(f"set {positions[error.row]} {error.reason}") from error.__cause__
 
 
 def require_nonnegative_weights(sets: SampleSets, first_set: int = 0) -> None:

@@ -31,7 +31,7 @@ from dkdist.base.embedding_spec import (
     is_selective,
 )
 from dkdist.base.huge_sets import embed_in_pieces
-from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, survey
+from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, require_some, survey
 from dkdist.base.names import learn_names, require_names
 from dkdist.base.row_ids import beside_targets, remember, with_index
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_views
@@ -85,15 +85,20 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> Survey:
         """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
         found = survey(sets, given, skip=skips(self), sampled=sampled)
-        tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
+        self._learn(sets, found.bad, found.reason)
         if sets.points_dtype == np.float32:
             warn_if_coarse(found, sets.origin)
+        return found
+
+    def _learn(self, sets: Sets, skipped: I64, reason: str) -> None:
+        """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
+        require_some(sets, skipped, reason)
+        tell_skipped(skipped, reason, "left out of fit (see skipped_)")
         self.n_features_in_ = sets.n_dims
         self.origin_ = sets.origin
-        self.skipped_ = found.bad
+        self.skipped_ = skipped
         if _named(self, sets):
             learn_names(self, sets)
-        return found
 
     @property
     def _n_features_out(self) -> int:

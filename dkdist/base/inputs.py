@@ -192,9 +192,14 @@ def _survey(sets: Sets, domain: Domain | None, skip: bool, sampled: bool) -> Sur
     found: list[Survey] = of_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
     bad = np.concatenate([part.bad for part in found])
     reason = next((part.reason for part in found if part.reason), "")
+    require_some(sets, bad, reason)
+    return _together(found, bad, reason)
+
+
+def require_some(sets: Sets, bad: I64, reason: str) -> None:
+    """Refuse collections of which every set is invalid."""
     if len(bad) == len(sets):
         raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
-    return _together(found, bad, reason)
 
 
 def _survey_block(skip: bool, domain: Domain | None, share: float | None, sets: Sets, first: int) -> Survey:

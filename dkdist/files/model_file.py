@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 import dkdist
-from dkdist.files.model_text import Arrays, describe, make, require_fitted
+from dkdist.files.model_text import Arrays, describe, make, passed_functions, require_fitted
 from dkdist.plain.archives import ArchiveError, opened_archive
 from dkdist.plain.files import replacing
 from dkdist.plain.json_text import read_json
@@ -47,7 +48,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ValueError
         Naming the step and the parameter, for anything that is not plain data: a function of your own as
         ``divergence``, a ``Generator`` as ``random_state``, an estimator of another library. (A function
-        cannot be kept without running code on loading; pickle such a model, for those who trust you.)
+        cannot be kept without running code on loading; pickle such a model, for those who trust you.) The function of
+        a `FunctionEmbedding` is kept by its name ``module:qualname``; lambdas and local functions are refused.
 
     Notes
     -----
@@ -83,12 +85,19 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(
+    path: str | os.PathLike[str],
+    functions: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
+) -> Any:
     """Load a model that `save_model` saved; it predicts the same bits on processors of one kind.
 
     Parameters
     ----------
     path : path-like
+    functions : iterable of callables, or mapping from names to callables, default=()
+        The functions that the model may call, such as that of a `FunctionEmbedding`. A file names them as
+        ``module:qualname`` and never imports them. Pass a mapping if a function has moved since:
+        ``{"old_module:features": features}``.
 
     Returns
     -------
@@ -100,7 +109,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no model file, is damaged, is of a newer version, or names a class not on the list.
+        If the file is no model file, is damaged, is of a newer version, or names a class that is not on the list or a
+        function that was not passed.
 
     Notes
     -----
@@ -120,7 +130,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """
     header, arrays = read_model_file(path)
     try:
-        model = make(header["model"], arrays)
+        with passed_functions(functions):
+            model = make(header["model"], arrays)
         require_fitted(model)
     except (LookupError, ArithmeticError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(

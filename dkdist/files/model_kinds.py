@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from dkdist.learners.descent.sgd_steps import Objective, State
+from dkdist.plain.kept import KEPT
 from dkdist.sets import SampleSets
 
 MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees
@@ -82,6 +83,8 @@ def _is(value: Any, hint: Any) -> bool:
             and len(value) == len(each)
             and all(_is(v, p) for v, p in zip(value, each, strict=True))
         )
+    if origin is Callable:
+        return callable(value)
     if origin in (np.ndarray, NDArray):  # an alias by itself from NumPy 2.5 and Python 3.12 on
         return isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and _finite(value)
     if hint is float:
@@ -168,7 +171,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "pairs_": _groups,
     "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
     "skipped_": _line("iu"),
-    "spec_": lambda value: type(value).__name__.endswith("Spec"),
+    "spec_": lambda value: type(value).__name__.endswith(("Spec", "Params")),
     **dict.fromkeys(("_index", "recall_"), lambda value: value is None),
     "_stream": _stream,
     "embedding_": lambda value: hasattr(value, "spec_"),
@@ -264,8 +267,11 @@ def _is_step(step: Any) -> bool:
 
 
 def require_params(name: str, params: dict[str, Any]) -> None:
-    """Refuse parameters that are estimators where none belongs."""
+    """Refuse parameters that are estimators or functions where none belongs."""
     for key, value in params.items():
+        is_function = callable(value) and type(value) not in KEPT.values()  # distances can be called, too
+        if is_function != (name == "FunctionEmbedding" and key == "function"):
+            raise KindError(f"{name}.{key} is {value!r:.80}, which does not belong there")
         where = name == "InvariantFeatures" and key in ("embedding", "features")
         if isinstance(value, (BaseEstimator, Pipeline)) and not where:
             raise KindError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")

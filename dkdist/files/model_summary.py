@@ -89,6 +89,8 @@ def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
             return array.tolist() if short else f"{array.dtype} array of shape {array.shape}"
         case "strings":
             return list(content) if len(content) <= SHORT else f"{len(content)} strings"
+        case "function":
+            return str(content)
         case "tuple" | "list":
             return [_plain(item, arrays, all_of=all_of) for item in content]
         case "sets":

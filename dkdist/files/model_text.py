@@ -4,14 +4,17 @@ Numbers, strings, booleans and None stand for themselves; all else is an object 
 
     {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}   ...
 
-Classes are named, and only public estimators and records that say they are kept are described or made.
+Classes are named, and only public estimators and records that say they are kept are described or made. The function of
+a `FunctionEmbedding` is named too: whoever loads the file passes the function. No name in a file leads to an import.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import singledispatch
 from typing import Any
 
@@ -23,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import dkdist
+from dkdist.embeddings.function import NamedFunction
 from dkdist.files.model_kinds import PLACES, KindError, require_fitted_kinds, require_params, require_record
 from dkdist.files.model_trial import require_working
 from dkdist.plain.kept import KEPT
@@ -32,6 +36,26 @@ Arrays = dict[str, NDArray[Any]]
 
 PUBLIC = frozenset(dir(dkdist))
 FOREIGN = {"Pipeline": Pipeline, "StandardScaler": StandardScaler}
+FUNCTIONS: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions")
+"""By name: the functions that the caller of `load_model` passed."""
+
+
+@contextmanager
+def passed_functions(
+    functions: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]],
+) -> Iterator[None]:
+    """Let files name these functions, and no others, within the context."""
+    named = functions if isinstance(functions, Mapping) else {NamedFunction(f).name: f for f in functions}
+    wrong = [f for name, f in named.items() if not callable(f) or not name]
+    if wrong:
+        raise ValueError(
+            f"functions must be importable functions, or a mapping from names to functions; got {wrong[0]!r}"
+        )
+    token = FUNCTIONS.set(named)
+    try:
+        yield
+    finally:
+        FUNCTIONS.reset(token)
 
 
 def require_known(kind: type, where: str) -> None:
@@ -81,6 +105,7 @@ def describe(value: Any, where: str, arrays: Arrays) -> Any:
             "who trust you"
         )
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    fields |= value.saved_params() if hasattr(value, "saved_params") else {}
     return {"record": name, "fields": _describe_named(fields, where, arrays)}
 
 
@@ -112,6 +137,17 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
         "params": _describe_named(params, name, arrays),
         "fitted": _describe_named(fitted, name, arrays),
     }
+
+
+@describe.register
+def _(value: NamedFunction, where: str, arrays: Arrays) -> Any:
+    if not value.name:
+        raise ValueError(
+            f"{where} is {value.function!r}, which a model file cannot hold: it keeps names of importable functions, "
+            "never code. Define the function with def at the top level of a module and fit again, or pickle the model "
+            "with cloudpickle for those who trust you"
+        )
+    return {"function": value.name}
 
 
 @describe.register
@@ -195,6 +231,16 @@ def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
     return np.array(strings, dtype=object)
 
 
+def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
+    name, known = described["function"], FUNCTIONS.get({})
+    if not isinstance(name, str) or name not in known:
+        raise KindError(
+            f"the model calls the function {name!r:.200}, which a file never imports. Import it yourself and pass it: "
+            "load_model(path, functions=[function])"
+        )
+    return known[name]
+
+
 def _sets(points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any) -> SampleSets:
     checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # points as they are kept
     return SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
@@ -220,6 +266,7 @@ _MAKE: dict[str, Callable[[dict[str, Any], Arrays], Any]] = {
     "array": lambda described, arrays: arrays[described["array"]],
     "scalar": lambda described, arrays: arrays[described["scalar"]][()],
     "strings": _make_strings,
+    "function": _make_function,
     "sets": lambda described, arrays: _sets(**_make_named(described["sets"], arrays)),
     "tuple": lambda described, arrays: tuple(make(item, arrays) for item in described["tuple"]),
     "list": lambda described, arrays: [make(item, arrays) for item in described["list"]],

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.distances.distance_embedding_spec import DistanceSpec
+from dkdist.embeddings.function import FunctionParams
 from dkdist.files.model_kinds import MOST_SIZE, KindError
 from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
 from dkdist.scaling.components_spec import ComponentsSpec
@@ -40,7 +41,7 @@ def _row_of_a_point(spec: Any) -> Any:
     parameters = spec.draw()
     if isinstance(spec, FourierSpec):
         return parameters.transform(np.zeros((1, spec.n_inputs), np.float32))
-    if isinstance(spec, DistanceSpec):
+    if isinstance(spec, (DistanceSpec, FunctionParams)):
         return None
     low, high = spec.domain.arrays if spec.domain is not None else np.zeros((2, spec.n_dims), np.float32)
     middle = (low / 2 + high / 2).astype(np.float32)

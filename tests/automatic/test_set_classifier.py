@@ -305,7 +305,7 @@ def test_an_embedding_of_ones_own_is_a_candidate_and_stays_as_it_was() -> None:
     model = dk.SetClassifier([own, "moments"], random_state=0).fit(SETS[:60], Y[:60])
     assert not hasattr(own, "spec_")
     assert any(entry["name"].startswith("HistogramEmbedding") for entry in model.leaderboard_)
-    with pytest.raises(TypeError, match="name or an embedding of sets, found 5"):
+    with pytest.raises(TypeError, match="a name, an embedding or a transformer of sets; got 5"):
         dk.SetClassifier([5]).fit(SETS[:60], Y[:60])
 
 

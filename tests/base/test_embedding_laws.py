@@ -30,6 +30,10 @@ def apart(a, b):
     return float(np.abs(a.mean(axis=0, dtype=np.float64) - b.mean(axis=0, dtype=np.float64)).sum())
 
 
+def middle_and_size(x, weights=None):
+    return np.r_[np.median(x, axis=0), np.log(len(x))]
+
+
 FEATURES = dk.RandomFourierFeatures(32, random_state=0)
 
 EMBEDDINGS = {
@@ -78,6 +82,7 @@ EMBEDDINGS = {
     ),
     "sliced-1": (1, dk.DistanceEmbedding("sliced-wasserstein", n_components=10, random_state=0)),
     "own-distance-2": (2, dk.DistanceEmbedding(dk.pairwise(apart), n_components=4, random_state=0)),
+    "function-2": (2, dk.FunctionEmbedding(middle_and_size)),
     "invariant-mean-3": (
         3,
         dk.InvariantFeatures(dk.MeanEmbedding(64, method="sobol", random_state=0), axes=[0, 2]),
@@ -271,7 +276,7 @@ def test_a_model_file_keeps_it(case, rows, tmp_path):
     if callable(chosen.get("divergence")) or isinstance(chosen.get("distance"), Pairwise):
         pytest.skip("code is not kept in a model file")
     dk.save_model(clone(embedding).fit(sets), tmp_path / "model.npz")
-    again = dk.load_model(tmp_path / "model.npz")
+    again = dk.load_model(tmp_path / "model.npz", functions=[middle_and_size])
     assert hash(again.spec_) == hash(clone(embedding).fit(sets).spec_)
     np.testing.assert_array_equal(again.transform(sets), rows)
 

@@ -16,7 +16,9 @@ from dkdist.densities.structure.chosen_pairs import MOST_DIMS
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.series.dtw import DynamicTimeWarping
 from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
+from dkdist.embeddings.ngrams import NGramEmbedding
 from dkdist.embeddings.summary import SummaryEmbedding
+from dkdist.embeddings.transformer import TransformerParams
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.moments.moments import MomentEmbedding
 from dkdist.moments.symmetry import Element, group
@@ -70,11 +72,13 @@ def is_text(sample: SampleSets) -> bool:
 
 
 def own_representations(given: Sequence[Any]) -> list[Representation]:
-    """Embeddings of the user's own, as candidates."""
+    """Embeddings of the user, and other transformers of sets to rows, as candidates."""
     for one in given:
-        if not isinstance(one, SetEmbedding):
-            raise TypeError(f"a candidate must be a name or an embedding of sets, found {one!r}")
-    return [Representation("own", f"{type(e).__name__} {i}", clone(e)) for i, e in enumerate(given)]
+        if isinstance(one, type) or not (hasattr(one, "fit") and hasattr(one, "transform")):
+            raise TypeError(f"a candidate must be a name, an embedding or a transformer of sets; got {one!r}")
+    return [
+        Representation("own", f"{type(e).__name__} {i}", clone(e, safe=False)) for i, e in enumerate(given)
+    ]
 
 
 def _sizes(sample: SampleSets, seed: int) -> Iterator[Representation]:
@@ -182,6 +186,11 @@ def _edits(sample: SampleSets, seed: int) -> Iterator[Representation]:
             yield Representation("levenshtein", name, embedding, standardised=True)
 
 
+def _ngrams(sample: SampleSets, seed: int) -> Iterator[Representation]:
+    if sample.weights is None:
+        yield Representation("ngrams", "character n-grams", NGramEmbedding())
+
+
 def _distances(
     distance: Any, sample: SampleSets, seed: int, gamma: Any = 0, **more: Any
 ) -> DistanceEmbedding:
@@ -201,10 +210,10 @@ _of_points: tuple[Maker, ...] = (
     _sizes, _moments, _sliced, _densities, _paired, _components, _kernel_means, _symmetric, _set_distances, _series,
     _trees,
 )  # fmt: skip
-_of_text: tuple[Maker, ...] = (_sizes, _edits)
+_of_text: tuple[Maker, ...] = (_sizes, _ngrams, _edits)
 FAMILIES = (
     "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric", "sliced-wasserstein",
-    "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein",
+    "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams",
 )  # fmt: skip
 
 
@@ -225,7 +234,10 @@ def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
     """
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
-    spec = entry.embedding.fit(sample).spec_
+    fitted = entry.embedding.fit(sample)
+    if not isinstance(fitted, SetEmbedding):
+        return TransformerParams.of(fitted, sample)
+    spec = fitted.spec_
     if entry.paired and not entry.embedding.pairs_:
         return None
     return spec if entry.before is None else MappedEmbeddingSpec((entry.before.spec_,), spec)

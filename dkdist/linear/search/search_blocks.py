@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.base.bad_sets import attempt
+from dkdist.base.bad_sets import attempt, naming_random
 from dkdist.base.embedding import count_outside
 from dkdist.base.inputs import check_sets, unread_blocks
 from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
@@ -78,7 +78,8 @@ def _of_sets(
     usable = attempt(partial(_checked, trees), block, positions, None, skip=skip)
     if not usable.bad:
         (sets,) = usable.results
-        yield from drawn(trees).of_sets(sets)
+        with naming_random(positions):
+            yield from drawn(trees).of_sets(sets)
         return
     good = np.flatnonzero(~np.isin(positions, usable.bad))
     n, kept = len(positions), block[good]

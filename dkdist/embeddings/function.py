@@ -1,0 +1,193 @@
+"""`FunctionEmbedding`: features of each set by a function of the user."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist.base.bad_sets import Positions, RowError, attempt, naming_random, skips
+from dkdist.base.embedding import SetEmbedding
+from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.inputs import Sets, check_sets
+from dkdist.loops.array_types import F32
+from dkdist.plain.kept import kept
+from dkdist.sets import SampleSetError, SampleSets
+
+
+@dataclass(frozen=True)
+class NamedFunction:
+    """A function that a model file keeps by its name, never by its code."""
+
+    function: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """``module:qualname``; '' if this name does not lead back to the function."""
+        module = getattr(self.function, "__module__", None)
+        path = getattr(self.function, "__qualname__", "")
+        if module not in sys.modules or not path:
+            return ""
+        target: Any = sys.modules[module]
+        for key in path.split("."):
+            target = getattr(target, key, None)
+        return f"{module}:{path}" if target is self.function else ""
+
+
+@kept
+@dataclass(frozen=True)
+class FunctionParams(Specification["FunctionTables"]):
+    """A function of the points of one set, and the length of its vectors."""
+
+    _kept = 0  # nothing is built
+    ordered = True  # the function may depend on the order of the points
+
+    function: Callable[..., Any]
+    n_dims: int
+    n_features: int
+    domain: None = None
+
+    def __hash__(self) -> int:
+        return hash((self.n_dims, self.n_features))  # callables need not be hashable
+
+    def saved_params(self) -> dict[str, Any]:
+        """Fields that a model file stores in another form."""
+        return {"function": NamedFunction(self.function)}
+
+    def _tables(self) -> FunctionTables:
+        return FunctionTables(self)
+
+
+class FunctionTables(Tables[FunctionParams]):
+    """Computes rows set by set."""
+
+    def __init__(self, spec: FunctionParams) -> None:
+        self.spec = spec
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows (n_sets, m) float32; `RowError` for a set whose vector cannot be used."""
+        rows = np.empty((len(sets), self.spec.n_features), np.float32)
+        for i, row in enumerate(_vectors(self.spec.function, sets)):
+            if len(row) != rows.shape[1]:
+                raise RowError(
+                    i,
+                    f"has {len(row)} features, but a set had {rows.shape[1]} in fit: the function must return vectors "
+                    "of one length",
+                )
+            rows[i] = row
+        return rows
+
+
+def _vectors(function: Callable[..., Any], sets: SampleSets) -> Iterator[F32]:
+    """The function's vector (m,) of each set."""
+    items: Iterable[Any] = sets if sets.alphabet is None else sets.strings()
+    for i, points in enumerate(items):
+        arguments = [points.astype(np.float64) if sets.points_dtype == np.float32 else points]
+        if sets.weights is not None:
+            arguments.append(sets.weights[sets.offsets[i] : sets.offsets[i + 1]].ravel().astype(np.float64))
+        try:
+            vector = np.atleast_1d(np.asarray(function(*arguments), np.float64))
+        except Exception as error:
+            raise RowError(
+                i, f"has no features: the function raised {type(error).__name__}: {error}"
+            ) from error
+        if vector.ndim != 1 or len(vector) == 0:
+            raise RowError(
+                i, f"has features of shape {vector.shape}: the function must return a vector or a number"
+            )
+        with np.errstate(over="ignore"):
+            row = vector.astype(np.float32)
+        if not np.isfinite(row).all():
+            j = int(np.argmin(np.isfinite(row)))
+            raise RowError(i, f"has {vector[j]} as feature {j}: features must be finite float32 numbers")
+        yield row
+
+
+class FunctionEmbedding(SetEmbedding):
+    """Embed sets by a function of your own, called once for each set.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(points)`` returns a number or a vector (m,) of real numbers, of the same length m for every set.
+        ``points`` is a read-only (n_i, d) array: float64 coordinates, integer codes, or a ``str`` for a string of
+        characters. If the sets have weights, the call is ``function(points, weights)`` with weights (n_i,) float64.
+        The function must depend on its arguments only. Several threads may call it at the same time.
+    on_error : {"raise", "skip"}, default="raise"
+        Treatment of sets that cannot be embedded. "raise" raises an error that names the first one. "skip" gives them
+        a row of NaN, with a warning.
+
+    Attributes
+    ----------
+    spec_ : FunctionParams
+        The function, the dimension d and the length m.
+    n_features_in_, origin_, skipped_
+        As in `DivergenceEmbedding`.
+
+    Raises
+    ------
+    TypeError
+        If ``function`` is not callable.
+    SampleSetError
+        Naming the set: the function raises, returns a value that is not finite in float32, or returns a vector of
+        another shape. Also for invalid sets, as in `MomentEmbedding`.
+
+    Notes
+    -----
+    Rows are float32. A `SetStore` gives a lazy dask array with known chunks, other collections an ndarray. On a Dask
+    cluster the function is pickled by cloudpickle, which also handles lambdas. `fit` checks every set in one pass and
+    calls the function for one set, to learn m. The cost is one Python call for each set.
+
+    `save_model` stores the name ``module:qualname`` of the function. `load_model` needs the function itself, as
+    ``load_model(path, functions=[function])``. Lambdas and local functions have no such name and cannot be saved.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> sets = [[[1.0, 2.0], [3.0, 8.0]], [[5.0, 4.0]]]
+    >>> dk.FunctionEmbedding(lambda points: points.max(axis=0)).fit_transform(sets)
+    array([[3., 8.],
+           [5., 4.]], dtype=float32)
+    >>> dk.FunctionEmbedding(len).fit_transform(["Eve", "Alice"])
+    array([[3.],
+           [5.]], dtype=float32)
+    """
+
+    _label = "function_embedding"
+    _takes_text = True
+
+    def __init__(self, function: Callable[..., Any], on_error: str = "raise") -> None:
+        self.function = function
+        self.on_error = on_error
+
+    def fit(self, X: Any, y: Any = None) -> FunctionEmbedding:
+        """Check the sets X and learn the length of the vectors; ``y`` is not used."""
+        if not callable(self.function):
+            raise TypeError(f"function must be a function of the points of one set; got {self.function!r}")
+        sets = check_sets(X, text=True)
+        skipped = self._look(sets, None).bad
+        usable = np.setdiff1d(np.arange(len(sets)), skipped)
+        self.spec_ = FunctionParams(self.function, sets.n_dims, self._vector_length(sets, usable))
+        return self
+
+    def saved_params(self) -> dict[str, Any]:
+        """Parameters that a model file stores in another form."""
+        return {"function": NamedFunction(self.function)}
+
+    def _vector_length(self, sets: Sets, usable: Positions) -> int:
+        reason = ""
+        for i in usable:
+            found = attempt(partial(_length, self.function), sets[i : i + 1], [int(i)], 0, skip=skips(self))
+            if not found.bad:
+                return found.results[0]
+            reason = reason or found.reason
+        raise SampleSetError(f"none of the {len(sets)} sets can be embedded. The first because: {reason}")
+
+
+def _length(function: Callable[..., Any], one: SampleSets, first: int) -> int:
+    with naming_random([first]):
+        return len(next(_vectors(function, one)))

@@ -1,0 +1,194 @@
+"""`NGramEmbedding`: the rows of scikit-learn's vectorizers, in another order of the columns."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import RidgeClassifier
+
+import dkdist as dk
+from dkdist.embeddings import ngrams
+
+RNG = np.random.default_rng(0)
+SYLLABLES = ["an", "na", "bo", "ri", "ßü", "k", "le", "Ta", "o"]
+
+
+def words(n: int, rng: Any) -> list[str]:
+    return ["".join(rng.choice(SYLLABLES, rng.integers(1, 6))) for _ in range(n)]
+
+
+TRAIN, TEST = words(300, np.random.default_rng(1)), words(60, np.random.default_rng(2))
+
+
+def sorted_columns(*rows: Any) -> list[Any]:
+    """The rows with columns in an order that depends on the columns alone."""
+    stacked = np.concatenate(rows).round(5)
+    order = np.lexsort(stacked[::-1])
+    return [part[:, order] for part in rows]
+
+
+def vectorizer(boundaries: bool, ngram_range: tuple[int, int]) -> TfidfVectorizer:
+    kind = "char_wb" if boundaries else "char"  # the same for strings without blanks
+    return TfidfVectorizer(analyzer=kind, ngram_range=ngram_range, lowercase=False)
+
+
+@pytest.mark.parametrize("boundaries", [True, False])
+@pytest.mark.parametrize("ngram_range", [(1, 1), (1, 3), (2, 4), (3, 3)])
+def test_rows_are_those_of_scikit_learn(boundaries: bool, ngram_range: tuple[int, int]) -> None:
+    theirs = vectorizer(boundaries, ngram_range)
+    expected = theirs.fit_transform(TRAIN).toarray(), theirs.transform(TEST).toarray()
+    if not boundaries:  # scikit-learn drops strings that are too short
+        keep = [len(word) >= ngram_range[0] for word in TEST], [len(word) >= ngram_range[0] for word in TRAIN]
+        train = [word for word, k in zip(TRAIN, keep[1], strict=True) if k]
+        test = [word for word, k in zip(TEST, keep[0], strict=True) if k]
+        theirs.fit(train)
+        expected = theirs.transform(train).toarray(), theirs.transform(test).toarray()
+    else:
+        train, test = TRAIN, TEST
+    ours = dk.NGramEmbedding(ngram_range, 10_000, boundaries).fit(train)
+    rows = ours.transform(train), ours.transform(test)
+    assert rows[0].dtype == np.float32
+    assert rows[0].shape == expected[0].shape  # no two n-grams share a bucket
+    for mine, wanted in zip(sorted_columns(*rows), sorted_columns(*expected), strict=True):
+        np.testing.assert_allclose(
+            mine, wanted, rtol=0, atol=2e-7
+        )  # half a unit of float32 below 1, and more
+
+
+def test_strings_shorter_than_the_smallest_length_count_as_one_ngram() -> None:
+    rows = dk.NGramEmbedding((5, 6)).fit_transform(["a", "ab", "a", "abcdefg"])
+    theirs = TfidfVectorizer(analyzer="char_wb", ngram_range=(5, 6)).fit_transform(
+        ["a", "ab", "a", "abcdefg"]
+    )
+    np.testing.assert_allclose(rows @ rows.T, (theirs @ theirs.T).toarray(), rtol=0, atol=1e-6)
+    assert rows[0].max() == 1.0
+
+
+def test_the_ngrams_of_most_strings_are_kept() -> None:
+    counts: dict[str, int] = {}
+    for word in TRAIN:
+        for gram in {word[i : i + 2] for i in range(len(word) - 1)} or {word}:
+            counts[gram] = counts.get(gram, 0) + 1
+    ranked = sorted(counts.values(), reverse=True)
+    m = next(k for k in range(5, len(ranked)) if ranked[k - 1] > ranked[k])  # no tie at the end
+    spec = dk.NGramEmbedding((2, 2), m, boundaries=False).fit(TRAIN).spec_
+    frequencies = (1 + len(TRAIN)) / np.exp(np.array(spec.idf) - 1) - 1
+    np.testing.assert_allclose(np.sort(frequencies)[::-1], ranked[:m], rtol=1e-9)
+
+
+def test_codes_characters_and_other_alphabets_agree() -> None:
+    ours = dk.NGramEmbedding().fit(TRAIN)
+    rows = ours.transform(TEST)
+    other = dk.SampleSets.from_strings(TEST, "zyxwvo")
+    assert other.alphabet != dk.SampleSets.from_strings(TRAIN).alphabet
+    np.testing.assert_array_equal(ours.transform(other), rows)
+    points = [[ord(c) for c in word] for word in TEST]
+    np.testing.assert_array_equal(ours.transform(points), rows)
+    ascii_words = ["Anna", "Bob"]
+    in_bytes = dk.NGramEmbedding().fit([word.encode() for word in ascii_words])
+    assert in_bytes.spec_ == dk.NGramEmbedding().fit(ascii_words).spec_
+
+
+def test_unseen_characters_are_no_error() -> None:
+    ours = dk.NGramEmbedding((2, 2), boundaries=False).fit(["ab", "abc"])
+    np.testing.assert_array_equal(ours.transform(["xyz"]), np.zeros((1, 2)))
+    np.testing.assert_array_equal(ours.transform(["xabz"]), ours.transform(["ab"]))
+
+
+def test_a_store_gives_the_same_bits_from_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_strings(TRAIN))
+    stored = dk.open_sets(tmp_path / "s.zarr", block_sets=77)
+    reads, read = [], type(stored).points_alone
+    monkeypatch.setattr(type(stored), "points_alone", lambda self: reads.append(len(self)) or read(self))
+    ours = dk.NGramEmbedding().fit(stored)
+    assert sorted(reads) == [69, 77, 77, 77]
+    memory = dk.NGramEmbedding().fit(TRAIN)
+    assert ours.spec_ == memory.spec_
+    lazy = ours.transform(stored)
+    assert lazy.chunks == ((77, 77, 77, 69), (ours.spec_.n_features,))
+    rows = memory.transform(TRAIN)
+    np.testing.assert_array_equal(lazy.compute(), rows)
+    np.testing.assert_array_equal(memory.transform(TRAIN[5:6])[0], rows[5])
+    assert len(ours.get_feature_names_out()) == rows.shape[1]
+
+
+def test_long_strings_are_hashed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = dk.NGramEmbedding().fit(TRAIN)
+    rows, calls = ours.transform(TRAIN), []
+    counted = ngrams._counted
+    monkeypatch.setattr(ngrams, "MAX_SYMBOLS", 40)
+    monkeypatch.setattr(ngrams, "_counted", lambda s, *more: calls.append(s.n_points) or counted(s, *more))
+    np.testing.assert_array_equal(ours.transform(TRAIN), rows)
+    longest = max(map(len, TRAIN))
+    assert sum(calls) == sum(map(len, TRAIN))
+    assert max(calls) < 40 + longest
+    assert dk.NGramEmbedding().fit(TRAIN).spec_ == ours.spec_
+
+
+def test_damaged_sets_are_left_out(tmp_path: Path) -> None:
+    dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_strings(["ab", "cd", "ef"]))
+    stored = dk.open_sets(tmp_path / "s.zarr")
+    for chunk in (tmp_path / "s.zarr" / "points" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(b"damaged")
+    with pytest.raises(dk.StoreFormatError, match="set 0 cannot be read"):
+        dk.NGramEmbedding().fit(stored)
+    with pytest.raises(dk.SampleSetError, match="none of the 3 sets can be embedded"):
+        dk.NGramEmbedding(on_error="skip").fit(stored)
+
+
+def test_models_are_saved(tmp_path: Path) -> None:
+    ours = dk.NGramEmbedding((1, 3), 50).fit(TRAIN)
+    dk.save_model(ours, tmp_path / "m.npz")
+    loaded = dk.load_model(tmp_path / "m.npz")
+    assert loaded.spec_ == ours.spec_
+    np.testing.assert_array_equal(loaded.transform(TEST), ours.transform(TEST))
+    assert clone(ours).get_params() == ours.get_params()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(ours)).transform(TEST), ours.transform(TEST))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"ngram_range": (0, 2)}, r"ngram_range must be two whole numbers.*got \(0, 2\)"),
+        ({"ngram_range": (3, 2)}, r"ngram_range must be.*got \(3, 2\)"),
+        ({"ngram_range": (1, 2.5)}, r"ngram_range must be.*got \(1, 2.5\)"),
+        ({"ngram_range": 3}, r"ngram_range must be.*got 3"),
+        ({"max_features": 0}, "max_features"),
+        ({"boundaries": "yes"}, "boundaries"),
+        ({"on_error": "ignore"}, "on_error"),
+    ],
+)
+def test_other_parameters_are_refused(params: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        dk.NGramEmbedding(**params).fit(TRAIN)
+
+
+def test_points_and_weights_are_refused() -> None:
+    with pytest.raises(dk.SampleSetError, match=r"takes strings, but .*real-valued points of 2 dim"):
+        dk.NGramEmbedding().fit([np.zeros((3, 2))])
+    with pytest.raises(dk.SampleSetError, match="takes strings"):
+        dk.NGramEmbedding().fit(TRAIN).transform([np.zeros((3, 1))])
+    weighted = dk.SampleSets(np.zeros((3, 1), np.uint8), [0, 3], np.ones(3))
+    with pytest.raises(dk.SampleSetError, match="takes no weights"):
+        dk.NGramEmbedding().fit(weighted)
+
+
+def test_automatic_models_try_ngrams() -> None:
+    """Words whose class is their ending: n-grams tell it at once."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 120)
+    told = [word + ("a", "er")[c] for word, c in zip(words(120, rng), y, strict=True)]
+    model = dk.SetClassifier(["ngrams"], random_state=0).fit(told[:80], y[:80])
+    rows = dk.NGramEmbedding().fit(told[:80])
+    linear = RidgeClassifier().fit(rows.transform(told[:80]), y[:80])
+    assert linear.score(rows.transform(told[80:]), y[80:]) >= 0.95
+    assert model.score(told[80:], y[80:]) >= 0.9
+    assert "character n-grams" in {entry["name"].split(";")[0].split(",")[0] for entry in model.leaderboard_}
+    assert [len(c) for c in model.explain(told[:3])] == [len(word) for word in told[:3]]
