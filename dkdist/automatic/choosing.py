@@ -141,7 +141,8 @@ def _exact(views: Views, rows: Rows, average: Average, question: Question, budge
     """Kernel ridge regression of every member, on all sets; a trial on all of them is one."""
     members = zip(average.members, average.shares, strict=True)
     parts = tuple(budget.at_once(lambda member: _kernel_machine(*member, rows, question), members))
-    return Machine(views.trees, tuple(spec.n_features for spec in views.specs), parts, question.y.shape[1])
+    trees = views.trees.only(leaves_of(average.members))
+    return Machine(trees, tuple(spec.n_features for spec in views.specs), parts, question.y.shape[1])
 
 
 def _kernel_machine(trial: Trial, share: float, rows: Rows, question: Question) -> KernelMachine:

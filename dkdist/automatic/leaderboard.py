@@ -13,6 +13,7 @@ from dkdist.automatic.truth import Truth
 from dkdist.automatic.verdicts import CONSTANT
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.html_text import grid_table
+from dkdist.plain.kept import kept
 
 Score = Callable[[F64, I64], float]
 """Of predictions (n, t) for some sets, and which sets these are."""
@@ -30,8 +31,18 @@ class Judged:
     held: Truth
 
 
+@kept
 class Leaderboard(list[dict[str, Any]]):
     """Entries, best first; a notebook shows them as a table."""
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless every entry is a dict of plain values with a name."""
+        for entry in self:
+            named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+            if not named or any(not isinstance(value, (str, int, float)) for value in entry.values()):
+                raise ValueError(
+                    f"a leaderboard has the entry {entry!r:.80}, expected a dict of plain values"
+                )
 
     def _repr_html_(self) -> str:
         columns = "candidate", "score", "standard error", "seconds", "features", "kernel", ""

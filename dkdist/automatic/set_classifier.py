@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from dkdist.base.inputs import check_sets
 from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, probabilities_of
 from dkdist.learners.descent.sgd_steps import signs
-from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
+from dkdist.learners.uncertainty.prediction_sets import PredictionSets, fit_prediction_sets
 from dkdist.linear.problems import as_classes
 from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier
 from dkdist.loops.array_types import F64, I64
@@ -61,7 +61,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     judged_ : int64 array
         Sets that the scores are of, each left out in turn.
     best_estimator_ : Pipeline
-        The best single candidate, fitted, of public parts; `save_model` keeps it, where this whole can be pickled.
+        The best single candidate, fitted, of public parts. `save_model` keeps it, and the whole model too: a loaded
+        model has the same ``best_estimator_``.
     best_name_ : str
         What the leaderboard calls it.
     background_ : SampleSets, or None of strings
@@ -97,6 +98,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
     """
 
     _score_name = "accuracy"
+    saved_attributes: ClassVar[dict[str, Any]] = SetLearner.saved_attributes | {
+        "classes_": NDArray[np.generic], "calibration_": F64, "sets_": PredictionSets, "_labels": NDArray[np.generic],
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -151,6 +155,17 @@ class SetClassifier(ClassifierMixin, SetLearner):
         self.calibration_ = calibrated(values, truth, n_classes, judged.held.weights)
         self.sets_ = fit_prediction_sets(probabilities_of(values, self.calibration_), truth)
         return self
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        k, t = len(self.classes_), self.machine_.n_outputs
+        found = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
+        if k < 2 or found != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
+            raise ValueError(
+                f"the model has {k} classes, {t} outputs, sets of {found[1]} classes, a calibration of shape "
+                f"{found[2]} and labels of shape {found[4]}, which do not fit"
+            )
+        super().check_loaded()
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
         made = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.automatic.choosing import N_COMPONENTS, choose
-from dkdist.automatic.leaderboard import Judged, entries_of
+from dkdist.automatic.leaderboard import Judged, Leaderboard, entries_of
 from dkdist.automatic.learned.best_pipeline import best_pipeline
 from dkdist.automatic.learned.machine_terms import set_function
-from dkdist.automatic.learned.machines import LinearMachine
+from dkdist.automatic.learned.machines import LinearMachine, Machine
 from dkdist.automatic.question import Question
+from dkdist.automatic.trials import Trial
 from dkdist.automatic.verdicts import in_words
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets
@@ -25,6 +26,8 @@ from dkdist.base.parameter_checks import draw_seed, real_matrix
 from dkdist.explaining.answers import answer
 from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F64, I64
+from dkdist.scaling.set_scaler import SetScaler
+from dkdist.sets import SampleSets
 
 ScoreOf = Callable[[F64, I64], float]
 
@@ -34,6 +37,13 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     _score_name: str
     _takes_text = True
+    saved_attributes: ClassVar[dict[str, Any]] = {
+        "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Machine,
+        "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
+        "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
+        "_weights": F64, "_score_name": str | None,
+    }  # fmt: skip
+    """Annotations of the fitted attributes, by which model files check them; those that may be None may be missing."""
 
     def __init__(
         self,
@@ -76,6 +86,23 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self._best, self._used, self._seed = learned.best.alone(), used, question.seed
         self._weights = question.weights
         return learned.judged
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        d, used = self.n_features_in_, self._used
+        dims = {root.spec.n_dims for root in self.machine_.trees.roots} | {len(self.origin_)}
+        if self.scaler_ is not None:
+            dims.add(self.scaler_.n_features_in_)
+        if self.background_ is not None:
+            dims.add(self.background_.n_dims)
+        if dims != {d}:
+            raise ValueError(f"the model takes points of {d} dimensions, and its parts of {sorted(dims)}")
+        if used.ndim != 1 or self._weights.shape != used.shape or not np.isin(self.judged_, used).all():
+            raise ValueError(
+                f"{used.shape} sets were learned from, with weights {self._weights.shape}, and others scored"
+            )
+        self.summary()
+        self.leaderboard_._repr_html_()
 
     def summary(self) -> str:
         """What was tried, how well it does on sets that were left out, and whether it beats what is simpler.

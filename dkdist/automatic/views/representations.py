@@ -19,6 +19,7 @@ from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWasserste
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.moments.moments import MomentEmbedding
 from dkdist.moments.symmetry import Element, group
+from dkdist.plain.kept import kept
 from dkdist.scaling.mapped_embedding_spec import MappedEmbeddingSpec
 from dkdist.scaling.set_pca import SetPCA
 from dkdist.sets import SampleSets
@@ -34,6 +35,7 @@ IN_ORDER = 0.3  # serial correlation from which the points of a set are taken fo
 OBJECTS, STRINGS = 512, 1024  # that distances are measured to
 
 
+@kept
 @dataclass(frozen=True)
 class Representation:
     """One way to see a set as a row: an embedding not fitted yet, and what becomes of its rows.
@@ -45,7 +47,7 @@ class Representation:
 
     family: str
     name: str
-    embedding: Any
+    embedding: SetEmbedding | None
     standardised: bool = False
     baseline: bool = False
     images: tuple[Element, ...] = ()
