@@ -35,9 +35,9 @@ from .distances.strings.damerau.damerau_levenshtein import DamerauLevenshtein as
 from .distances.strings.jaro_winkler import JaroWinkler as JaroWinkler
 from .distances.strings.levenshtein import Levenshtein as Levenshtein
 from .distances.wasserstein import Wasserstein as Wasserstein
-from .embeddings.summary import SummaryEmbedding as SummaryEmbedding
 from .embeddings.function import FunctionEmbedding as FunctionEmbedding
 from .embeddings.ngrams import NGramEmbedding as NGramEmbedding
+from .embeddings.summary import SummaryEmbedding as SummaryEmbedding
 from .explaining.explain import explain as explain
 from .files.feature_store import open_features as open_features
 from .files.feature_store import write_features as write_features

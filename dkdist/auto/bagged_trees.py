@@ -38,6 +38,20 @@ class BaggedTrees:
     right: Array
     value: F64
 
+    def check_loaded(self) -> None:
+        """Raise ValueError unless the nodes are trees: children follow their parents, and features are columns."""
+        n = len(self.feature)
+        inner = self.feature >= 0
+        nodes = np.arange(n)
+        shapes = {array.shape for array in (self.threshold, self.left, self.right, self.feature)}
+        children = np.stack([self.left, self.right])[:, inner] if shapes == {(n,)} else np.empty((2, 0))
+        if (
+            shapes != {(n,)} or self.value.ndim != 2 or len(self.value) != n or self.roots.ndim != 1
+            or not len(self.roots) or ((self.roots < 0) | (self.roots >= n)).any()
+            or (children <= nodes[inner]).any() or (children >= n).any()
+        ):  # fmt: skip
+            raise ValueError(f"{n} nodes with {len(self.roots)} roots are not trees")
+
     def values(self, rows: F32) -> F64:
         """Predictions (n, t) for rows (n, m), which are compared with thresholds as float32."""
         out = np.zeros((len(rows), self.value.shape[1]))

@@ -12,6 +12,7 @@ from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_e
 from dkdist.auto.training_data import Score
 from dkdist.loops.array_types import F64
 from dkdist.plain.html_text import grid_table
+from dkdist.plain.kept import kept
 
 CHOSEN = "this model"
 OUTER, SELECTION = "outer folds", "selection"
@@ -46,8 +47,18 @@ class CandidateTrial(Protocol):
         """Columns of a row."""
 
 
+@kept
 class Leaderboard(list[dict[str, Any]]):
     """Entries, best first: those scored on outer folds, then those with selection scores. Notebooks show a table."""
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless every entry is a dict of plain values with a name."""
+        for entry in self:
+            named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+            if not named or any(not isinstance(value, (str, int, float)) for value in entry.values()):
+                raise ValueError(
+                    f"a leaderboard has the entry {entry!r:.80}, expected a dict of plain values"
+                )
 
     def _repr_html_(self) -> str:
         columns = "candidate", "score", "standard error", "evaluated on", "seconds", "features", "kernel", ""

@@ -9,6 +9,7 @@ from typing import Any
 from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
 from dkdist.auto.leaderboard import OUTER
 from dkdist.auto.outer_predictions import CONSTANT
+from dkdist.plain.kept import kept
 
 BETTER, NOT_BETTER, NOT_ESTABLISHED = "better", "not better", "not established"
 BASELINE_TEXTS = {
@@ -19,6 +20,7 @@ BASELINE_TEXTS = {
 }
 
 
+@kept
 @dataclass(frozen=True)
 class Evidence:
     """What verdicts rest on besides the leads: the p-value, the equivalence margin and the fallback of the model."""

@@ -163,7 +163,9 @@ def _constant(views: Views, data: TrainingData) -> Machine:
 
 def _machine(views: Views, parts: Sequence[Member], data: TrainingData) -> Machine:
     widths = tuple(spec.n_features for spec in views.specs)
-    return Machine(views.trees, widths, tuple(parts), data.y.shape[1])
+    return Machine(
+        views.trees.only(sorted({part.leaf for part in parts})), widths, tuple(parts), data.y.shape[1]
+    )
 
 
 def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from dkdist.base.inputs import check_sets
 from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, probabilities_of
 from dkdist.learners.descent.sgd_steps import signs
-from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
+from dkdist.learners.uncertainty.prediction_sets import PredictionSets, fit_prediction_sets
 from dkdist.linear.problems import as_classes
 from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier
 from dkdist.loops.array_types import F64, I64
@@ -81,7 +81,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     judged_ : int64 array
         Positions of the sets that the outer folds predicted.
     best_estimator_ : Pipeline
-        The best single candidate, fitted, of public parts.
+        The best single candidate, fitted, of public parts. `save_model` keeps it, and the whole model.
     best_name_ : str
         Its name on the leaderboard.
     background_ : SampleSets, or None of strings
@@ -132,6 +132,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     _score_name = "accuracy"
     _loss_name = "log loss"
+    saved_attributes: ClassVar[dict[str, Any]] = SetLearner.saved_attributes | {
+        "classes_": NDArray[np.generic], "calibration_": F64, "sets_": PredictionSets, "_labels": NDArray[np.generic],
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -215,6 +218,17 @@ class SetClassifier(ClassifierMixin, SetLearner):
         )
         advice = ' class_weight="balanced" lets each class count the same.'
         return note + (advice if self.class_weight is None else "")
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        k, t = len(self.classes_), self.machine_.n_outputs
+        found = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
+        if k < 2 or found != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
+            raise ValueError(
+                f"the model has {k} classes, {t} outputs, sets of {found[1]} classes, a calibration of shape "
+                f"{found[2]} and labels of shape {found[4]}, which do not fit"
+            )
+        super().check_loaded()
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:
         made = IncrementalRidgeClassifier(alphas=self._best.alpha, random_state=self._seed)

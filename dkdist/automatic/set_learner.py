@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING, N_PERMUTATIONS
 from dkdist.auto.folds import fold_labels
-from dkdist.auto.leaderboard import make_leaderboard
+from dkdist.auto.leaderboard import Leaderboard, make_leaderboard
 from dkdist.auto.outer_folds import OuterFolds, draw_outer_folds
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, collect
 from dkdist.auto.report import Evidence, equivalence_margin, format_summary, verdict
@@ -24,7 +24,8 @@ from dkdist.automatic.budgets import Budget
 from dkdist.automatic.choosing import N_COMPONENTS, SelectedModel, choose
 from dkdist.automatic.learned.best_pipeline import best_pipeline
 from dkdist.automatic.learned.machine_terms import set_function
-from dkdist.automatic.learned.machines import LinearMachine, TreeMember
+from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine, TreeMember
+from dkdist.automatic.trials import Trial
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets
 from dkdist.base.names import learn_names
@@ -36,6 +37,8 @@ from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_verbose
 from dkdist.plain.user_line import user_level
+from dkdist.scaling.set_scaler import SetScaler
+from dkdist.sets import SampleSets
 
 
 class SetLearner(MetaEstimatorMixin, BaseEstimator):
@@ -45,6 +48,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
     _loss_name: str
     _takes_text = True
     _notes: tuple[str, ...] = ()
+    saved_attributes: ClassVar[dict[str, Any]] = {
+        "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Machine,
+        "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
+        "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
+        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
+        "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
+        "_n_members": int, "_best_part": KernelMachine | LinearMachine | None, "_best_index": int,
+    }  # fmt: skip
+    """Annotations of the fitted attributes, by which model files check them; those that may be None may be missing."""
 
     def __init__(
         self,
@@ -152,8 +164,30 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self.verdicts_ = {name: verdict(name, *lead, self._evidence) for name, lead in self.leads_.items()}
         self.judged_ = outer.positions
         self._evaluated_on, self._notes = folds.description, ()
-        self._best, self._best_part = model.best.alone(), model.best_part
+        self._best = model.best.alone()
+        members = [i for i, part in enumerate(model.machine.parts) if part is model.best_part]
+        self._best_index = members[0] if members else -1
+        self._best_part = None if members else model.best_part
         self._n_members = len(model.ensemble.parts)
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        d, used = self.n_features_in_, self._used
+        dims = {root.spec.n_dims for root in self.machine_.trees.roots} | {len(self.origin_)}
+        if self.scaler_ is not None:
+            dims.add(self.scaler_.n_features_in_)
+        if self.background_ is not None:
+            dims.add(self.background_.n_dims)
+        if dims != {d}:
+            raise ValueError(f"the model takes points of {d} dimensions, and its parts of {sorted(dims)}")
+        if used.ndim != 1 or self._weights.shape != used.shape:
+            raise ValueError(
+                f"{used.shape} sets were learned from, with weights of shape {self._weights.shape}"
+            )
+        if self._best_part is None and self._best_index not in range(len(self.machine_.parts)):
+            raise ValueError(f"the best candidate is member {self._best_index} of {len(self.machine_.parts)}")
+        self.summary()
+        self.leaderboard_._repr_html_()
 
     def summary(self) -> str:
         """Scores on held-out sets, the p-value, and whether the model is better than each simple baseline.
@@ -182,7 +216,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         if self._best.view.entry.embedding is None:
             raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
-        part = self._best_part
+        part = self.machine_.parts[self._best_index] if self._best_part is None else self._best_part
         n_components = part.W.shape[1] if isinstance(part, LinearMachine) else N_COMPONENTS
         assert not isinstance(part, TreeMember)
         before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import real_matrix
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
+from dkdist.learners.uncertainty.prediction_intervals import PredictionIntervals, fit_intervals
 from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.loops.array_types import F64
 
@@ -59,6 +59,22 @@ class SetRegressor(RegressorMixin, SetLearner):
 
     _score_name = "R^2"
     _loss_name = "squared error"
+
+    saved_attributes: ClassVar[dict[str, Any]] = SetLearner.saved_attributes | {
+        "single_": bool, "mean_": F64, "scale_": F64, "intervals_": list[PredictionIntervals], "_targets": F64,
+    }  # fmt: skip
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        t = self.machine_.n_outputs
+        targets = self._used.shape if self.single_ else (*self._used.shape, t)
+        found = self.mean_.shape, self.scale_.shape, len(self.intervals_), self._targets.shape
+        if found != ((t,), (t,), t, targets) or (self.single_ and t != 1):
+            raise ValueError(
+                f"the model has {t} outputs, means and scales of shapes {found[:2]}, {found[2]} intervals and targets "
+                f"of shape {found[3]}, which do not fit"
+            )
+        super().check_loaded()
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None

@@ -21,12 +21,14 @@ from dkdist.automatic.views.representation_rows import View
 from dkdist.automatic.views.row_kernels import ComparedRows, RowKernel
 from dkdist.learners.kernel_ridge import left_out
 from dkdist.loops.array_types import F32, F64
+from dkdist.plain.kept import kept
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 NEARBY = (0.1, 0.3, 1.0, 3.0)  # times the penalty that was best on few rows
 FEW_ROWS, MORE_ROWS = 400, 900  # on which all are tried, and those that are left, before all rows
 
 
+@kept
 @dataclass(frozen=True)
 class Trial:
     """A representation with a kernel and a penalty, and what it predicted for rows left out: (n_repeats, n, t).

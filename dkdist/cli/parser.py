@@ -254,7 +254,9 @@ def _predict(commands: Any) -> None:
         commands, "predict", "predict:predict", "predict the target of every set with a saved model",
         "dkdist predict new.zarr --model diagnosis.npz --output diagnosis.csv --probabilities",
     )  # fmt: skip
-    command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
+    command.add_argument(
+        "--model", required=True, metavar="FILE", help="a model that 'dkdist fit' or save_model saved"
+    )
     command.add_argument(
         "--output", required=True, metavar="FILE",
         help=".csv or .parquet (columns set, prediction), .npz (arrays ids and prediction), .npy (predictions alone), "
@@ -275,7 +277,9 @@ def _score(commands: Any) -> None:
         commands, "score", "predict:score", "compare a saved model's predictions with a target",
         "dkdist score test.zarr --model diagnosis.npz --target diagnosis",
     )  # fmt: skip
-    command.add_argument("--model", required=True, metavar="FILE", help="a model that 'dkdist fit' saved")
+    command.add_argument(
+        "--model", required=True, metavar="FILE", help="a model that 'dkdist fit' or save_model saved"
+    )
     command.add_argument("--target", required=True, metavar="NAME", help="the true values")
     add_running(command)
     add_json(command, SCORE)
@@ -299,7 +303,7 @@ def _report(commands: Any) -> None:
         commands, "report", "reporting.run_report:report", "write a page about a saved model on a store",
         "dkdist report diagnosis.npz test.zarr --target diagnosis --output report.html", REPORT_TEXT, store=None,
     )  # fmt: skip
-    command.add_argument("model", metavar="MODEL", help="a model that 'dkdist fit' saved")
+    command.add_argument("model", metavar="MODEL", help="a model that 'dkdist fit' or save_model saved")
     command.add_argument("store", metavar="STORE", help="a store of sets, best of some that it never saw")
     command.add_argument("--output", required=True, metavar="FILE", help="the page to write: report.html")
     command.add_argument("--target", metavar="NAME", help="the true values (default: the only target)")

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 
 import dkdist
 from dkdist.files.model_text import Arrays, describe, make, passed_functions, require_fitted
-from dkdist.plain.archives import ArchiveError, opened_archive
+from dkdist.plain.archives import MOST_MEMBERS, ArchiveError, opened_archive
 from dkdist.plain.files import replacing
 from dkdist.plain.json_text import read_json
 
@@ -37,7 +37,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted estimator
-        An estimator of dkdist, scikit-learn's ``StandardScaler``, or a ``Pipeline`` of these.
+        An estimator of dkdist, `SetClassifier`, `SetRegressor` and `OnePassSearch` included, scikit-learn's
+        ``StandardScaler``, or a ``Pipeline`` of these.
     path : path-like
         The file to write, usually ``*.npz``; what is there is replaced in one step, or stays as it was.
 
@@ -47,9 +48,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         If the model, or a step of it, was not fitted.
     ValueError
         Naming the step and the parameter, for anything that is not plain data: a function of your own as
-        ``divergence``, a ``Generator`` as ``random_state``, an estimator of another library. (A function
-        cannot be kept without running code on loading; pickle such a model, for those who trust you.) The function of
-        a `FunctionEmbedding` is kept by its name ``module:qualname``; lambdas and local functions are refused.
+        ``divergence`` or ``scoring``, a splitter as ``cv``, a ``Generator`` as ``random_state``, an estimator of
+        another library. (A function cannot be kept without running code on loading; pickle such a model, for those
+        who trust you.) Predictions of fitted automatic models and searches do not depend on these parameters: replace
+        them first, for example ``model.set_params(cv="auto", random_state=None)``. The function of a
+        `FunctionEmbedding` is kept by its name ``module:qualname``; lambdas and local functions are refused.
 
     Notes
     -----
@@ -58,6 +61,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     SGD goes on with ``partial_fit`` where the saved one stopped; a ridge does not, whose sums (16 D^2 bytes) are not
     saved. A classifier of 5000
     features and ten classes takes 200 KB (ridge) or 600 KB (SGD, for ``partial_fit``).
+
+    A loaded `SetClassifier` or `SetRegressor` has all fitted attributes and gives the same bits from all methods,
+    ``explain``, ``summary`` and ``best_estimator_`` included. The file holds the rows (n, m) of the sets that each
+    kernel member learned from, and their targets and weights: do not share it where those are confidential. It holds
+    up to 16 sets of the training with up to 512 points each, as ``background_``.
 
     Examples
     --------
@@ -80,9 +88,20 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "sha256": total,
         "model": described,
     }
-    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    text = json.dumps(header).encode()
+    _require_readable(text, arrays)
     with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
+        np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(text, np.uint8)}, **arrays)
+
+
+def _require_readable(text: bytes, arrays: Arrays) -> None:
+    """Refuse a model that `load_model` would refuse for its size."""
+    try:
+        read_json(text, {})
+        if len(arrays) >= MOST_MEMBERS:
+            raise ValueError(f"it has {len(arrays)} arrays, expected fewer than {MOST_MEMBERS}")
+    except ValueError as error:
+        raise ValueError(f"the model is too large for a model file: {error}") from error
 
 
 def load_model(
@@ -102,7 +121,7 @@ def load_model(
     Returns
     -------
     estimator or Pipeline
-        Fitted.
+        Fitted, with the parameters it was saved with.
 
     Raises
     ------

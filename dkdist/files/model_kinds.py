@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 
 from dkdist.learners.descent.sgd_steps import Objective, State
-from dkdist.plain.kept import KEPT
+from dkdist.plain.kept import KEPT, field_names
 from dkdist.sets import SampleSets
 
 MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees
 WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
 WIDEST = 1e40
 SEEDS = ("seed",)
+NO_LEAF = -1
 PLACES = {"memory": None, "checkpoint": None, "cache": "auto"}
 """Parameters that may name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
 
@@ -35,12 +35,14 @@ class KindError(ValueError):
 def require_record(record: Any) -> None:
     """Refuse a record whose fields are not what its class says."""
     hints, name = get_type_hints(type(record)), type(record).__name__
-    for field in fields(record):
-        value = getattr(record, field.name)
-        expected = field.type if not _is(value, hints[field.name]) else _lacking(name, field.name, value)
+    for field in field_names(record):
+        value = getattr(record, field)
+        expected = _in_words(hints[field]) if not _is(value, hints[field]) else _lacking(name, field, value)
         if expected:
-            raise KindError(f"{name}.{field.name} is {_told(value)}, expected {expected}")
+            raise KindError(f"{name}.{field} is {_told(value)}, expected {expected}")
     _require_lengths(name, record)
+    if hasattr(record, "check_loaded"):
+        record.check_loaded()
     if name == "Omegas":
         SampleSets(record.points, record.offsets, record.weights)
 
@@ -49,7 +51,7 @@ def _lacking(record: str, field: str, value: Any) -> str | None:
     """What a field's number, or each of its numbers, should be, if it is not."""
     if type(value) is int and field in SEEDS:
         return "a number >= 0" if value < 0 else None
-    least = int(record.endswith("Spec"))
+    least = NO_LEAF if field == "leaf" else int(record.endswith("Spec"))
     if type(value) is int and not least <= value <= MOST_SIZE:
         return f"{least} to {MOST_SIZE}"
     divisors: list[Any] = list(np.ravel(value)) if field in WIDTHS and value is not None else []
@@ -60,9 +62,14 @@ def _lacking(record: str, field: str, value: Any) -> str | None:
 
 def _require_lengths(name: str, record: Any) -> None:
     """Refuse a record whose sequences do not go together."""
-    for first, second in (("frequencies", "masses"), ("low", "high"), ("centre", "scale")):
+    for first, second in (
+        ("frequencies", "masses"),
+        ("low", "high"),
+        ("centre", "scale"),
+        ("centre", "inverse"),
+    ):
         pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
-        if None not in pair and not 0 < len(pair[0]) == len(pair[1]):
+        if all(isinstance(one, tuple) for one in pair) and not 0 < len(pair[0]) == len(pair[1]):
             raise KindError(
                 f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
             )
@@ -86,18 +93,39 @@ def _is(value: Any, hint: Any) -> bool:
     if origin is Callable:
         return callable(value)
     if origin in (np.ndarray, NDArray):  # an alias by itself from NumPy 2.5 and Python 3.12 on
-        return isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and _finite(value)
+        kinds = _KINDS.get(get_args(parts[-1])[0] if origin is np.ndarray else parts[0], "iuf")
+        return isinstance(value, np.ndarray) and value.dtype.kind in kinds and _finite(value)
+    if origin in (list, dict) or hint in (list, dict):
+        return _is_collection(value, origin or hint, parts)
     if hint is float:
         return type(value) in (int, float) and value == value  # not NaN; an order may be infinite
     if hint in (int, bool, str, type(None), None):
         return type(value) is (type(None) if hint is None else hint)
-    if is_dataclass(hint):
+    if is_dataclass(hint) or hasattr(hint, "_fields") or hint is SampleSets or hint in KEPT.values():
         return type(value) is hint
+    if isinstance(hint, type) and issubclass(hint, BaseEstimator):
+        return isinstance(value, hint)
     return value is None or is_dataclass(value)  # Any and protocols: a record, or none
 
 
+_KINDS: dict[Any, str] = {np.generic: "biufUSO", np.bool_: "b"}
+"""Kinds of dtypes by the scalar type of an annotation; numbers for all others."""
+
+
+def _is_collection(value: Any, kind: Any, parts: tuple[Any, ...]) -> bool:
+    """Whether a value is a list, or a dict with names, of what the annotation says; without parts of anything."""
+    if type(value) is not kind or (kind is dict and any(type(key) is not str for key in value)):
+        return False
+    items: Any = value.values() if isinstance(value, dict) else value
+    return not parts or all(_is(item, parts[-1]) for item in items)
+
+
+def _in_words(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
 def _finite(value: NDArray[Any]) -> bool:
-    return value.dtype.kind in "iu" or bool(np.isfinite(value).all())
+    return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
 def _told(value: Any) -> str:
@@ -188,8 +216,15 @@ NEEDED = {
 }  # fmt: skip
 
 
-def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
-    """Refuse fitted attributes of an estimator that are unknown, of another kind, missing, or of sizes that differ."""
+def require_fitted_kinds(kind: type, fitted: dict[str, Any]) -> None:
+    """Refuse fitted attributes of an estimator that are unknown, of another kind, missing, or of sizes that differ.
+
+    A class may list its own: ``saved_attributes``, annotations by name. Those that may be None may be missing too.
+    """
+    name = kind.__name__
+    if hasattr(kind, "saved_attributes"):
+        _require_listed(name, kind.saved_attributes, fitted)
+        return
     for key, value in fitted.items():
         if name == "Pipeline" or key not in FITTED:
             raise KindError(f"{name} has no attribute {key!r:.80}")
@@ -208,6 +243,18 @@ def require_fitted_kinds(name: str, fitted: dict[str, Any]) -> None:
     for key, shape in (named | _shapes(fitted, n)).items():
         if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
             raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
+
+
+def _require_listed(name: str, hints: dict[str, Any], fitted: dict[str, Any]) -> None:
+    """Refuse attributes that are not in a list of annotations, of another kind, or missing."""
+    for key, value in fitted.items():
+        if key not in hints:
+            raise KindError(f"{name} has no attribute {key!r:.80}")
+        if not _is(value, hints[key]):
+            raise KindError(f"{name}.{key} is {_told(value)}, expected {_in_words(hints[key])}")
+    missing = [key for key, hint in hints.items() if fitted and key not in fitted and not _is(None, hint)]
+    if missing:
+        raise KindError(f"{name} lacks {', '.join(missing)}")
 
 
 def _shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
@@ -266,14 +313,28 @@ def _is_step(step: Any) -> bool:
     )
 
 
+ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSearch": ("estimator",)}
+
+
 def require_params(name: str, params: dict[str, Any]) -> None:
     """Refuse parameters that are estimators or functions where none belongs."""
     for key, value in params.items():
         is_function = callable(value) and type(value) not in KEPT.values()  # distances can be called, too
         if is_function != (name == "FunctionEmbedding" and key == "function"):
             raise KindError(f"{name}.{key} is {value!r:.80}, which does not belong there")
-        where = name == "InvariantFeatures" and key in ("embedding", "features")
-        if isinstance(value, (BaseEstimator, Pipeline)) and not where:
+        if isinstance(value, BaseEstimator) and key not in ESTIMATOR_PARAMS.get(name, ()):
             raise KindError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")
     if name == "Pipeline":
         require_steps(params.get("steps"))
+    require_no_places(name, params)
+
+
+def require_no_places(name: str, params: dict[str, Any]) -> None:
+    """Refuse a grid of parameters with places on a disk, which fitting would read and write."""
+    grid = params.get("param_grid", ())
+    for key in {key for some in ([grid] if isinstance(grid, dict) else grid) for key in some}:
+        if str(key).rpartition("__")[2] in PLACES:
+            raise KindError(
+                f"{name}.param_grid has {key!r:.80}, a place on a disk, which a model file does not hold: leave it "
+                "out of the grid"
+            )

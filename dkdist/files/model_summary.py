@@ -81,23 +81,30 @@ def _plain(described: Any, arrays: Arrays, *, all_of: bool) -> Any:
     """A described value as plain Python; of long arrays, and of records unless ``all_of``, what they are."""
     if not isinstance(described, dict):
         return described
-    tag, content = next(iter(described.items()), ("nothing", ""))
+    first: tuple[str, Any] = next(iter(described.items()), ("nothing", ""))
+    tag, content = first
     match tag:
         case "array" | "scalar":
             array = arrays[content]
             short = array.ndim < 2 and array.size <= SHORT
             return array.tolist() if short else f"{array.dtype} array of shape {array.shape}"
+        case "number":
+            return content
         case "strings":
             return list(content) if len(content) <= SHORT else f"{len(content)} strings"
         case "function":
             return str(content)
         case "tuple" | "list":
             return [_plain(item, arrays, all_of=all_of) for item in content]
+        case "dict":
+            return {str(_plain(k, arrays, all_of=True)): _plain(v, arrays, all_of=all_of) for k, v in content}
+        case "masked":
+            return _plain(content["data"], arrays, all_of=all_of)
         case "sets":
             parts: dict[str, Any] = described["sets"]
             return f"{len(arrays[parts['offsets']['array']]) - 1} sets"
         case "record":
-            fields = described["fields"] if all_of else {}
+            fields = described.get("fields", {"items": {"list": described.get("items")}}) if all_of else {}
             return {"record": content} | {
                 key: _plain(value, arrays, all_of=True) for key, value in fields.items()
             }

@@ -2,7 +2,8 @@
 
 Numbers, strings, booleans and None stand for themselves; all else is an object whose first key is its tag:
 
-    {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}   ...
+    {"estimator": name, "params": {...}, "fitted": {...}}   {"record": name, "fields": {...}}   {"array": key}
+    {"record": name, "items": [...]}   {"dict": [[key, value], ...]}   {"masked": {"data": ..., "mask": ...}}   ...
 
 Classes are named, and only public estimators and records that say they are kept are described or made. The function of
 a `FunctionEmbedding` is named too: whoever loads the file passes the function. No name in a file leads to an import.
@@ -10,9 +11,8 @@ a `FunctionEmbedding` is named too: whoever loads the file passes the function. 
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import singledispatch
@@ -20,16 +20,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 import dkdist
 from dkdist.embeddings.function import NamedFunction
-from dkdist.files.model_kinds import PLACES, KindError, require_fitted_kinds, require_params, require_record
+from dkdist.files.model_kinds import (
+    PLACES,
+    KindError,
+    require_fitted_kinds,
+    require_no_places,
+    require_params,
+    require_record,
+)
 from dkdist.files.model_trial import require_working
-from dkdist.plain.kept import KEPT
+from dkdist.plain.kept import KEPT, field_names
 from dkdist.sets import SampleSets
 
 Arrays = dict[str, NDArray[Any]]
@@ -69,13 +76,9 @@ def require_known(kind: type, where: str) -> None:
 
 
 def estimator_named(name: str) -> Any:
-    """The estimator of a public name, imported if it was not; None if there is none that a model file may hold.
-
-    Those that hold others, whose fitted state is another estimator, are not kept: what they hold can be.
-    """
+    """The estimator of a public name, imported if it was not; None if there is none that a model file may hold."""
     kind: Any = FOREIGN.get(name) or (getattr(dkdist, name) if name in PUBLIC else None)
-    estimator = isinstance(kind, type) and issubclass(kind, BaseEstimator)
-    return kind if estimator and not issubclass(kind, MetaEstimatorMixin) else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseEstimator) else None
 
 
 def record_named(name: str) -> Any:
@@ -97,14 +100,24 @@ def require_fitted(model: Any) -> None:
 @singledispatch
 def describe(value: Any, where: str, arrays: Arrays) -> Any:
     """The JSON value that stands for ``value``; its arrays go to ``arrays``, ``where`` goes into messages."""
-    name = type(value).__name__
-    if not dataclasses.is_dataclass(value) or KEPT.get(name) is not type(value):
+    if not _is_kept(value):
         raise ValueError(
             f"{where} is {value!r}, which a model file cannot hold: it keeps numbers, strings and arrays, "
             "never code. Give a named or numeric value there and fit again, or pickle the model for those "
             "who trust you"
         )
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return _describe_record(value, where, arrays)
+
+
+def _is_kept(value: Any) -> bool:
+    return KEPT.get(type(value).__name__) is type(value)
+
+
+def _describe_record(value: Any, where: str, arrays: Arrays) -> dict[str, Any]:
+    name = type(value).__name__
+    if isinstance(value, list):
+        return {"record": name, "items": _describe_items(value, where, arrays)}
+    fields = {field: getattr(value, field) for field in field_names(value)}
     fields |= value.saved_params() if hasattr(value, "saved_params") else {}
     return {"record": name, "fields": _describe_named(fields, where, arrays)}
 
@@ -130,6 +143,7 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     params = value.get_params(deep=False)
     params |= value.saved_params() if hasattr(value, "saved_params") else {}
     params |= {key: value for key, value in PLACES.items() if key in params}
+    require_no_places(name, params)
     left_out = {*params, *getattr(value, "not_saved", ())}
     fitted = {key: item for key, item in vars(value).items() if key not in left_out}
     return {
@@ -153,14 +167,23 @@ def _(value: NamedFunction, where: str, arrays: Arrays) -> Any:
 @describe.register
 def _(value: SampleSets, where: str, arrays: Arrays) -> Any:
     arrays_of = {"points": value.relative, "offsets": value.offsets, "weights": value.weights}
-    parts = {**arrays_of, "alphabet": value.alphabet, "origin": value.origin}
+    parts: dict[str, Any] = {**arrays_of, "alphabet": value.alphabet, "origin": value.origin}
+    if value.names is not None:
+        parts["names"] = tuple(value.names)
     return {"sets": _describe_named(parts, where, arrays)}
+
+
+@describe.register
+def _(value: np.ma.MaskedArray, where: str, arrays: Arrays) -> Any:
+    parts = {"data": value.filled(None).tolist(), "mask": np.ma.getmaskarray(value)}
+    return {"masked": _describe_named(parts, where, arrays)}
 
 
 @describe.register
 def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
     if value.dtype != object:
-        return {"array": _keep(np.asarray(value, order="C"), arrays)}
+        # BLAS sums in another order where the order of axes in memory differs
+        return {"array": _keep(value if value.flags.forc else value.copy(order="K"), arrays)}
     odd = [item for item in value.flat if type(item) is not str]
     if odd or value.ndim != 1:
         raise ValueError(
@@ -171,14 +194,27 @@ def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
 
 @describe.register
 def _(value: np.generic, where: str, arrays: Arrays) -> Any:
+    if value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        return {"number": value.item(), "dtype": value.dtype.str}
     return {"scalar": _keep(np.asarray(value), arrays)}
 
 
 @describe.register(tuple)
 @describe.register(list)
 def _(value: Any, where: str, arrays: Arrays) -> Any:
-    tag = "tuple" if isinstance(value, tuple) else "list"
-    return {tag: [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]}
+    if _is_kept(value):
+        return _describe_record(value, where, arrays)
+    return {"tuple" if isinstance(value, tuple) else "list": _describe_items(value, where, arrays)}
+
+
+@describe.register
+def _(value: dict, where: str, arrays: Arrays) -> Any:  # type: ignore[type-arg]
+    pairs = [[describe(k, where, arrays), describe(v, f"{where}[{k!r}]", arrays)] for k, v in value.items()]
+    return {"dict": pairs}
+
+
+def _describe_items(values: Sequence[Any], where: str, arrays: Arrays) -> list[Any]:
+    return [describe(item, f"{where}[{i}]", arrays) for i, item in enumerate(values)]
 
 
 def _keep(array: NDArray[Any], arrays: Arrays) -> str:
@@ -210,18 +246,42 @@ def _make_estimator(described: dict[str, Any], arrays: Arrays) -> Any:
     params |= {key: value for key, value in PLACES.items() if key in params}
     fitted = _make_named(described["fitted"], arrays)
     require_params(name, params)
-    require_fitted_kinds(name, fitted)
+    require_fitted_kinds(kind, fitted)
     if "spec_" in fitted:
         require_working(name, fitted["spec_"])
     made = kind(**params)
     vars(made).update(fitted)
+    if fitted and hasattr(made, "check_loaded"):
+        made.check_loaded()
     return made
 
 
 def _make_record(described: dict[str, Any], arrays: Arrays) -> Any:
-    made = _class(record_named, described["record"])(**_make_named(described["fields"], arrays))
+    kind = _class(record_named, described["record"])
+    if issubclass(kind, list):
+        made = kind(make(item, arrays) for item in described["items"])
+    else:
+        made = kind(**_make_named(described["fields"], arrays))
     require_record(made)
     return made
+
+
+def _make_masked(described: dict[str, Any], arrays: Arrays) -> Any:
+    parts = _make_named(described["masked"], arrays)
+    data, mask = parts["data"], parts["mask"]
+    if not isinstance(data, list) or not isinstance(mask, np.ndarray) or mask.shape != (len(data),):
+        raise KindError("a masked array is not a list of values and as many marks")
+    made = np.ma.MaskedArray(np.empty(len(data), dtype=object), mask=mask.astype(np.bool_))
+    for i in np.flatnonzero(~made.mask):
+        made[i] = data[i]
+    return made
+
+
+def _make_number(described: dict[str, Any], arrays: Arrays) -> Any:
+    value, dtype = described["number"], np.dtype(described["dtype"])
+    if type(value) not in (bool, int, float) or dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise KindError(f"a number is {value!r:.80} of dtype {dtype}")
+    return dtype.type(value)
 
 
 def _make_strings(described: dict[str, Any], arrays: Arrays) -> Any:
@@ -241,9 +301,12 @@ def _make_function(described: dict[str, Any], arrays: Arrays) -> Any:
     return known[name]
 
 
-def _sets(points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any) -> SampleSets:
+def _sets(
+    points: Any, offsets: Any, weights: Any, alphabet: Any, origin: Any, names: Any = None
+) -> SampleSets:
     checked = SampleSets(points, offsets, weights, alphabet, 0 * origin)  # points as they are kept
-    return SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
+    made = SampleSets._trusted(checked.relative, checked.offsets, checked.weights, alphabet, origin)
+    return made if names is None else made.labelled(names=names)
 
 
 def _make_named(described: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
@@ -265,8 +328,11 @@ _MAKE: dict[str, Callable[[dict[str, Any], Arrays], Any]] = {
     "record": _make_record,
     "array": lambda described, arrays: arrays[described["array"]],
     "scalar": lambda described, arrays: arrays[described["scalar"]][()],
+    "number": _make_number,
     "strings": _make_strings,
     "function": _make_function,
+    "masked": _make_masked,
+    "dict": lambda described, arrays: {make(k, arrays): make(v, arrays) for k, v in described["dict"]},
     "sets": lambda described, arrays: _sets(**_make_named(described["sets"], arrays)),
     "tuple": lambda described, arrays: tuple(make(item, arrays) for item in described["tuple"]),
     "list": lambda described, arrays: [make(item, arrays) for item in described["list"]],

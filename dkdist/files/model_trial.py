@@ -37,12 +37,22 @@ def require_working(name: str, spec: Any) -> None:
 def _row_of_a_point(spec: Any) -> Any:
     """The row (1, n_features) of a point in the middle; None where the kind of points is not known."""
     if isinstance(spec, (ScalerSpec, ComponentsSpec)):
-        return spec.of_sets(SampleSets(np.zeros((1, spec.n_dims), np.float32), np.array([0, 1]))).relative
+        return spec.of_sets(_one_point(np.zeros(spec.n_dims))).relative
     parameters = spec.draw()
     if isinstance(spec, FourierSpec):
         return parameters.transform(np.zeros((1, spec.n_inputs), np.float32))
-    if isinstance(spec, (DistanceSpec, FunctionParams)):
+    if isinstance(_innermost(spec), (DistanceSpec, FunctionParams)):
         return None
     low, high = spec.domain.arrays if spec.domain is not None else np.zeros((2, spec.n_dims), np.float32)
-    middle = (low / 2 + high / 2).astype(np.float32)
-    return parameters.embed(SampleSets(middle[None], np.array([0, 1])))
+    return parameters.embed(_one_point(low / 2 + high / 2))
+
+
+def _innermost(spec: Any) -> Any:
+    """The embedding within others that change its rows or its sets."""
+    while hasattr(spec, "embedding"):
+        spec = spec.embedding
+    return spec
+
+
+def _one_point(point: Any) -> SampleSets:
+    return SampleSets(point.astype(np.float32)[None], np.array([0, 1]))

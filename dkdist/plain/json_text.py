@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_BYTES = 2**26
-MOST_DEPTH = 40
+MOST_DEPTH = 64
 
 
 def read_json(text: bytes, keys: Mapping[str, type]) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from typing import Any
 from dkdist.base.embedding_spec import AroundEmbedding, Tables, is_selective
 from dkdist.base.influence import each_alone, influences
 from dkdist.loops.array_types import F32, F64
+from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 
 
+@kept
 @dataclass(frozen=True)
 class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
     """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`, one after the other."""

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import sklearn
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
@@ -127,3 +128,22 @@ def test_versions_that_are_none_are_not_said(bag_models, tmp_path, capsys):
     path = forged(bag_models / "wide.npz", tmp_path / "m.npz", lambda header: header.update(saved_by=[1]))
     assert main(["info", path]) == 0
     assert "saved by    not said" in capsys.readouterr().out
+
+
+def test_automatic_models_and_searches_are_predicted_scored_and_described(bags, tmp_path, capsys):
+    sets = dk.open_sets(bags)
+    y = sets.targets["wide"]
+    automatic = dk.SetClassifier(["hellinger"], cv=3, random_state=0).fit(sets, y)
+    steps = dk.MomentEmbedding(2), dk.IncrementalRidgeClassifier(random_state=0)
+    grid = {"incrementalridgeclassifier__alphas": np.logspace(-2, 0, 3)}
+    search = dk.OnePassSearch(make_pipeline(*steps), grid, 0.3, random_state=0).fit(sets, y)
+    for model in (automatic, search):
+        path = str(tmp_path / f"{type(model).__name__}.npz")
+        dk.save_model(model, path)
+        assert main(["score", bags, "--model", path, "--target", "wide", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["accuracy"] == np.mean(model.predict(sets) == y)
+        assert main(["info", path]) == 0
+        assert f"{type(model).__name__}(" in capsys.readouterr().out
+        assert main(["predict", bags, "--model", path, "--output", f"{path}.npy"]) == 0
+        assert np.array_equal(np.load(f"{path}.npy"), model.predict(sets))
+        capsys.readouterr()

@@ -158,6 +158,15 @@ KINDS = {
     "ranks": _model(lambda: dk.SetScaler("quantile")),
     "nearest": _model(lambda: dk.NearestSets(2), "kneighbors", ROWS),
     "points on a line": _model(lambda: dk.PseudoEuclideanEmbedding(), X=SQUARE),
+    "classifier": _model(
+        lambda: dk.SetClassifier(["hellinger", "symmetric"], cv=2, random_state=0), "predict_proba"
+    ),
+    "regressor": _model(lambda: dk.SetRegressor(["marginals"], cv=2, random_state=0), "predict_interval"),
+    "search": _model(
+        lambda: dk.OnePassSearch(dk.IncrementalRidge(), {"alphas": [1.0, 2.0]}, 0.3, random_state=0),
+        "predict",
+        ROWS,
+    ),
     "ridge": _model(lambda: dk.IncrementalRidge(random_state=0), "predict", ROWS),
     "checkpoint": Kind(_trained, _trained, _forge_checkpoint),
     "npz": Kind(lambda folder: np.savez(folder / "a.npz", **ARRAYS), _arrays, bare=True),

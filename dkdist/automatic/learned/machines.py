@@ -13,14 +13,17 @@ from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.automatic.views.row_kernels import RowKernel
 from dkdist.base.inputs import Sets
 from dkdist.execution.passes import collect
+from dkdist.files.model_trial import require_working
 from dkdist.learners.kernel_ridge import CONSTANT
-from dkdist.linear.search.feature_trees import FeatureTrees
+from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
-from dkdist.loops.array_types import F32, F64
+from dkdist.loops.array_types import F32, F64, Array
+from dkdist.plain.kept import kept
 
 ROWS_AT_A_TIME = 1024
 
 
+@kept
 @dataclass(frozen=True)
 class KernelMachine:
     """f(x) = share sum_j (k(x, a_j) + c) dual_j, on the rows a (n, m) that it learned from, and their images."""
@@ -31,6 +34,16 @@ class KernelMachine:
     duals: F64
     centre: F64
     share: float
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless all images have the same shape, with as many duals and a centre."""
+        shapes = {image.shape for image in self.rows}
+        expected = {(len(self.duals), len(self.centre))}
+        if shapes != expected or self.duals.ndim != 2 or self.centre.ndim != 1:
+            raise ValueError(
+                f"the rows of a kernel member have the shapes {sorted(shapes)}, which do not fit duals of shape "
+                f"{self.duals.shape} and a centre of shape {self.centre.shape}"
+            )
 
     def values(self, X: F32) -> F64:
         """(n, t) of rows X (n, m)."""
@@ -46,13 +59,14 @@ class KernelMachine:
         return self.share * self.kernel.gradient(x.astype(np.float64), self.rows, self.duals, self.centre)
 
 
+@kept
 @dataclass(frozen=True)
 class LinearMachine:
     """f(x) = share (W x + b), on rows of random features."""
 
     leaf: int
-    W: Any
-    b: Any
+    W: Array
+    b: Array
     share: float
 
     def values(self, X: F32) -> F64:
@@ -64,6 +78,8 @@ class LinearMachine:
         return np.asarray(self.share * self.W.T, np.float64)
 
 
+@kept
+@kept
 @dataclass(frozen=True)
 class TreeMember:
     """f(x) = share times the mean of trees, on rows of summaries."""
@@ -93,6 +109,28 @@ class Machine:
     parts: tuple[Member, ...]
     n_outputs: int
 
+    def check_loaded(self) -> None:
+        """Raise ValueError unless every member predicts ``n_outputs`` numbers of the rows that the trees make."""
+        width_by_leaf: dict[int, int] = {}
+        for root in self.trees.roots:
+            _check_node(root, width_by_leaf)
+        if any(self.widths[leaf : leaf + 1] != (width,) for leaf, width in width_by_leaf.items()):
+            raise ValueError(
+                f"the trees make rows of {width_by_leaf} features by leaf, expected {self.widths}"
+            )
+        if not self.parts:
+            raise ValueError("the model has no members")
+        for part in self.parts:
+            if part.leaf not in width_by_leaf:
+                raise ValueError(f"a member of the model is on leaf {part.leaf}, which makes no rows")
+            width = width_by_leaf[part.leaf]
+            values = part.values(np.zeros((1, width), np.float32))
+            if values.shape != (1, self.n_outputs) or not np.isfinite(values).all():
+                raise ValueError(
+                    f"a member on leaf {part.leaf} predicts {values!r:.80} of a row of {width} features, expected "
+                    f"{self.n_outputs} finite numbers"
+                )
+
     @property
     def leaves(self) -> list[int]:
         """Those that rows are needed of."""
@@ -108,6 +146,21 @@ class Machine:
         blocks = data.blocks(self.leaves, together=True)
         work = partial(_values, data.features(self.leaves), self.parts, self.n_outputs)
         return np.concatenate(collect(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
+
+
+def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
+    """Try the maps of a node and of its children, and add the widths of their rows by leaf."""
+    require_working("Machine", node.spec)
+    if node.leaf in width_by_leaf:
+        raise ValueError(f"two representations are on leaf {node.leaf}")
+    if node.leaf >= 0:
+        width_by_leaf[node.leaf] = node.spec.n_features
+    for child in node.children:
+        if child.spec.n_inputs != node.spec.n_features:
+            raise ValueError(
+                f"features of {child.spec.n_inputs} columns are made of rows of {node.spec.n_features}"
+            )
+        _check_node(child, width_by_leaf)
 
 
 def _values(features: Any, parts: Sequence[Any], n_outputs: int, block: Any, first: int) -> F64:

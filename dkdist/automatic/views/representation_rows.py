@@ -15,10 +15,12 @@ from dkdist.execution.passes import collect
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
 from dkdist.loops.array_types import F32, I64
+from dkdist.plain.kept import kept
 from dkdist.scaling.set_pca import SetPCA
 from dkdist.sets import SampleSets
 
 
+@kept
 @dataclass(frozen=True)
 class View:
     """A representation that was fitted: its specification, the leaf it stands on, and the columns of its images."""

@@ -22,6 +22,7 @@ from dkdist.embeddings.transformer import TransformerParams
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.moments.moments import MomentEmbedding
 from dkdist.moments.symmetry import Element, group
+from dkdist.plain.kept import kept
 from dkdist.scaling.mapped_embedding_spec import MappedEmbeddingSpec
 from dkdist.scaling.set_pca import SetPCA
 from dkdist.sets import SampleSets
@@ -38,6 +39,7 @@ MAX_TREE_DIMS = 256  # dimensions up to which trees on nine summaries of each ar
 OBJECTS, STRINGS = 512, 1024  # that distances are measured to
 
 
+@kept
 @dataclass(frozen=True)
 class Representation:
     """One way to see a set as a row: an embedding not fitted yet, and what becomes of its rows.
@@ -49,7 +51,7 @@ class Representation:
 
     family: str
     name: str
-    embedding: Any
+    embedding: SetEmbedding | None
     standardised: bool = False
     baseline: bool = False
     images: tuple[Element, ...] = ()

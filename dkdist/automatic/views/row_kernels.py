@@ -10,11 +10,13 @@ import numpy as np
 
 from dkdist.learners.kernel_ridge import squared_distances
 from dkdist.loops.array_types import F32, F64
+from dkdist.plain.kept import kept
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0)  # of Gaussians, times the median distance of rows
 EQUAL = 1e-6  # of the squared lengths of two rows: a squared distance that is rounding of float32
 
 
+@kept
 @dataclass(frozen=True)
 class RowKernel:
     """k(x, y) = exp(-|x - y|^2 / (2 sigma^2)), or (x - c).(y - c) / scale where sigma is None."""

@@ -23,6 +23,11 @@ class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
     centre: tuple[float, ...]
     inverse: tuple[float, ...]
 
+    def check_loaded(self) -> None:
+        """Raise ValueError unless the embedding has as many columns."""
+        if len(self.centre) != self.n_features:
+            raise ValueError(f"{len(self.centre)} columns are standardised of {self.n_features}")
+
     @classmethod
     def of(cls, embedding: Any, rows: F32) -> StandardisedSpec:
         """By the mean and standard deviation of some rows (n, m); constant columns become zero."""

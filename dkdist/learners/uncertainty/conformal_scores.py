@@ -39,6 +39,16 @@ class ConformalScores:
     n_rows: int
     values: tuple[float, ...]
 
+    def check_loaded(self) -> None:
+        """Raise ValueError unless there are as many scores as rows or groups, or 10,000, in ascending order."""
+        if (
+            not min(self.n_rows, MOST_KEPT) <= len(self.values) <= MOST_KEPT
+            or (np.diff(self.values) < 0).any()
+        ):
+            raise ValueError(
+                f"{len(self.values)} conformal scores of {self.n_rows} rows do not fit, or are unsorted"
+            )
+
     def quantile(self, coverage: float) -> float:
         """What the score of the next row is at most, with a probability of ``coverage``; infinite for too few rows.
 

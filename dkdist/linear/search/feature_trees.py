@@ -20,11 +20,13 @@ from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, widest
 from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
 from dkdist.loops.array_types import F32
+from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 
 Leaves = Iterator[tuple[int, F32]]
 
 
+@kept
 @dataclass(frozen=True)
 class Node:
     """One map: ``spec`` of an embedding or of features of rows, what is made of its rows, and its own leaf (-1: none).
@@ -44,6 +46,7 @@ class Node:
             yield from child.leaves()
 
 
+@kept
 @dataclass(frozen=True)
 class FeatureTrees(Specification["DrawnTrees"]):
     """Trees whose roots all take the same sets, or the same rows."""

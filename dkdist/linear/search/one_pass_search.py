@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ from dkdist.linear.search.search_blocks import SearchData, source
 from dkdist.linear.search.search_candidates import Candidate, build_candidates
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag, as_verbose
 
 
@@ -115,6 +115,22 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
     >>> len(search.cv_results_["params"]), search.best_score_ > 0.9
     (6, True)
     """
+
+    not_saved: ClassVar[tuple[str, ...]] = ("scorer_", "best_params_")
+    saved_attributes: ClassVar[dict[str, Any]] = {
+        "held_out_": I64, "cv_results_": dict, "best_index_": int, "best_score_": float,
+        "best_estimator_": BaseEstimator | None,
+    }  # fmt: skip
+
+    def check_loaded(self) -> None:
+        """Restore what model files do not hold; raise ValueError for attributes that do not fit each other."""
+        if (best := vars(self).get("best_estimator_")) is not None:
+            check_is_fitted(best)
+        params = self.cv_results_["params"]
+        if not 0 <= self.best_index_ < len(params):
+            raise ValueError(f"best_index_ is {self.best_index_}, and there are {len(params)} candidates")
+        self.best_params_ = params[self.best_index_]
+        self.scorer_ = check_scoring(self.estimator, self.scoring)
 
     def __init__(
         self,

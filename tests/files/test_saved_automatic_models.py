@@ -1,0 +1,411 @@
+"""Automatic models and searches as model files: the same bits after loading, and hostile edits are refused by name."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from dkdist.automatic.leaderboard import Leaderboard
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+
+import dkdist as dk
+from dkdist.automatic import choosing
+from dkdist.files.model_file import _sha256
+from dkdist.files.model_text import describe, make
+from dkdist.plain import json_text
+from dkdist.plain.kept import kept
+
+RNG = np.random.default_rng(0)
+LABELS = np.arange(60) % 2
+SETS = [RNG.normal(label, 1 + label, (int(RNG.integers(15, 25)), 2)) for label in LABELS]
+NEW = [RNG.normal(0.5, 1.5, (18, 2)) for _ in range(9)]
+NUMBERS = np.array([one.mean() for one in SETS])
+CASES = ("two", "many", "text", "series", "streamed", "groups", "named", "own", "one target", "two targets")
+
+
+def fitted(case: str) -> tuple[Any, Any]:
+    """A fitted automatic model, and sets to predict."""
+    simple: dict[str, Any] = {"candidates": ["hellinger", "symmetric"], "cv": 3, "random_state": 0}
+    words = np.array(["left", "right"])[LABELS]
+    match case:
+        case "two":
+            return dk.SetClassifier(**simple, class_weight={"left": 2, "right": 1}).fit(SETS, words), NEW
+        case "many":
+            y = np.array(["a", "b", "c"], dtype=object)[np.arange(60) % 3]
+            return dk.SetClassifier(**simple, scoring="balanced_accuracy").fit(SETS, y), NEW
+        case "text":
+            rng = np.random.default_rng(1)
+            texts = ["".join(rng.choice(list("abc" if y else "bcd"), 8)) for y in LABELS]
+            return dk.SetClassifier(cv=3, random_state=0).fit(texts, LABELS), ["abcabc", "dddcb", "bcb"]
+        case "series":
+            walks = [np.cumsum(RNG.normal(0.1 * y, 1, (30, 1)), axis=0) for y in LABELS]
+            return dk.SetClassifier(["dtw"], cv=3, random_state=0).fit(walks, LABELS), walks[:5]
+        case "streamed":
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(choosing, "EXACT_SETS", 40)
+                patch.setattr(choosing, "N_COMPONENTS", 64)
+                return dk.SetClassifier(**simple).fit(SETS, LABELS), NEW
+        case "groups":
+            return dk.SetClassifier(**simple).fit(SETS, LABELS, groups=np.arange(60) // 4), NEW
+        case "named":
+            named = dk.SampleSets.from_arrays(SETS).labelled(names=("height", "width"))
+            weights = np.where(np.arange(60) < 5, 0.0, 1.0)
+            model = dk.SetClassifier(**simple).fit(named, LABELS, sample_weight=weights)
+            return model, named[:7]
+        case "own":
+            own = [dk.MomentEmbedding(2), dk.MeanEmbedding(20, sigma=1.0, random_state=0)]
+            return dk.SetClassifier(own, cv=3, random_state=0, budget={"seconds": 600}).fit(SETS, LABELS), NEW
+        case "one target":
+            return dk.SetRegressor(**simple).fit(SETS, NUMBERS), NEW
+        case _:
+            return dk.SetRegressor(**simple).fit(SETS, np.stack([NUMBERS, -2 * NUMBERS], axis=1)), NEW
+
+
+def reloaded(model: Any, folder: Path) -> Any:
+    dk.save_model(model, folder / "m.npz")
+    return dk.load_model(folder / "m.npz")
+
+
+def answers(model: Any, X: Any) -> Iterator[tuple[str, Any]]:
+    """All that a model says of sets, by name."""
+    for name in ("predict", "decision_function", "predict_proba", "predict_set", "predict_interval"):
+        if hasattr(model, name):
+            yield name, getattr(model, name)(X)
+    yield "by point", np.concatenate(model.explain(X))
+    if model.background_ is not None:
+        yield "by dimension", model.explain(X, by="dimension")
+    yield "score", model.score(X, model.predict(X))
+    yield "best estimator", model.best_estimator_.predict(X)
+    for name in ("classes_", "judged_"):
+        if hasattr(model, name):
+            yield name, getattr(model, name)
+    for name in ("best_name_", "leads_"):
+        yield name, getattr(model, name)
+    yield "leaderboard", repr(model.leaderboard_)
+    yield "page", model.leaderboard_._repr_html_()
+    yield "summary", model.summary()
+
+
+def bits(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.dtype, value.shape, value.tolist() if value.dtype.hasobject else value.tobytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_loaded_automatic_model_gives_the_same_bits(case: str, tmp_path: Path) -> None:
+    model, X = fitted(case)
+    again = reloaded(model, tmp_path)
+    assert type(again) is type(model)
+    assert type(again.leaderboard_) is Leaderboard
+    assert vars(again).keys() == vars(model).keys()
+    if case != "own":  # its candidates are estimators, which have no equality
+        assert again.get_params() == model.get_params()
+    expected, found = dict(answers(model, X)), dict(answers(again, X))
+    assert {k: bits(v) for k, v in found.items()} == {k: bits(v) for k, v in expected.items()}
+    assert (case == "streamed") == (type(again.machine_.parts[0]).__name__ == "LinearMachine")
+
+
+def test_a_saved_model_is_saved_again_as_the_same_bytes_and_fits_anew(tmp_path: Path) -> None:
+    model, X = fitted("two")
+    again = reloaded(model, tmp_path)
+    first = (tmp_path / "m.npz").read_bytes()
+    dk.save_model(again, tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == first
+    words = np.array(["left", "right"])[LABELS]
+    assert np.array_equal(again.fit(SETS, words).predict_proba(X), model.predict_proba(X))
+
+
+def test_an_automatic_model_is_a_step_of_a_pipeline(tmp_path: Path) -> None:
+    model = make_pipeline(dk.SetPCA(1), dk.SetClassifier(["hellinger"], cv=3, random_state=0)).fit(
+        SETS, LABELS
+    )
+    assert np.array_equal(reloaded(model, tmp_path).predict_proba(NEW), model.predict_proba(NEW))
+
+
+def search(**more: Any) -> Any:
+    learner = dk.IncrementalRidgeClassifier(random_state=0)
+    model = make_pipeline(dk.DivergenceEmbedding(n_basis=6), learner)
+    grid = [
+        {"divergenceembedding__bandwidth": [0.1, 0.3], "incrementalridgeclassifier__alphas": [(0.1, 1.0)]},
+        {
+            "divergenceembedding": [dk.MomentEmbedding(2)],
+            "incrementalridgeclassifier__alphas": np.array([1.0]),
+        },
+    ]
+    return dk.OnePassSearch(model, grid, 0.3, random_state=0, **more).fit(SETS, np.array(["a", "b"])[LABELS])
+
+
+def test_a_loaded_search_gives_the_same_bits(tmp_path: Path) -> None:
+    model = search(scoring="f1_macro")
+    again, y = reloaded(model, tmp_path), np.array(["a", "b", "a"] * 3)
+    for name in ("predict", "predict_proba", "decision_function"):
+        assert bits(getattr(again, name)(NEW)) == bits(getattr(model, name)(NEW))
+    assert again.score(NEW, y) == model.score(NEW, y) != np.mean(model.predict(NEW) == y)
+    assert (again.best_score_, again.best_index_) == (model.best_score_, model.best_index_)
+    assert again.best_params_ is again.cv_results_["params"][again.best_index_]
+    assert bits(again.classes_) == bits(model.classes_)
+    assert bits(again.held_out_) == bits(model.held_out_)
+    assert again.cv_results_.keys() == model.cv_results_.keys()
+    assert bits(again.cv_results_["mean_test_score"]) == bits(model.cv_results_["mean_test_score"])
+    column = "param_divergenceembedding__bandwidth"
+    assert again.cv_results_[column].tolist() == model.cv_results_[column].tolist() == [0.1, 0.3, None]
+    assert again.cv_results_[column].mask.tolist() == [False, False, True]
+    assert bits(again.fit(SETS, np.array(["a", "b"])[LABELS]).predict_proba(NEW)) == bits(
+        model.predict_proba(NEW)
+    )
+
+
+def test_a_search_without_a_refit_is_kept(tmp_path: Path) -> None:
+    model = search(refit=False)
+    again = reloaded(model, tmp_path)
+    assert not hasattr(again, "best_estimator_")
+    assert again.best_score_ == model.best_score_
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"scoring": lambda model, X, y: 1.0}, r"SetClassifier\.scoring"),
+        ({"cv": StratifiedKFold(3)}, r"SetClassifier\.cv"),
+        ({"random_state": np.random.default_rng(0)}, r"SetClassifier\.random_state"),
+        (
+            {"candidates": [dk.DivergenceEmbedding(lambda x, y: (x - y) ** 2)]},
+            r"DivergenceEmbedding\.divergence",
+        ),
+    ],
+)
+def test_code_in_parameters_is_refused_by_name_until_it_is_replaced(
+    params: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    model, X = fitted("two")
+    given = model.get_params(deep=False)
+    model.set_params(**params)
+    with pytest.raises(ValueError, match=named):
+        dk.save_model(model, tmp_path / "m.npz")
+    assert list(tmp_path.iterdir()) == []
+    again = reloaded(model.set_params(**given), tmp_path)
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_grids_with_places_on_a_disk_are_refused(tmp_path: Path) -> None:
+    learner = dk.IncrementalSGDClassifier(n_epochs=1, random_state=0)
+    rows = RNG.normal(size=(60, 3)).astype("f4")
+    model = dk.OnePassSearch(learner, {"alpha": [1e-4, 1e-3]}, 0.3, random_state=0).fit(rows, LABELS)
+    model.param_grid = {"checkpoint": [str(tmp_path / "ck")]}
+    with pytest.raises(ValueError, match=r"param_grid has 'checkpoint', a place on a disk"):
+        dk.save_model(model, tmp_path / "m.npz")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Whole files of models by name."""
+    folder = tmp_path_factory.mktemp("models")
+    models = {case: fitted(case)[0] for case in ("many", "text", "two targets", "streamed")} | {
+        "search": search()
+    }
+    for name, model in models.items():
+        dk.save_model(model, folder / name)
+    return {name: folder / name for name in models}
+
+
+def forged(source: Path, path: Path, change: Any) -> Path:
+    """A file with changed content and a checksum that fits; the change gets parts by name, and arrays."""
+    with np.load(source) as content:
+        arrays = {name: content[name] for name in content.files}
+    header = json.loads(arrays.pop("model.json").tobytes())
+    change(header["model"]["fitted"], arrays)
+    header["sha256"] = _sha256(header["model"], arrays)
+    np.savez(path, **{"model.json": np.frombuffer(json.dumps(header).encode(), np.uint8)}, **arrays)
+    return path
+
+
+def machine(fitted_parts: Any) -> Any:
+    return fitted_parts["machine_"]["fields"]
+
+
+def part(fitted_parts: Any) -> Any:
+    return machine(fitted_parts)["parts"]["tuple"][0]["fields"]
+
+
+def root(fitted_parts: Any) -> Any:
+    return machine(fitted_parts)["trees"]["fields"]["roots"]["tuple"][0]["fields"]
+
+
+def change_array(find: Any, change: Any) -> Any:
+    def apply(fitted_parts: Any, arrays: Any) -> None:
+        key = find(fitted_parts)["array"]
+        arrays[key] = change(arrays[key].copy())
+
+    return apply
+
+
+def poisoned(array: Any) -> Any:
+    array.reshape(-1)[0] = np.nan
+    return array
+
+
+def update(find: Any, **values: Any) -> Any:
+    return lambda fitted_parts, arrays: find(fitted_parts).update(values)
+
+
+def one_item_less(find: Any, tag: str) -> Any:
+    return lambda fitted_parts, arrays: find(fitted_parts)[tag].pop()
+
+
+def whole(fitted_parts: Any) -> Any:
+    return fitted_parts
+
+
+HOSTILE: list[tuple[str, Any, str]] = [
+    ("many", change_array(lambda f: part(f)["duals"], poisoned), r"KernelMachine\.duals .*not finite"),
+    ("many", change_array(lambda f: part(f)["duals"], lambda a: a[:-1]), "rows of a kernel member"),
+    ("many", change_array(lambda f: part(f)["duals"], lambda a: a[:, :-1]), "expected 3 finite numbers"),
+    ("many", change_array(lambda f: part(f)["rows"]["tuple"][0], lambda a: a[:, :-1]), "rows of a kernel member"),
+    ("many", change_array(lambda f: part(f)["centre"], lambda a: a[:-1]), "rows of a kernel member"),
+    ("many", update(part, leaf=99), "leaf 99, which makes no rows"),
+    ("many", update(part, leaf=-2), r"KernelMachine\.leaf is -2"),
+    ("many", update(root, leaf=98), "the trees make rows of"),
+    ("many", update(part, share=float("nan")), r"share is nan, expected float"),
+    ("many", update(machine, n_outputs=2), "expected 2 finite numbers"),
+    ("many", update(machine, parts={"tuple": []}), "no members"),
+    ("many", update(lambda f: machine(f)["widths"], tuple=[]), "the trees make rows of"),
+    ("many", one_item_less(lambda f: f["classes_"], "strings"), "2 classes, 3 outputs"),
+    ("many", one_item_less(lambda f: f["sets_"]["fields"]["by_class"], "tuple"), "sets of 2 classes"),
+    ("many", one_item_less(lambda f: f["sets_"]["fields"]["scores"]["fields"]["values"], "tuple"), "do not fit"),
+    ("many", change_array(lambda f: f["calibration_"], lambda a: a[:1]), "calibration of shape"),
+    ("many", change_array(lambda f: f["_weights"], lambda a: a[1:]), "sets were learned from"),
+    ("many", change_array(lambda f: f["judged_"], lambda a: a + 10**6), "sets were learned from"),
+    ("many", update(whole, n_features_in_=3), "points of 3 dimensions"),
+    ("many", update(whole, machine_=None), r"machine_ is None, expected Machine"),
+    ("many", update(whole, predict=1), "no attribute 'predict'"),
+    ("many", lambda f, a: f.pop("machine_"), "lacks machine_"),
+    ("many", update(lambda f: f["leads_"], dict=[]), "KeyError"),
+    ("many", update(lambda f: f["leaderboard_"], items=["x"]), "a leaderboard"),
+    ("text", change_array(lambda f: part(f)["centre"], lambda a: a[:-1]), "rows of a kernel member"),
+    ("text", update(whole, n_features_in_=2), "points of 2 dimensions"),
+    ("two targets", lambda f, a: f["intervals_"]["list"].pop(), "1 intervals"),
+    ("two targets", update(whole, single_=True), "do not fit"),
+    ("two targets", change_array(lambda f: f["mean_"], lambda a: a[:1]), "means and scales"),
+    ("streamed", change_array(lambda f: part(f)["W"], poisoned), r"LinearMachine\.W .*not finite"),
+    ("streamed", change_array(lambda f: part(f)["W"], lambda a: a[:, :-1]), "model that this version"),
+    ("search", update(whole, best_index_=3), "best_index_ is 3, and there are 3"),
+    ("search", update(whole, best_index_=-1), "best_index_ is -1"),
+    ("search", update(whole, best_estimator_={"list": []}), "best_estimator_ is"),
+    ("search", lambda f, a: f["cv_results_"]["dict"].pop(0), "KeyError: 'params'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "message"), HOSTILE)
+def test_forged_parts_are_refused_by_name(
+    name: str, change: Any, message: str, files: dict[str, Path], tmp_path: Path
+) -> None:
+    path = forged(files[name], tmp_path / "m.npz", change)
+    with pytest.raises(ValueError, match=message) as refused:
+        dk.load_model(path)
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["many", "two targets", "search"])
+def test_flipped_bytes_are_refused_or_change_nothing(
+    name: str, files: dict[str, Path], tmp_path: Path
+) -> None:
+    content, path = files[name].read_bytes(), tmp_path / "m.npz"
+    expected, rng, n_refused = dk.load_model(files[name]).predict(NEW), random.Random(0), 0
+    for _ in range(150):
+        changed = bytearray(content)
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of zipfile, about names of members
+                found = dk.load_model(path).predict(NEW)
+        except ValueError:
+            n_refused += 1
+        else:
+            assert bits(found) == bits(expected)
+    assert n_refused > 75
+
+
+@kept
+class Verdict(NamedTuple):
+    """A record as an automatic model may hold some."""
+
+    text: str
+    figures: tuple[float, ...]
+
+
+@kept
+@dataclass(frozen=True)
+class Tree:
+    """Arrays of numbers and of truth values, and records in lists."""
+
+    feature: NDArray[np.int64]
+    is_leaf: NDArray[np.bool_]
+    verdicts: list[Verdict]
+
+
+def described_and_made(value: Any) -> Any:
+    arrays: dict[str, Any] = {}
+    text = json.dumps(describe(value, "it", arrays))
+    return make(json.loads(text), arrays)
+
+
+def test_records_of_every_form_come_back() -> None:
+    tree = Tree(np.arange(3), np.array([True, False]), [Verdict("better", (1.0, 2.0)), Verdict("", ())])
+    found = described_and_made(tree)
+    assert (bits(found.feature), bits(found.is_leaf)) == (bits(tree.feature), bits(tree.is_leaf))
+    assert found.verdicts == tree.verdicts
+    assert type(found.verdicts[0]) is Verdict
+    for wrong in (
+        Tree(np.array(["a"]), tree.is_leaf, []),  # type: ignore[arg-type]
+        Tree(tree.feature, np.arange(2), []),  # type: ignore[arg-type]
+        Tree(tree.feature, tree.is_leaf, [("better", (1.0,))]),  # type: ignore[list-item]
+        Tree(tree.feature, tree.is_leaf, [Verdict("better", ("x",))]),  # type: ignore[arg-type]
+        Tree(tree.feature, tree.is_leaf, ()),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            described_and_made(wrong)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [np.float32(0.1), np.float64(0.1), np.int8(-3), np.uint64(2**64 - 1), np.bool_(True), np.float16(0.1)],
+)
+def test_numbers_of_numpy_keep_their_dtype(number: Any) -> None:
+    found = described_and_made(number)
+    assert type(found) is type(number)
+    assert found == number
+
+
+@pytest.mark.parametrize("described", [{"number": "1", "dtype": "<f8"}, {"number": 1, "dtype": "<U8"}])
+def test_numbers_that_are_none_are_refused(described: Any) -> None:
+    with pytest.raises(ValueError, match="a number is"):
+        make(described, {})
+
+
+def test_arrays_keep_the_order_of_their_axes() -> None:
+    rows = RNG.normal(size=(4, 3))
+    for array in (rows, rows.T, np.asfortranarray(rows)[:2], rows[:, 1:].T):
+        found = described_and_made(array)
+        assert bits(found) == bits(array)
+        assert np.argsort(found.strides).tolist() == np.argsort(array.strides).tolist()
+
+
+def test_a_model_that_could_not_be_loaded_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = dk.SetPCA(1).fit(SETS)
+    monkeypatch.setattr(json_text, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match=r"too large for a model file: its text has .* at most 100"):
+        dk.save_model(model, tmp_path / "m.npz")
+    assert list(tmp_path.iterdir()) == []
