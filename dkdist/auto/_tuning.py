@@ -21,4 +21,3 @@ EQUIVALENCE_MARGIN = 0.02  # of a score: a smaller lead changes no decision; rep
 MIN_SETS_WITHOUT_WARNING = 20  # standard error of an accuracy: 0.11 at 20 sets
 MIN_CLASS_RATIO = 0.25  # smallest to largest class; below, accuracy hides the small class
 MAX_JACKKNIFE_BLOCKS = 50  # relative error of a standard error: 1 / sqrt(2 * 49) = 10 %
-N_PERMUTATIONS = 999

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from dkdist.auto._tuning import MAX_JACKKNIFE_BLOCKS
 from dkdist.auto.outer_folds import OuterFolds
@@ -45,13 +46,12 @@ class FittedModel(Protocol):
 class OuterPredictions:
     """What was predicted for ``rows`` (n,) of the training data, each by a model that had not seen it.
 
-    ``fold`` (n,) is the outer fold of each row. ``nested`` says whether models of different folds shared training sets.
+    ``fold`` (n,) is the outer fold of each row.
     """
 
     data: TrainingData
     fold: I64
     predictions: FoldPredictions
-    nested: bool
 
     @property
     def positions(self) -> I64:
@@ -72,31 +72,42 @@ class OuterPredictions:
         block = (rng.permutation(n_units) % min(n_units, MAX_JACKKNIFE_BLOCKS))[unit]
         return (np.flatnonzero(block != b) for b in range(int(block.max()) + 1))
 
-    def p_value(self, n_permutations: int) -> float:
-        """Probability of predictions as close to the targets as these, if sets and targets were independent.
+    def p_value(self) -> float:
+        """Two-sided p-value of predictions as close to the targets as these, if sets and targets were independent.
 
-        The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) of predictions v. Targets are permuted among the
-        sets; with groups, the sums of the groups change their signs at random (Canay, Romano, Shaikh 2017).
-        Refitted models would vary more than these fixed predictions: of a linear smoother v_i = sum_j K_ij y_j that
+        The statistic is T = sum_i w_i (y_i - mean y) . (v_i - mean v) of predictions v, divided by its standard
+        deviation over permutations of the targets among the sets; with groups, over signs of the sums of the groups.
+        Models that are refitted vary more than these fixed predictions: of a linear smoother v_i = sum_j K_ij y_j that
         leaves row i out, T = sum_(i != j) K_ij y_i y_j has for symmetric K the variance 2 sum K_ij^2, as each pair
-        counts twice, where permuting y with v fixed gives sum K_ij^2. So T is divided by sqrt(2), the largest such
-        factor, unless the rows come from one hold-out. Cost: n_permutations n t.
+        counts twice, where permuting y with v fixed gives sum K_ij^2. The correction of Nadeau and Bengio (Inference
+        for the generalization error, 2003) covers that: the variance of k folds is multiplied by 1 + k / (k - 1) > 2,
+        and the reference is Student's t with k - 1 degrees of freedom, which allows for a selection that all folds
+        share. One hold-out needs no factor.
         """
-        y, v, w = self.data.y, self.predictions.model, self.data.weights[:, None]
-        y, v = y - np.average(y, axis=0, weights=self.data.weights), w * self._centred(v)
+        z = self._z()
+        n_folds = int(self.fold.max()) + 1
+        if n_folds > 1:
+            return float(min(1.0, 2 * student_t.sf(z / np.sqrt(self.variance_factor), n_folds - 1)))
+        n_units = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
+        return float(min(1.0, 2 * student_t.sf(z, max(1, n_units - 1))))
+
+    @property
+    def variance_factor(self) -> float:
+        """Of sums over rows of k folds whose models share training sets: 1 + k / (k - 1); 1 of a hold-out."""
+        n_folds = int(self.fold.max()) + 1
+        return 1 + n_folds / (n_folds - 1) if n_folds > 1 else 1.0
+
+    def _z(self) -> float:
+        """T in standard deviations; 0 where all predictions of a fold are equal, as after a fallback."""
+        y, v = self._centred_targets, self.data.weights[:, None] * self._centred(self.predictions.model)
         if not np.abs(v).max() > 1e-12:
-            return 1.0  # every fold fell back to the constant
-        rng = np.random.default_rng([self.data.seed, Role.P_VALUE])
-        observed = float((y * v).sum())
+            return 0.0
         if self.data.groups is None:
-            mean = y.sum(axis=0) @ v.mean(axis=0)  # over all permutations; 0 without weights
-            draws = np.array([(y[rng.permutation(len(y))] * v).sum() for _ in range(n_permutations)]) - mean
-            observed -= mean
-        else:
-            sums = np.bincount(np.unique(self.data.groups, return_inverse=True)[1], (y * v).sum(axis=1))
-            draws = rng.choice([-1.0, 1.0], (n_permutations, len(sums))) @ sums
-        threshold = observed / (np.sqrt(2.0) if self.nested else 1.0) - 1e-9 * float(np.abs(y * v).sum())
-        return float(1 + (draws >= threshold).sum()) / (n_permutations + 1)
+            y, v = y - y.mean(axis=0), v - v.mean(axis=0)
+            variance = ((y.T @ y) * (v.T @ v)).sum() / (len(y) - 1)  # over all permutations (Hoeffding 1951)
+            return float((y * v).sum() / np.sqrt(variance)) if variance > 0 else 0.0
+        sums = np.bincount(np.unique(self.data.groups, return_inverse=True)[1], (y * v).sum(axis=1))
+        return float(sums.sum() / np.sqrt(sums @ sums)) if sums.any() else 0.0
 
     def _centred(self, values: F64) -> F64:
         """Predictions less the mean of their fold, whose intercept is its own; with groups, less the mean of all."""
@@ -108,10 +119,14 @@ class OuterPredictions:
         return values - (sums / np.bincount(self.fold, weights, n_folds)[:, None])[self.fold]
 
     @property
+    def _centred_targets(self) -> F64:
+        return np.asarray(self.data.y - self.data.constant)
+
+    @property
     def statistic(self) -> float:
         """T of `p_value`, for a comparison with refits on permuted targets."""
-        y = self.data.y - np.average(self.data.y, axis=0, weights=self.data.weights)
-        return float((self.data.weights[:, None] * y * self._centred(self.predictions.model)).sum())
+        values = self._centred(self.predictions.model)
+        return float((self.data.weights[:, None] * self._centred_targets * values).sum())
 
 
 def collect(data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions]) -> OuterPredictions:
@@ -132,7 +147,7 @@ def collect(data: TrainingData, folds: OuterFolds, parts: list[FoldPredictions])
             for name in names
         },
     )
-    return OuterPredictions(data.take(rows[order]), fold, predictions, len(parts) > 1)
+    return OuterPredictions(data.take(rows[order]), fold, predictions)
 
 
 def standard_error(without_blocks: F64) -> float:

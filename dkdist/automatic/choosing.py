@@ -116,7 +116,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
         last = FinalFit(allowed, n, len(tried), a_row * len(tried))
         evaluation = data.evaluation_set(tried)
         trials = try_again(again, rows, evaluation, allowed, wanted.nearby)
-    if not trials:
+    if all(trial.trees is not None for trial in trials):
         raise ValueError(
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
         )

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.class_weight import compute_sample_weight
@@ -16,7 +17,7 @@ from dkdist.auto.outer_predictions import CONSTANT
 from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.calibration import calibrated, probabilities_of
+from dkdist.learners.calibration import TINY, calibrated, class_prior, probabilities_of, shrinkage
 from dkdist.learners.descent.sgd_steps import signs
 from dkdist.learners.uncertainty.prediction_sets import PredictionSets, fit_prediction_sets
 from dkdist.linear.problems import as_classes
@@ -133,7 +134,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
     _score_name = "accuracy"
     _loss_name = "log loss"
     saved_attributes: ClassVar[dict[str, Any]] = SetLearner.saved_attributes | {
-        "classes_": NDArray[np.generic], "calibration_": F64, "sets_": PredictionSets, "_labels": NDArray[np.generic],
+        "classes_": NDArray[np.generic], "calibration_": F64, "prior_": F64, "shrinkage_": float,
+        "sets_": PredictionSets, "_labels": NDArray[np.generic],
     }  # fmt: skip
 
     def __init__(
@@ -192,9 +194,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
         predictions, truth = outer.predictions, index[outer.positions]
         values = predictions.ensemble if self.fallback_ is None else predictions.baselines[CONSTANT]
         self.calibration_ = calibrated(values, truth, n_classes, outer.data.weights)
-        self.sets_ = fit_prediction_sets(
-            probabilities_of(values, self.calibration_), truth, groups=outer.data.groups
-        )
+        self.prior_ = class_prior(truth, n_classes, outer.data.weights)
+        self.shrinkage_ = 1.0
+        if self.fallback_ is None:
+            p = probabilities_of(values, self.calibration_)[np.arange(len(truth)), truth]
+            self.shrinkage_ = shrinkage(p, self.prior_[truth], outer.data.weights, outer.variance_factor)
+        self.sets_ = fit_prediction_sets(self._probabilities(values), truth, groups=outer.data.groups)
         if class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
             self._notes = (self._imbalance_note(truth, largest(predictions.model)),)
         return self
@@ -223,6 +228,10 @@ class SetClassifier(ClassifierMixin, SetLearner):
         """Raise ValueError unless loaded attributes fit each other and can be shown."""
         k, t = len(self.classes_), self.machine_.n_outputs
         found = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
+        if not (self.prior_.shape == (k,) and (self.prior_ > 0).all() and 0 < self.shrinkage_ <= 1):
+            raise ValueError(
+                f"the prior of {k} classes is {self.prior_!r:.80}, and shrinkage {self.shrinkage_}"
+            )
         if k < 2 or found != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
             raise ValueError(
                 f"the model has {k} classes, {t} outputs, sets of {found[1]} classes, a calibration of shape "
@@ -273,7 +282,12 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def predict_proba(self, X: Any) -> F64:
         """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
-        return np.asarray(probabilities_of(self._values(X), self.calibration_))
+        return self._probabilities(self._values(X))
+
+    def _probabilities(self, values: F64) -> F64:
+        """Calibrated probabilities (n, n_classes), shrunk towards the frequencies of the classes."""
+        logits = self.shrinkage_ * np.log(np.maximum(probabilities_of(values, self.calibration_), TINY))
+        return np.asarray(softmax(logits + (1 - self.shrinkage_) * np.log(self.prior_), axis=1))
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, class_conditional: bool = False

@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING, N_PERMUTATIONS
+from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
 from dkdist.auto.folds import fold_labels
 from dkdist.auto.leaderboard import Leaderboard, make_leaderboard
 from dkdist.auto.outer_folds import OuterFolds, draw_outer_folds
@@ -107,7 +107,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             n_selections, type(self).__name__, "selections", as_verbose(self.verbose)
         ) as progress:
             model, outer = self._select(data, folds, budget, progress)
-        self.p_value_ = outer.p_value(N_PERMUTATIONS)
+        self.p_value_ = outer.p_value()
         if n_permutations is not None:
             self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
         self._keep(model, outer, folds, score)
@@ -120,18 +120,19 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress
     ) -> tuple[SelectedModel, OuterPredictions]:
         """The final model, and predictions of each outer fold by a model that was selected without it."""
+        learned, model = data, None
+        if folds.refit:  # first, so that errors name sets by their positions among all
+            model = choose(data, self.candidates, budget.part(2 / 3))
+            progress.advance(1)
         parts = []
         for test in folds.test_rows:
             train = data.take(np.setdiff1d(np.arange(len(data)), test))
-            # With a budget of time there is one hold-out: a third for it, the rest for the final model.
-            model = choose(train, self.candidates, budget.part(1 / 3 if folds.refit else 1.0))
-            parts.append(model.fold_predictions(data.sets[test]))
+            selected = choose(train, self.candidates, budget.part())
+            parts.append(selected.fold_predictions(data.sets[test]))
             progress.advance(1)
-        self._used, self._weights, self._seed = train.positions, train.weights, data.seed
-        if folds.refit:
-            model = choose(data, self.candidates, budget.part())
-            progress.advance(1)
-            self._used, self._weights = data.positions, data.weights
+        if model is None:
+            learned, model = train, selected
+        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
         return model, collect(data, folds, parts)
 
     def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
@@ -147,7 +148,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
                 parts = []
                 for test in folds.test_rows:
                     train = permuted.take(np.setdiff1d(np.arange(len(data)), test))
-                    model = choose(train, self.candidates, budget.part(1 / 3 if folds.refit else 1.0))
+                    model = choose(train, self.candidates, budget.part())
                     parts.append(model.fold_predictions(permuted.sets[test]))
                 n_as_large += collect(permuted, folds, parts).statistic >= observed - 1e-9 * abs(observed)
                 progress.advance(1)

@@ -30,6 +30,7 @@ from dkdist.loops.array_types import F64, I64
 
 START = (1.0, 0.1)
 EXACT = {"ftol": 1e-14, "gtol": 1e-9}
+TINY, MIN_SHRINKAGE = 1e-300, 1e-6  # probabilities have logarithms; no shrinkage loses their order
 LEAST = -30.0  # of u / r, below which log(log(1 + e^u)) is u
 POWERS, ROUNDINGS = (1e-6, 1e3), (0.02, 20.0)  # a power of 0 would lose the order of values
 
@@ -54,6 +55,23 @@ def calibrated(values: F64, classes: I64, n_classes: int, weights: F64) -> F64:
         cross_entropy, START, jac=True, bounds=[POWERS, ROUNDINGS], method="L-BFGS-B", options=EXACT
     )
     return np.asarray(found.x, np.float64)
+
+
+def class_prior(classes: I64, n_classes: int, weights: F64) -> F64:
+    """Weighted frequencies (n_classes,) of the classes, each with one more observation (Laplace)."""
+    sums = np.bincount(classes, weights * (len(classes) / weights.sum()), n_classes) + 1.0
+    return np.asarray(sums / sums.sum())
+
+
+def shrinkage(p: F64, prior: F64, weights: F64, variance_factor: float) -> float:
+    """The exponent of probabilities, and one less that of the prior, for fresh rows.
+
+    ``p`` and ``prior`` (n,) are the probabilities of the true classes of held-out rows. With chi2 = 2 sum log(p / prior)
+    the heuristic shrinkage of one fitted slope is (chi2 - 1) / chi2 (van Houwelingen, le Cessie: Predictive value of
+    statistical models, 1990); rows whose models share training data are worth 1 / ``variance_factor`` of their number.
+    """
+    chi2 = 2.0 * float(weights @ np.log(np.maximum(p, TINY) / prior)) / variance_factor
+    return float(np.clip(1.0 - 1.0 / chi2 if chi2 > 0 else 0.0, MIN_SHRINKAGE, 1.0))
 
 
 def probabilities_of(values: NDArray[Any], calibration: F64) -> NDArray[Any]:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from dkdist.automatic.leaderboard import Leaderboard
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist.auto.leaderboard import Leaderboard
 from dkdist.automatic import choosing
 from dkdist.files.model_file import _sha256
 from dkdist.files.model_text import describe, make
