@@ -66,7 +66,7 @@ def class_prior(classes: I64, n_classes: int, weights: F64) -> F64:
 def shrinkage(p: F64, prior: F64, weights: F64, variance_factor: float) -> float:
     """The exponent of probabilities, and one less that of the prior, for fresh rows.
 
-    ``p`` and ``prior`` (n,) are the probabilities of the true classes of held-out rows. With chi2 = 2 sum log(p / prior)
+    ``p`` and ``prior`` (n,) are probabilities of the true classes of held-out rows. With chi2 = 2 sum log(p / prior)
     the heuristic shrinkage of one fitted slope is (chi2 - 1) / chi2 (van Houwelingen, le Cessie: Predictive value of
     statistical models, 1990); rows whose models share training data are worth 1 / ``variance_factor`` of their number.
     """
