@@ -7,7 +7,10 @@ MAX_REPEATS = 5
 
 # Outer evaluation: folds trade the training share of each model against the time of a fit, which they multiply.
 MAX_OUTER_FOLDS = 10
-MIN_BALANCED_FOLDS = 5  # fewer folds are taken down to here if they divide every class evenly
+MIN_BALANCED_FOLDS = 5  # fewer folds are taken down to here if they divide every class evenly,
+MAX_BALANCED_SETS = (
+    100  # up to so many sets: in uneven folds noise scores 1 / n_test too low, 0.05 at 100 sets
+)
 MAX_SETS_OF_TEN_FOLDS = (
     300  # beyond, half the folds: 1,000 sets of 200 x 10 numbers stay below 15 s on two cores
 )

@@ -80,15 +80,12 @@ class OuterPredictions:
         Models that are refitted vary more than these fixed predictions: of a linear smoother v_i = sum_j K_ij y_j that
         leaves row i out, T = sum_(i != j) K_ij y_i y_j has for symmetric K the variance 2 sum K_ij^2, as each pair
         counts twice, where permuting y with v fixed gives sum K_ij^2. The correction of Nadeau and Bengio (Inference
-        for the generalization error, 2003) covers that: the variance of k folds is multiplied by 1 + k / (k - 1) > 2,
-        and the reference is Student's t with k - 1 degrees of freedom, which allows for a selection that all folds
-        share. One hold-out needs no factor.
+        for the generalization error, 2003) covers that: the variance of k folds is multiplied by 1 + k / (k - 1) > 2.
+        One hold-out needs no factor. The reference is Student's t with n - 1 degrees of freedom for n sets or groups;
+        it is two-sided, although only a positive T counts, because all folds may share a selection that was lucky.
         """
-        z = self._z()
-        n_folds = int(self.fold.max()) + 1
-        if n_folds > 1:
-            return float(min(1.0, 2 * student_t.sf(z / np.sqrt(self.variance_factor), n_folds - 1)))
         n_units = len(self.fold) if self.data.groups is None else len(np.unique(self.data.groups))
+        z = self._z() / np.sqrt(self.variance_factor)
         return float(min(1.0, 2 * student_t.sf(z, max(1, n_units - 1))))
 
     @property

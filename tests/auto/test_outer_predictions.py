@@ -81,7 +81,7 @@ def test_folds_divide_the_statistic_by_the_corrected_variance() -> None:
     data = training_data(80, classes)
     outer = outer_predictions(data, data.y, 10)
     z = np.sqrt(79)  # a correlation of one
-    assert outer.p_value() == pytest.approx(2 * student_t.sf(z / np.sqrt(1 + 10 / 9), 9))
+    assert outer.p_value() == pytest.approx(2 * student_t.sf(z / np.sqrt(1 + 10 / 9), 79))
 
 
 def test_a_constant_and_a_wrong_model_have_a_p_value_of_one() -> None:
