@@ -128,6 +128,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         reference: ArrayLike | None = None,
         background: Any = None,
         random_state: Any = None,
+        as_frame: bool = False,
     ) -> Any:
         """Why: what each point, or each dimension, adds to the prediction of its set, or what points elsewhere would.
 
@@ -159,14 +160,15 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         seed = self._seed if random_state is None else draw_seed(random_state)
-        return answer(self._subject(), X, by, at, reference, background, seed)
+        return answer(self._subject(), X, by, at, reference, background, seed, as_frame)
 
     def _subject(self) -> Subject:
         """The model as what is explained."""
         scale, shift, single = self._units()
         scalers = () if self.scaler_ is None else (self.scaler_,)
         function = set_function(self.machine_)
-        return Subject(function, self, scalers, shift, scale, shift, single, self.background_)
+        outputs = getattr(self, "classes_", range(len(scale)))
+        return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
 
     def _units(self) -> tuple[F64, F64, bool]:
         """What the machine's values are multiplied by, what is added, and whether predictions have one output."""

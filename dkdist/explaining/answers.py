@@ -18,7 +18,9 @@ from dkdist.base.roles import Role
 from dkdist.explaining.dimension_contributions import dimension_contributions
 from dkdist.explaining.point_contributions import influence_at, point_contributions
 from dkdist.explaining.subject import Subject
+from dkdist.inspection.contribution_frames import contribution_frame
 from dkdist.loops.array_types import F32, F64
+from dkdist.pairs.matrix_frames import require_frames
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with
@@ -27,18 +29,39 @@ Work = Callable[[SampleSets, int], list[F64]]
 
 
 def answer(
-    subject: Subject, X: Any, by: str, at: ArrayLike | None, reference: ArrayLike | None, background: Any, seed: int
+    subject: Subject, X: Any, by: str, at: ArrayLike | None, reference: ArrayLike | None, background: Any, seed: int,
+    as_frame: bool,
 ) -> Any:  # fmt: skip
     """What `explain` gives, as its parameters say."""
     _require_question(by, at, reference, background)
+    require_frames(as_frame)
     sets = subject.taken(X)
     if at is not None:
-        return _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
-    if by == "dimension":
+        result = _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
+        part, labels, value = "place", None, "influence"
+    elif by == "dimension":
         beside = _background(subject, background, sets, seed)
-        return _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
-    work = partial(point_contributions, subject.function, _reference(subject, reference))
-    return [subject.told(c) for c in _of_all(work, sets)]
+        result = _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
+        part, labels, value = "dimension", sets.names, "contribution"
+    else:
+        starts = _path_starts(subject, background, seed)
+        work = partial(point_contributions, subject.function, _reference(subject, reference), starts)
+        result = [subject.told(c) for c in _of_all(work, sets)]
+        part, labels, value = "point", None, "contribution"
+    return contribution_frame(result, sets, part, labels, value, subject.outputs) if as_frame else result
+
+
+def _path_starts(subject: Subject, given: Any, seed: int) -> list[Any]:
+    """For each term the row that its path starts from: the mean of the background given, of the training rows that it
+    holds, or of the sets that the model keeps; None without any of them.
+    """
+    own = subject.function.starts(None)
+    chosen = subject.background if given is None else given
+    if chosen is None or (given is None and all(start is not None for start in own)):
+        return own
+    with _about("the set is one of background"):
+        starts = subject.function.starts(_few(subject, chosen, seed))
+    return [b if given is not None or a is None else a for a, b in zip(own, starts, strict=True)]
 
 
 def _require_question(by: str, at: Any, reference: Any, background: Any) -> None:
@@ -50,9 +73,9 @@ def _require_question(by: str, at: Any, reference: Any, background: Any) -> None
         raise ValueError(
             "reference is what the contributions of a set's own points are counted from: leave it out"
         )
-    if background is not None and by != "dimension":
+    if background is not None and at is not None:
         raise ValueError(
-            "background is what dimensions are compared with: give by='dimension', or leave it out"
+            "background has no effect on the influence of points at other places: omit background, or at"
         )
 
 

@@ -28,6 +28,7 @@ def explain(
     reference: ArrayLike | None = None,
     background: Any = None,
     random_state: Any = None,
+    as_frame: bool = False,
 ) -> Any:
     """Why a model predicts what it does of each set: what every point, or every dimension, adds to the prediction.
 
@@ -127,6 +128,7 @@ def explain(
     """
     if isinstance(model, SelfExplaining):
         return model.explain(
-            sets, by=by, at=at, reference=reference, background=background, random_state=random_state
-        )
-    return answer(subject_of(model), sets, by, at, reference, background, draw_seed(random_state))
+            sets, by=by, at=at, reference=reference, background=background, random_state=random_state,
+            as_frame=as_frame,
+        )  # fmt: skip
+    return answer(subject_of(model), sets, by, at, reference, background, draw_seed(random_state), as_frame)

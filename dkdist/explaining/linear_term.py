@@ -24,12 +24,16 @@ class LinearTerm:
         """(n, k) at rows (n, m)."""
         return np.asarray(forwards(self.maps, rows)[-1].astype(np.float64) @ self._columns)
 
-    def slopes(self, rows: F32) -> Iterator[tuple[F64, F64]]:
-        """The value (k,) and the derivative (m, k) at each of the rows (n, m)."""
-        *before, last = forwards(self.maps, rows)
-        for i, z in enumerate(last):
-            slope = backwards(self.maps, [passed[i] for passed in before], self._columns)
-            yield z.astype(np.float64) @ self._columns, slope
+    @property
+    def start(self) -> None:
+        """A pipeline keeps no sets."""
+
+    def gradients(self, rows: F32, start: F32 | None) -> Iterator[F64]:
+        """Gradients (m, k) averaged from the start (m,) to each of the rows (n, m); without a start, those at the row."""
+        before = forwards(self.maps, rows)[:-1]
+        starts = None if start is None else [step[0] for step in forwards(self.maps, start[None])[:-1]]
+        for i in range(len(rows)):
+            yield backwards(self.maps, [step[i] for step in before], self._columns, starts)
 
     @property
     def _columns(self) -> F64:

@@ -25,11 +25,18 @@ def forwards(maps: Sequence[Any], rows: F32) -> list[F32]:
     return passed
 
 
-def backwards(maps: Sequence[Any], rows: Sequence[F32], gradient: F64) -> F64:
-    """(m, k) derivatives by an embedding's row, from those by the last one; ``rows`` are that set's before each map."""
-    for step, row in zip(reversed(maps), reversed(rows), strict=True):
+def backwards(
+    maps: Sequence[Any], rows: Sequence[F32], gradient: F64, starts: Sequence[F32] | None = None
+) -> F64:
+    """(m, k) derivatives by an embedding's row, from those by the last one; ``rows`` are that set's before each map.
+
+    With ``starts``, the rows before each map of another set, derivatives of each map are averages over the straight
+    path from there.
+    """
+    first_rows = [None] * len(maps) if starts is None else starts
+    for step, row, start in zip(reversed(maps), reversed(rows), reversed(first_rows), strict=True):
         if isinstance(step, RandomFourierFeatures):
-            gradient = step.spec_.draw().pull_back(row, gradient)
+            gradient = step.spec_.draw().pull_back(row, gradient, start)
         elif step.scale_ is not None:
             gradient = gradient / step.scale_[:, None]
     return gradient
