@@ -17,6 +17,7 @@ from dkdist.base.parameter_checks import one_of, real_matrix
 from dkdist.base.roles import Role
 from dkdist.explaining.dimension_contributions import dimension_contributions
 from dkdist.explaining.point_contributions import influence_at, point_contributions
+from dkdist.explaining.set_function import PathBackground
 from dkdist.explaining.subject import Subject
 from dkdist.inspection.contribution_frames import contribution_frame
 from dkdist.loops.array_types import F32, F64
@@ -44,24 +45,27 @@ def answer(
         result = _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
         part, labels, value = "dimension", sets.names, "contribution"
     else:
-        starts = _path_starts(subject, background, seed)
-        work = partial(point_contributions, subject.function, _reference(subject, reference), starts)
+        start_sets = _path_background(subject, background, seed)
+        work = partial(point_contributions, subject.function, _reference(subject, reference), start_sets)
         result = [subject.told(c) for c in _of_all(work, sets)]
         part, labels, value = "point", None, "contribution"
     return contribution_frame(result, sets, part, labels, value, subject.outputs) if as_frame else result
 
 
-def _path_starts(subject: Subject, given: Any, seed: int) -> list[Any]:
-    """For each term the row that its path starts from: the mean of the background given, of the training rows that it
-    holds, or of the sets that the model keeps; None without any of them.
+def _path_background(subject: Subject, given: Any, seed: int) -> PathBackground | None:
+    """Sets among which paths start: those given, the training sets that all terms hold, or those that the model keeps.
+
+    Without any of them, a term's derivative at the set takes the place of the average.
     """
-    own = subject.function.starts(None)
-    chosen = subject.background if given is None else given
-    if chosen is None or (given is None and all(start is not None for start in own)):
-        return own
+    chosen = given
+    if given is None:
+        held = subject.function.training_background
+        complete = held is not None and all(rows is not None for rows in held.rows)
+        if complete or subject.background is None:
+            return held
+        chosen = subject.background
     with _about("the set is one of background"):
-        starts = subject.function.starts(_few(subject, chosen, seed))
-    return [b if given is not None or a is None else a for a, b in zip(own, starts, strict=True)]
+        return subject.function.background(_few(subject, chosen, seed))
 
 
 def _require_question(by: str, at: Any, reference: Any, background: Any) -> None:

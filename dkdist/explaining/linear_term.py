@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,15 +24,15 @@ class LinearTerm:
         return np.asarray(forwards(self.maps, rows)[-1].astype(np.float64) @ self._columns)
 
     @property
-    def start(self) -> None:
+    def training_rows(self) -> None:
         """A pipeline keeps no sets."""
 
-    def gradients(self, rows: F32, start: F32 | None) -> Iterator[F64]:
-        """Gradients (m, k) averaged from the start (m,) to each of the rows (n, m); without a start, those at the row."""
-        before = forwards(self.maps, rows)[:-1]
-        starts = None if start is None else [step[0] for step in forwards(self.maps, start[None])[:-1]]
-        for i in range(len(rows)):
-            yield backwards(self.maps, [step[i] for step in before], self._columns, starts)
+    def gradient(self, row: F32, starts: F32 | None) -> F64:
+        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,); else those at the row."""
+        passed = [rows[0] for rows in forwards(self.maps, row[None])[:-1]]
+        return backwards(
+            self.maps, passed, self._columns, None if starts is None else forwards(self.maps, starts)[:-1]
+        )
 
     @property
     def _columns(self) -> F64:

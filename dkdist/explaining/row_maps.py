@@ -30,13 +30,13 @@ def backwards(
 ) -> F64:
     """(m, k) derivatives by an embedding's row, from those by the last one; ``rows`` are that set's before each map.
 
-    With ``starts``, the rows before each map of another set, derivatives of each map are averages over the straight
-    path from there.
+    With ``starts``, for each map k rows before it, derivatives of each map are averages over the straight path from
+    there, one for each of the k functions.
     """
-    first_rows = [None] * len(maps) if starts is None else starts
-    for step, row, start in zip(reversed(maps), reversed(rows), reversed(first_rows), strict=True):
+    before: Sequence[Any] = [None] * len(maps) if starts is None else starts
+    for step, row, step_starts in zip(reversed(maps), reversed(rows), reversed(before), strict=True):
         if isinstance(step, RandomFourierFeatures):
-            gradient = step.spec_.draw().pull_back(row, gradient, start)
+            gradient = step.spec_.draw().pull_back(row, gradient, step_starts)
         elif step.scale_ is not None:
             gradient = gradient / step.scale_[:, None]
     return gradient

@@ -4,42 +4,60 @@
 
 These are integrated gradients (Sundararajan, Taly, Yan 2017), the Aumann-Shapley values of the path. Where classes are
 far apart, f is flat at the row and its derivative there is noise; the average keeps the slope between start and row.
+Each of k functions has a start of its own.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dkdist.inspection._tuning import N_PATH_NODES
 from dkdist.learners.kernel_ridge import squared_distances
-from dkdist.loops.array_types import F64
+from dkdist.loops.array_types import F64, Array
+
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(N_PATH_NODES)  # on [-1, 1]
 
 
-def gaussian_path_gradient(
-    start: ArrayLike, row: ArrayLike, centres: ArrayLike, coef: F64, sigma: float
-) -> F64:
-    """Average the gradient of sum_j exp(-|x - y_j|^2 / (2 sigma^2)) coef_j from start to row (m,): (m, k).
+def contrast_weights(values: F64, background_values: F64) -> F64:
+    """Weights (k, r) of r background sets, of sum 1: proportional to the distances of their values from those of a set.
 
-    ``centres`` (n, m) are the y_j, ``coef`` is (n, k). Distances from points of the path follow from those of its
-    ends, so that the cost is that of the two ends and n exponentials for each node.
+    ``values`` (k,) are those of the set. The mean of the background with these weights is a start at which f differs
+    from the set's value. The plain mean may lie in the region of one class, where nothing is left to be explained.
     """
-    ends = np.stack([start, row]).astype(np.float64)
-    Y = np.asarray(centres)
-    d2, step = squared_distances(ends, Y.astype(np.float64)), ends[1] - ends[0]
-    nodes, node_weights = np.polynomial.legendre.leggauss(N_PATH_NODES)
-    t, w = (nodes[:, None] + 1) / 2, node_weights / 2
-    path_d2 = (1 - t) * d2[0] + t * d2[1] - t * (1 - t) * (step @ step)
-    kernel = np.exp(path_d2 / (-2 * sigma**2))
-    mean, mean_t = w @ kernel, (w * t[:, 0]) @ kernel  # of k and of t k over the path
-    gradient = Y.T @ (mean[:, None] * coef) - np.outer(ends[0], mean @ coef) - np.outer(step, mean_t @ coef)
-    first, last = np.exp(d2 / (-2 * sigma**2)) @ coef
-    return as_secant(gradient / sigma**2, step, last - first)
+    weights = np.abs(background_values - values).T
+    weights[weights.max(axis=1) == 0] = 1.0
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def as_secant(gradient: F64, step: F64, rise: F64) -> F64:
-    """Return the gradient (m, k) nearest to the given one whose product with the step (m,) is the rise (k,)."""
-    length2 = float(step @ step)
-    if length2 == 0:
-        return gradient
-    return np.asarray(gradient + np.outer(step, (rise - step @ gradient) / length2))
+def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64, sigma: float) -> F64:
+    """Average the gradient of sum_j exp(-|x - y_j|^2 / (2 sigma^2)) coef_j from starts to a row (m,): (m, k).
+
+    ``centres`` (n, m) are the y_j, ``coef`` (n, k), and ``starts`` (k, m). Squared distances from the points of a path
+    follow from those of its ends, so that the cost is that of the ends and k n exponentials for each node.
+    """
+    ends, Y = np.vstack([starts, row]).astype(np.float64), np.asarray(centres, np.float64)
+    d2 = squared_distances(ends, Y)
+    steps = ends[-1] - ends[:-1]
+    lengths2 = (steps**2).sum(axis=1)[:, None]
+    total, total_t = np.zeros(d2[:-1].shape), np.zeros(d2[:-1].shape)  # of k and of t k over the path
+    for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
+        t = (node + 1) / 2
+        path_d2 = (1 - t) * d2[:-1] + t * d2[-1] - t * (1 - t) * lengths2
+        kernel = weight / 2 * np.exp(path_d2 / (-2 * sigma**2))
+        total += kernel
+        total_t += t * kernel
+    mean, mean_t = coef.T * total, coef.T * total_t
+    by_start, by_step = mean.sum(axis=1)[:, None], mean_t.sum(axis=1)[:, None]
+    gradient = (mean @ Y - by_start * ends[:-1] - by_step * steps).T / sigma**2
+    kernel = np.exp(d2 / (-2 * sigma**2))
+    rises = kernel[-1] @ coef - np.einsum("kn,nk->k", kernel[:-1], coef)
+    return as_secant(gradient, steps, rises)
+
+
+def as_secant(gradient: F64, steps: F64, rises: F64) -> F64:
+    """Return the gradients (m, k) nearest to those given whose products with the steps (k, m) are the rises (k,)."""
+    lengths2 = (steps**2).sum(axis=1)
+    errors = rises - np.einsum("km,mk->k", steps, gradient)
+    return np.asarray(
+        gradient + steps.T * np.divide(errors, lengths2, out=np.zeros_like(errors), where=lengths2 > 0)
+    )

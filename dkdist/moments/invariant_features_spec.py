@@ -92,26 +92,30 @@ class InvariantParameters(Tables[InvariantSpec]):
             found += influences(self._embedding, image, by_row, elsewhere)
         return found
 
-    def inner_start(self, sets: SampleSets) -> list[F32]:
-        """For every element of the group the mean row (m,) of the images of some sets, before features."""
+    def inner_rows(self, sets: SampleSets) -> F32:
+        """Rows before features of the images of some sets: (n_elements, n_sets, m)."""
         points = self._inside(sets.relative)
         images = (self._moved(sets, points, element) for element in self.spec.elements)
-        return [self._embedding.embed(image).mean(axis=0, dtype=np.float32) for image in images]
+        return np.stack([self._embedding.embed(image) for image in images])
 
-    def path_influence(self, one: SampleSets, start: list[F32], gradient: F64) -> F64:
-        """(n, k) influence of the set's own points, features being averaged over the path from the start."""
-        points, k = self._inside(one.relative), len(self.spec.elements)
+    def path_influence(self, one: SampleSets, starts: F32, gradient: F64) -> F64:
+        """(n, k) influence of the set's own points, features being averaged over the paths from starts to its images.
+
+        ``starts`` (n_elements, k, m) are rows before features, one for each element and function.
+        """
+        points, n_elements = self._inside(one.relative), len(self.spec.elements)
         total = np.zeros((one.n_points, gradient.shape[1]))
-        for element, start_row in zip(self.spec.elements, start, strict=True):
+        for element, own_starts in zip(self.spec.elements, starts, strict=True):
             image = self._moved(one, points, element)
-            total += influences(self._embedding, image, self._by_row(image, gradient / k, start_row))
+            by_row = self._by_row(image, gradient / n_elements, own_starts)
+            total += influences(self._embedding, image, by_row)
         return total
 
-    def _by_row(self, image: SampleSets, gradient: F64, start: F32 | None) -> F64:
+    def _by_row(self, image: SampleSets, gradient: F64, starts: F32 | None) -> F64:
         """Derivatives by the image's row before features."""
         if self._features is None:
             return gradient
-        return np.asarray(self._features.pull_back(self._embedding.embed(image)[0], gradient, start))
+        return np.asarray(self._features.pull_back(self._embedding.embed(image)[0], gradient, starts))
 
     def _inside(self, points: F32) -> F32:
         """Points outside the box at its wall."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from dkdist.automatic.learned.machines import KernelMachine, Machine
 from dkdist.execution.processes.process import drawn
 from dkdist.explaining.set_function import SetFunction
+from dkdist.inspection._tuning import MAX_BACKGROUND_ROWS
 from dkdist.inspection.path_gradients import gaussian_path_gradient
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.loops.array_types import F32, F64
@@ -55,20 +56,28 @@ class MachineTerm:
         return self.root.spec
 
     @property
-    def start(self) -> F32 | None:
-        """The mean of the rows that a kernel part at the root was trained on; None without such a part."""
+    def training_rows(self) -> F32 | None:
+        """Rows (r, m) of at most 256 sets that a kernel part at the root was trained on; None without such a part."""
         for part in self._on(self.root):
             if isinstance(part, KernelMachine):
-                return np.asarray(part.centre, np.float32)
+                rows = part.rows[0]
+                order = np.random.default_rng(0).permutation(len(rows))  # the same for all terms
+                return rows[np.sort(order[:MAX_BACKGROUND_ROWS])]
         return None
 
     def values(self, rows: F32) -> F64:
         """(n, t) at rows (n, m)."""
         return self._values(self.root, rows)
 
-    def gradients(self, rows: F32, start: F32 | None) -> Iterator[F64]:
-        """Gradients (m, t) averaged from the start (m,) to each of the rows (n, m); without a start, those at the row."""
-        return (self._gradient(self.root, row, start) for row in rows)
+    def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
+        """Gradients (m, t) averaged from the starts (t, m), one for each output, to a row (m,); else those at the row.
+
+        None at a row of parts that are all step functions.
+        """
+        leaves = {leaf for leaf, _ in self.root.leaves()}
+        if starts is None and not any(hasattr(p, "gradient") for p in self.parts if p.leaf in leaves):
+            return None
+        return self._gradient(self.root, row, starts)
 
     def _values(self, node: Node, rows: F32) -> F64:
         total = np.zeros((len(rows), self.n_outputs))
@@ -78,38 +87,35 @@ class MachineTerm:
             total += self._values(child, child.spec.draw().transform(rows))
         return total
 
-    def _gradient(self, node: Node, row: F32, start: F32 | None) -> F64:
+    def _gradient(self, node: Node, row: F32, starts: F32 | None) -> F64:
         """Of what grows on a row (m,): back from features to what they are of, over a straight path of each."""
         total = np.zeros((len(row), self.n_outputs))
         for part in self._on(node):
-            total += _part_gradient(part, row, start)
+            total += _part_gradient(part, row, starts)
         for child in node.children:
             features = child.spec.draw()
-            by_feature = self._gradient(
-                child,
-                features.transform(row[None])[0],
-                None if start is None else features.transform(start[None])[0],
-            )
-            total += features.pull_back(row, by_feature, start)
+            child_starts = None if starts is None else features.transform(starts)
+            by_feature = self._gradient(child, features.transform(row[None])[0], child_starts)
+            total += features.pull_back(row, by_feature, starts)
         return total
 
     def _on(self, node: Node) -> list[Any]:
         return [part for part in self.parts if part.leaf == node.leaf]
 
 
-def _part_gradient(part: Any, row: F32, start: F32 | None) -> F64:
-    """(m, t) averaged from the start to the row.
+def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
+    """(m, t) averaged from the starts (t, m) to the row.
 
     A part may have ``path_gradient(start (m,), row (m,))``, whose product with row - start is the difference of its
-    values exactly: without a ``gradient``, it is a step function.
+    values (t,) exactly. Such a part without a ``gradient`` is a step function.
     """
-    if start is None:
+    if starts is None:
         return np.asarray(part.gradient(row)) if hasattr(part, "gradient") else np.zeros(())
     if hasattr(part, "path_gradient"):
-        return np.asarray(part.path_gradient(start, row))
+        return np.column_stack([part.path_gradient(start, row)[:, j] for j, start in enumerate(starts)])
     if isinstance(part, KernelMachine) and part.kernel.sigma is not None:
         total = sum(
-            gaussian_path_gradient(start, row, image, part.duals, part.kernel.sigma) for image in part.rows
+            gaussian_path_gradient(starts, row, image, part.duals, part.kernel.sigma) for image in part.rows
         )
         return np.asarray(total * (part.share / len(part.rows)))
     return np.asarray(part.gradient(row))  # linear: the same everywhere

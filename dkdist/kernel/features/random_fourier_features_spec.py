@@ -117,16 +117,16 @@ class FourierParameters(Tables[FourierSpec]):
         if lost is not None:
             outs[:, lost] = np.nan
 
-    def pull_back(self, x: F32, gradient: F64, start: F32 | None = None) -> F64:
+    def pull_back(self, x: F32, gradient: F64, starts: F32 | None = None) -> F64:
         """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features.
 
-        With a ``start`` (m,) the features' derivatives are averages over the straight path from there to x: their
-        products with x - start are what the features gain.
+        With ``starts`` (k, m), one for each function, the features' derivatives are averages over the straight path
+        from there to x: their products with x - start are the differences of the features.
         """
         end, frequencies = x.astype(np.float64), _frequencies(self.spec)
-        if start is None:
+        if starts is None:
             return phase_gradient(frequencies, end, gradient)
-        return phase_gradient(frequencies, (end + start) / 2, gradient, end - start)
+        return phase_gradient(frequencies, (end + starts).T / 2, gradient, (end - starts).T)
 
 
 def without_nan(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:
