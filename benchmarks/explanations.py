@@ -43,10 +43,16 @@ def planted_auc(problem: str, seed: int, candidates: Any = "auto", n_dims: int =
     contributions = model.explain(test)
     totals = model.predict(test) - model.mean_ if problem == "regression" else model.decision_function(test)
     areas = [
-        roc_auc_score(truth, c) for truth, c in zip(planted[N_TRAIN:], contributions, strict=True) if truth.any()
+        roc_auc_score(truth, c)
+        for truth, c in zip(planted[N_TRAIN:], contributions, strict=True)
+        if truth.any()
     ]
     errors = [abs(c.sum() - total) for c, total in zip(contributions, totals, strict=True)]
-    return {"score": float(model.score(test, y[N_TRAIN:])), "AUC": float(np.mean(areas)), "error": float(max(errors))}
+    return {
+        "score": float(model.score(test, y[N_TRAIN:])),
+        "AUC": float(np.mean(areas)),
+        "error": float(max(errors)),
+    }
 
 
 def planted_sets(problem: str, seed: int, n_dims: int = 2) -> tuple[list[Any], np.ndarray, list[np.ndarray]]:
@@ -107,9 +113,7 @@ def run_explanations(quick: bool, report: dict[str, Any] | None = None) -> list[
     if not quick:
         cases += [(family, problem_of(family), N_DIMS.get(family, 2)) for family in FAMILIES]
     for model, problem, n_dims in cases:
-        found = [
-            planted_auc(problem, seed, "auto" if model == "auto" else [model], n_dims) for seed in seeds
-        ]
+        found = [planted_auc(problem, seed, "auto" if model == "auto" else [model], n_dims) for seed in seeds]
         report[f"{model} {problem}"] = found
         score, auc, error = (np.array([one[key] for one in found]) for key in ("score", "AUC", "error"))
         required = 0.95 if model == "auto" else 0.9
