@@ -8,8 +8,8 @@ Sets are 150 points of N(0, I). Planted points lie about (3, 3), with a standard
 - regression: the target is the fraction of planted points.
 
 Models are fitted on 150 sets, and the curves are of 50 others, each by itself, averaged. Single representations are
-fitted with ``candidates=[family]``, which adds the baselines of means and moments; those of a family that need other data
-get them: four or eight dimensions, series with a raised piece, strings with a motif.
+fitted with ``candidates=[family]``, which adds the baselines of means and moments. Families that need other data get
+them: four or eight dimensions, series with a raised piece, strings with a motif.
 
     python benchmarks/explanations.py [--quick] [--output explanations.json]
 """
@@ -119,9 +119,8 @@ def run_explanations(quick: bool, report: dict[str, Any] | None = None) -> list[
         required = 0.95 if model == "auto" else 0.9
         judged = np.ones(len(score), bool) if model == "auto" else score > MIN_ACCURACY
         verdict = "not required" if not judged.any() else "ok" if (auc[judged] >= required).all() else "BELOW"
-        lines.append(
-            f"{model:21} {problem:13} {score.mean():6.3f}   {auc.mean():.3f} ({auc.min():.3f})    {error.max():.0e}  {verdict}"
-        )
+        areas = f"{auc.mean():.3f} ({auc.min():.3f})"
+        lines.append(f"{model:21} {problem:13} {score.mean():6.3f}   {areas}    {error.max():.0e}  {verdict}")
     return lines
 
 

@@ -38,8 +38,8 @@ def explain(
 
     f is the decision value of a classifier (of its second class if it has two), or the predicted number of a regressor.
     u are the weights of the points of the set P over their sum. IF_row(x_i) is how fast the row of P moves when point i
-    counts more, and G the gradient of f by the row, averaged along the straight path from a background row to the row of
-    P (integrated gradients). IF is the influence function of f at the set itself.
+    counts more. G is the gradient of f by the row, averaged along the straight path from a background row to the row
+    of P (integrated gradients). IF is the influence function of f at the set itself.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def explain(
     random_state : int, Generator or None, default=None
         Decides which sets of the background are drawn, and for by="dimension" how points are paired, and orders.
     as_frame : bool, default=False
-        Whether to return a pandas DataFrame. It has one row for each point, with the columns "set" (the set's id, or its
-        position if sets have no ids), "point" (position within the set), and "contribution", or
+        Whether to return a pandas DataFrame. It has one row for each point, with the columns "set" (the set's id, or
+        its position if sets have no ids), "point" (position within the set), and "contribution", or
         "contribution_<class>" for each of several classes or targets. by="dimension" has a row for each set and
         dimension (columns "set", "dimension", ...), at=places one for each set and place ("set", "place",
         "influence").
@@ -101,8 +101,8 @@ def explain(
     average along a path keeps the slope on the way to P: G . (row - start) = f(row) - f(start). The start is the mean
     of the background's rows, weighted by how much their predictions differ from f(P), for each output by itself; the
     plain mean may already lie on the side of P's class. Nothing is approximated where rows are means over points
-    (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef . row(x_i)
-    for any background. Elsewhere rows are of first order in the points, by exact derivatives of densities, histograms,
+    (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef .
+    row(x_i) for any background. Elsewhere rows are of first order in the points, by exact derivatives of densities, histograms,
     moments, and quantiles of projections. For other embeddings (distances among them, and after a `SetScaler` with
     per_set=True) every point is left out once, and the change of the row takes the place of the derivative. A point
     whose removal changes no distance, because others are like it, gets little then. The sum is exact always. A point
@@ -119,7 +119,8 @@ def explain(
 
     A set's answer depends on that set alone, bit for bit. Cost of a set of n points: by point and at q places that of
     embedding it n (q) times as a set of one point, and the features' gradient once, 4 m D k flops, or for kernels 16 k
-    exponentials for each training set; where points are left out n embeddings of n - 1 points. By dimension 2^d embeddings (2 d beyond six) for each background set.
+    exponentials for each training set; where points are left out n embeddings of n - 1 points. By dimension 2^d
+    embeddings (2 d beyond six) for each background set.
     Memory: a block of sets, and what is returned.
 
     References

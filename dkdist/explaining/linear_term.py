@@ -28,7 +28,7 @@ class LinearTerm:
         """A pipeline keeps no sets."""
 
     def gradient(self, row: F32, starts: F32 | None) -> F64:
-        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,); else those at the row."""
+        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,), or at the row."""
         passed = [rows[0] for rows in forwards(self.maps, row[None])[:-1]]
         return backwards(
             self.maps, passed, self._columns, None if starts is None else forwards(self.maps, starts)[:-1]

@@ -5,8 +5,9 @@
 with u the weights of the points over their sum, IF_row the influence of a point on the row (`dkdist.base.influence`):
 how fast the row moves when the point counts more and all others less, and G the gradient of f by the row, averaged over
 the path to the row of P from a mean row r_0 of background sets (`dkdist.inspection.path_gradients`). Where rows are
-means over points, c_i = u_i (f(r_0) - reference + G . (row(x_i) - r_0)); where f is linear in them too, c_i = u_i coef .
-row(x_i) with the intercept as reference, whatever the background. Elsewhere rows are of first order in the points.
+means over points, c_i = u_i (f(r_0) - reference + G . (row(x_i) - r_0)); where f is linear in them too,
+c_i = u_i coef . row(x_i) with the intercept as reference, whatever the background. Elsewhere rows are of first order in
+the points.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Term(Protocol):
         """(n, k) at rows (n, m)."""
 
     def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
-        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,); else those at the row.
+        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,), or those at the row.
 
         An averaged gradient times row - start is the difference of the values. A step function has none at a row: None.
         """

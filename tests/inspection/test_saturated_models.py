@@ -53,7 +53,7 @@ def test_planted_points_are_found(benchmark: Any, problem: str, candidates: list
     assert found["error"] < 1e-9
 
 
-# ---- every representation alone ----------------------------------------------------------------------------------------
+# every representation alone
 
 
 def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunction]:
@@ -126,7 +126,7 @@ def test_every_family_is_among_these_problems() -> None:
     assert seen == set(FAMILIES)
 
 
-# ---- step functions, streamed members, backgrounds ---------------------------------------------------------------------
+# step functions, streamed members, backgrounds
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class MachineTerm:
         return self._values(self.root, rows)
 
     def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
-        """Gradients (m, t) averaged from the starts (t, m), one for each output, to a row (m,); else those at the row.
+        """Gradients (m, t) averaged from the starts (t, m), one for each output, to a row (m,), or those at the row.
 
         None at a row of parts that are all step functions.
         """
