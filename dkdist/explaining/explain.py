@@ -102,12 +102,12 @@ def explain(
     of the background's rows, weighted by how much their predictions differ from f(P), for each output by itself; the
     plain mean may already lie on the side of P's class. Nothing is approximated where rows are means over points
     (`MeanEmbedding`, `L2Embedding`, ``MomentEmbedding(1)``) and the learner is linear in them: c_i = u_i coef .
-    row(x_i) for any background. Elsewhere rows are of first order in the points, by exact derivatives of densities, histograms,
-    moments, and quantiles of projections. For other embeddings (distances among them, and after a `SetScaler` with
-    per_set=True) every point is left out once, and the change of the row takes the place of the derivative. A point
-    whose removal changes no distance, because others are like it, gets little then. The sum is exact always. A point
-    outside the domain counts at its boundary. Members that are step functions, such as trees, credit jumps on the path
-    to the feature that crosses a threshold; they add nothing to the influence at places.
+    row(x_i) for any background. Elsewhere rows are of first order in the points, by exact derivatives of densities,
+    histograms, moments, and quantiles of projections. For other embeddings (distances among them, and after a
+    `SetScaler` with per_set=True) every point is left out once, and the change of the row takes the place of the
+    derivative. A point whose removal changes no distance, because others are like it, gets little then. The sum is
+    exact always. A point outside the domain counts at its boundary. Members that are step functions, such as trees,
+    credit jumps on the path to the feature that crosses a threshold; they add nothing to the influence at places.
 
     *Dimensions.* Shapley values of the game v(S), the mean prediction over background sets R of the set whose columns S
     are those of P and whose others are those of R, points paired at random (for series in their order). R is drawn to
