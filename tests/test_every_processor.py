@@ -25,6 +25,7 @@ ROOMS = (
     "pairs",
     "kernel",
     "explaining",
+    "inspection",
     "theory",
     "linear",
     "files",

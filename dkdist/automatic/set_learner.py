@@ -247,10 +247,11 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         reference: ArrayLike | None = None,
         background: Any = None,
         random_state: Any = None,
+        as_frame: bool = False,
     ) -> Any:
-        """Why: what each point, or each dimension, adds to the prediction of its set, or what points elsewhere would.
+        """Explain predictions: what each point, or each dimension, adds, or what points elsewhere would add.
 
-        `dkdist.explain` says what these are, and how they sum to the prediction.
+        `dkdist.explain` defines these numbers and says how they sum to the prediction.
 
         Parameters
         ----------
@@ -259,33 +260,40 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         by : {"point", "dimension"}, default="point"
             What the prediction is divided among.
         at : (q, d) array, optional
-            Places: how fast each prediction would rise if points came in there.
+            Places: how fast each prediction would rise if points came in there. This is a derivative at the set, and
+            close to zero where the model is flat.
         reference : number or (k,) array, optional
-            What contributions of points are counted from: by default 0 for decision values, so that they sum to these,
-            and for numbers the mean of the targets.
+            Prediction that contributions of points are counted from. By default 0 for decision values, so that
+            contributions sum to these, and the mean of the targets for numbers.
         background : sets, optional
-            What dimensions are compared with: by default ``background_``.
+            Sets to compare with. By point, by default up to 256 of the training sets, or ``background_`` where the
+            model holds no training sets; by dimension ``background_``. At most 32 of those given are used.
         random_state : int, Generator or None, default=None
-            For dimensions; by default that of the model.
+            For dimensions, and for the choice among more than 32 background sets; by default that of the model.
+        as_frame : bool, default=False
+            Whether to return a pandas DataFrame, as `dkdist.explain` describes it.
 
         Returns
         -------
         list of (n_i,) float64 arrays, or (n_i, k)
-            By point: towards ``classes_[1]`` of two classes, else towards each class; for each of several targets. To
-            first order, by the influence function of the prediction (Hampel 1974).
+            By point: towards ``classes_[1]`` of two classes, else towards each class; for each of several targets.
+            Gradients are averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
         (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
             By dimension, and at places.
+        pandas.DataFrame
+            With ``as_frame``.
         """
         check_is_fitted(self)
         seed = self._seed if random_state is None else draw_seed(random_state)
-        return answer(self._subject(), X, by, at, reference, background, seed)
+        return answer(self._subject(), X, by, at, reference, background, seed, as_frame)
 
     def _subject(self) -> Subject:
         """The model as what is explained."""
         scale, shift, single = self._units()
         scalers = () if self.scaler_ is None else (self.scaler_,)
         function = set_function(self.machine_)
-        return Subject(function, self, scalers, shift, scale, shift, single, self.background_)
+        outputs = getattr(self, "classes_", range(len(scale)))
+        return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
 
     def _units(self) -> tuple[F64, F64, bool]:
         """What the machine's values are multiplied by, what is added, and whether predictions have one output."""

@@ -17,8 +17,11 @@ from dkdist.base.parameter_checks import one_of, real_matrix
 from dkdist.base.roles import Role
 from dkdist.explaining.dimension_contributions import dimension_contributions
 from dkdist.explaining.point_contributions import influence_at, point_contributions
+from dkdist.explaining.set_function import PathBackground
 from dkdist.explaining.subject import Subject
+from dkdist.inspection.contribution_frames import contribution_frame
 from dkdist.loops.array_types import F32, F64
+from dkdist.pairs.matrix_frames import require_frames
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with
@@ -27,18 +30,42 @@ Work = Callable[[SampleSets, int], list[F64]]
 
 
 def answer(
-    subject: Subject, X: Any, by: str, at: ArrayLike | None, reference: ArrayLike | None, background: Any, seed: int
+    subject: Subject, X: Any, by: str, at: ArrayLike | None, reference: ArrayLike | None, background: Any, seed: int,
+    as_frame: bool,
 ) -> Any:  # fmt: skip
     """What `explain` gives, as its parameters say."""
     _require_question(by, at, reference, background)
+    require_frames(as_frame)
     sets = subject.taken(X)
     if at is not None:
-        return _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
-    if by == "dimension":
+        result = _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
+        part, labels, value = "place", None, "influence"
+    elif by == "dimension":
         beside = _background(subject, background, sets, seed)
-        return _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
-    work = partial(point_contributions, subject.function, _reference(subject, reference))
-    return [subject.told(c) for c in _of_all(work, sets)]
+        result = _stacked(subject, partial(dimension_contributions, subject.function, beside, seed), sets)
+        part, labels, value = "dimension", sets.names, "contribution"
+    else:
+        start_sets = _path_background(subject, background, seed)
+        work = partial(point_contributions, subject.function, _reference(subject, reference), start_sets)
+        result = [subject.told(c) for c in _of_all(work, sets)]
+        part, labels, value = "point", None, "contribution"
+    return contribution_frame(result, sets, part, labels, value, subject.outputs) if as_frame else result
+
+
+def _path_background(subject: Subject, given: Any, seed: int) -> PathBackground | None:
+    """Sets among which paths start: those given, the training sets that all terms hold, or those that the model keeps.
+
+    Without any of them, a term's derivative at the set takes the place of the average.
+    """
+    chosen = given
+    if given is None:
+        held = subject.function.training_background
+        complete = held is not None and all(rows is not None for rows in held.rows)
+        if complete or subject.background is None:
+            return held
+        chosen = subject.background
+    with _about("the set is one of background"):
+        return subject.function.background(_few(subject, chosen, seed))
 
 
 def _require_question(by: str, at: Any, reference: Any, background: Any) -> None:
@@ -50,9 +77,9 @@ def _require_question(by: str, at: Any, reference: Any, background: Any) -> None
         raise ValueError(
             "reference is what the contributions of a set's own points are counted from: leave it out"
         )
-    if background is not None and by != "dimension":
+    if background is not None and at is not None:
         raise ValueError(
-            "background is what dimensions are compared with: give by='dimension', or leave it out"
+            "background has no effect on the influence of points at other places: omit background, or at"
         )
 
 

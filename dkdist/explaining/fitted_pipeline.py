@@ -46,7 +46,9 @@ def subject_of(model: Any) -> Subject:
     single = len(coef) == 1 and (hasattr(learner, "classes_") or np.ndim(learner.coef_) == 1)
     first = scalers[0] if scalers else embedding
     scale, shift = np.ones(len(coef)), np.zeros(len(coef))
-    return Subject(SetFunction((term,), intercept), first, pooled, intercept, scale, shift, single)
+    classes = getattr(learner, "classes_", ())
+    outputs = classes if len(classes) == len(coef) else range(len(coef))
+    return Subject(SetFunction((term,), intercept), first, pooled, intercept, scale, shift, single, outputs)
 
 
 def _steps(model: Pipeline, before: str = "") -> Iterator[Step]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +23,16 @@ class LinearTerm:
         """(n, k) at rows (n, m)."""
         return np.asarray(forwards(self.maps, rows)[-1].astype(np.float64) @ self._columns)
 
-    def slopes(self, rows: F32) -> Iterator[tuple[F64, F64]]:
-        """The value (k,) and the derivative (m, k) at each of the rows (n, m)."""
-        *before, last = forwards(self.maps, rows)
-        for i, z in enumerate(last):
-            slope = backwards(self.maps, [passed[i] for passed in before], self._columns)
-            yield z.astype(np.float64) @ self._columns, slope
+    @property
+    def training_rows(self) -> None:
+        """A pipeline keeps no sets."""
+
+    def gradient(self, row: F32, starts: F32 | None) -> F64:
+        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,), or at the row."""
+        passed = [rows[0] for rows in forwards(self.maps, row[None])[:-1]]
+        return backwards(
+            self.maps, passed, self._columns, None if starts is None else forwards(self.maps, starts)[:-1]
+        )
 
     @property
     def _columns(self) -> F64:

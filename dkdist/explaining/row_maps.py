@@ -25,11 +25,18 @@ def forwards(maps: Sequence[Any], rows: F32) -> list[F32]:
     return passed
 
 
-def backwards(maps: Sequence[Any], rows: Sequence[F32], gradient: F64) -> F64:
-    """(m, k) derivatives by an embedding's row, from those by the last one; ``rows`` are that set's before each map."""
-    for step, row in zip(reversed(maps), reversed(rows), strict=True):
+def backwards(
+    maps: Sequence[Any], rows: Sequence[F32], gradient: F64, starts: Sequence[F32] | None = None
+) -> F64:
+    """(m, k) derivatives by an embedding's row, from those by the last one; ``rows`` are that set's before each map.
+
+    With ``starts``, for each map k rows before it, derivatives of each map are averages over the straight path from
+    there, one for each of the k functions.
+    """
+    before: Sequence[Any] = [None] * len(maps) if starts is None else starts
+    for step, row, step_starts in zip(reversed(maps), reversed(rows), reversed(before), strict=True):
         if isinstance(step, RandomFourierFeatures):
-            gradient = step.spec_.draw().pull_back(row, gradient)
+            gradient = step.spec_.draw().pull_back(row, gradient, step_starts)
         elif step.scale_ is not None:
             gradient = gradient / step.scale_[:, None]
     return gradient

@@ -2,14 +2,15 @@
 
     f(P) = constant + sum_t g_t(row_t(P)),    d/dt f((1 - t) P + t delta_x) = sum_t g_t'(row_t(P)) . IF_t(x)
 
-A pipeline has one row, that of its embedding; an average of several models has one for each representation.
+A pipeline has one row, that of its embedding; an average of several models has one for each representation. In place of
+the derivative g_t' a path from a start to the row gives its average, see `dkdist.inspection.path_gradients`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,24 +18,54 @@ from dkdist.base.embedding import count_outside
 from dkdist.base.embedding_spec import is_selective
 from dkdist.base.influence import influences
 from dkdist.execution.processes.process import drawn
+from dkdist.inspection.path_gradients import contrast_weights
 from dkdist.loops.array_types import F32, F64
 from dkdist.sets import SampleSets
 
-SETS_AT_ONCE = 64  # whose rows and features are held
-
 
 class Term(Protocol):
-    """A differentiable function of one kind of row."""
+    """A function of one kind of row."""
 
     @property
     def spec(self) -> Any:
         """The specification of the embedding that makes its rows."""
 
+    @property
+    def training_rows(self) -> F32 | None:
+        """Rows (r, m) of some training sets, the same ones for all terms; None if the term holds none."""
+
     def values(self, rows: F32) -> F64:
         """(n, k) at rows (n, m)."""
 
-    def slopes(self, rows: F32) -> Iterator[tuple[F64, F64]]:
-        """The value (k,) and the derivative (m, k) at each of the rows (n, m)."""
+    def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
+        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,), or those at the row.
+
+        An averaged gradient times row - start is the difference of the values. A step function has none at a row: None.
+        """
+
+
+@runtime_checkable
+class InnerPath(Protocol):
+    """Tables whose rows are curved features of inner rows, in which paths are straight."""
+
+    def inner_rows(self, sets: SampleSets) -> Any:
+        """Inner rows of background sets: (.., n_sets, m)."""
+
+    def path_influence(self, one: SampleSets, starts: Any, gradient: F64) -> F64:
+        """(n, k) influence of the points of one set, by derivatives averaged over the path from starts (.., k, m)."""
+
+
+@dataclass(frozen=True)
+class PathBackground:
+    """Sets among which paths start: for each term their rows (.., r, m) or None, and their values (r, k)."""
+
+    rows: tuple[Any, ...]
+    values: F64
+
+    def starts(self, values: F64) -> list[Any]:
+        """For each term k starts (.., k, m) of paths to a set with the values (k,); None for terms without rows."""
+        weights = contrast_weights(values, self.values)
+        return [None if rows is None else np.asarray(weights @ rows, np.float32) for rows in self.rows]
 
 
 @dataclass(frozen=True)
@@ -63,16 +94,50 @@ class SetFunction:
             total += term.values(drawn(term.spec).embed(sets))
         return total
 
-    def looked_at(self, sets: SampleSets, at: F32 | None = None) -> Iterator[tuple[SampleSets, F64, F64]]:
-        """Each set alone, its k values, and the influence (n_i, k) of its points, or of points ``at`` (q, d)."""
-        for start in range(0, len(sets), SETS_AT_ONCE):
-            some = sets[start : start + SETS_AT_ONCE]
-            ones = [some[i : i + 1] for i in range(len(some))]
-            values = np.tile(self.constant, (len(ones), 1))
-            found: list[Any] = [0.0] * len(ones)
+    @property
+    def training_background(self) -> PathBackground | None:
+        """Some training sets, for the terms that hold rows of theirs; their values are those of these terms."""
+        rows = tuple(term.training_rows for term in self.terms)
+        values = [term.values(R) for term, R in zip(self.terms, rows, strict=True) if R is not None]
+        return PathBackground(rows, np.sum(values, axis=0)) if values else None
+
+    def background(self, sets: SampleSets) -> PathBackground:
+        """Some sets, for all terms."""
+        tables = [drawn(term.spec) for term in self.terms]
+        rows = (t.inner_rows(sets) if isinstance(t, InnerPath) else t.embed(sets) for t in tables)
+        return PathBackground(tuple(rows), self.values(sets))
+
+    def path_influences(
+        self, sets: SampleSets, background: PathBackground | None
+    ) -> Iterator[tuple[SampleSets, F64, F64]]:
+        """Each set alone, its values (k,), and the influence (n_i, k) of its points along the path to it.
+
+        Where there is no background, derivatives at the set take the place of averages.
+        """
+        for i in range(len(sets)):
+            one = sets[i : i + 1]
+            (values,) = self.values(one)
+            term_starts = [None] * len(self.terms) if background is None else background.starts(values)
+            total = np.zeros((one.n_points, len(values)))
+            for term, starts in zip(self.terms, term_starts, strict=True):
+                tables = drawn(term.spec)
+                inner = starts is not None and isinstance(tables, InnerPath)
+                gradient = term.gradient(tables.embed(one)[0], None if inner else starts)
+                if gradient is not None:
+                    total += (
+                        tables.path_influence(one, starts, gradient)
+                        if inner
+                        else influences(tables, one, gradient)
+                    )
+            yield one, values, total
+
+    def local_influences(self, sets: SampleSets, at: F32) -> Iterator[F64]:
+        """For each set the influence (q, k) of points ``at`` (q, d), by derivatives at the set."""
+        for i in range(len(sets)):
+            one, total = sets[i : i + 1], np.zeros((len(at), len(self.constant)))
             for term in self.terms:
                 tables = drawn(term.spec)
-                for i, (value, slope) in enumerate(term.slopes(tables.embed(some))):
-                    values[i] += value
-                    found[i] = found[i] + influences(tables, ones[i], slope, at)
-            yield from zip(ones, values, found, strict=True)
+                gradient = term.gradient(tables.embed(one)[0], None)
+                if gradient is not None:
+                    total += influences(tables, one, gradient, at)
+            yield total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ class Subject:
 
     ``first`` is the estimator that sets come to, and ``scalers`` change them on their way to the function.
     ``reference`` (k,) is the prediction that contributions are counted from, and ``single`` says whether predictions
-    have no axis of outputs. ``background`` are sets to compare with, if the model keeps some.
+    have no axis of outputs; ``outputs`` are the labels of that axis. ``background`` are sets to compare with, if the
+    model keeps some.
     """
 
     function: SetFunction
@@ -30,6 +32,7 @@ class Subject:
     scale: F64
     shift: F64
     single: bool
+    outputs: Sequence[Any]
     background: Sets | None = None
 
     @property

@@ -87,12 +87,35 @@ class InvariantParameters(Tables[InvariantSpec]):
         found, gradient = np.zeros((len(at), gradient.shape[1])), gradient / len(self.spec.elements)
         for element in self.spec.elements:
             image = self._moved(one, points, element)
-            by_row = gradient
-            if self._features is not None:
-                by_row = self._features.pull_back(self._embedding.embed(image)[0], gradient)
+            by_row = self._by_row(image, gradient, None)
             elsewhere = None if there is None else moved(there, element, low, high)
             found += influences(self._embedding, image, by_row, elsewhere)
         return found
+
+    def inner_rows(self, sets: SampleSets) -> F32:
+        """Rows before features of the images of some sets: (n_elements, n_sets, m)."""
+        points = self._inside(sets.relative)
+        images = (self._moved(sets, points, element) for element in self.spec.elements)
+        return np.stack([self._embedding.embed(image) for image in images])
+
+    def path_influence(self, one: SampleSets, starts: F32, gradient: F64) -> F64:
+        """(n, k) influence of the set's own points, features being averaged over the paths from starts to its images.
+
+        ``starts`` (n_elements, k, m) are rows before features, one for each element and function.
+        """
+        points, n_elements = self._inside(one.relative), len(self.spec.elements)
+        total = np.zeros((one.n_points, gradient.shape[1]))
+        for element, own_starts in zip(self.spec.elements, starts, strict=True):
+            image = self._moved(one, points, element)
+            by_row = self._by_row(image, gradient / n_elements, own_starts)
+            total += influences(self._embedding, image, by_row)
+        return total
+
+    def _by_row(self, image: SampleSets, gradient: F64, starts: F32 | None) -> F64:
+        """Derivatives by the image's row before features."""
+        if self._features is None:
+            return gradient
+        return np.asarray(self._features.pull_back(self._embedding.embed(image)[0], gradient, starts))
 
     def _inside(self, points: F32) -> F32:
         """Points outside the box at its wall."""

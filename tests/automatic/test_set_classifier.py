@@ -178,15 +178,16 @@ def test_points_that_make_a_class_are_found_and_contributions_sum(
     assert np.mean(auc) > 0.95
 
 
-def test_what_a_point_adds_is_the_derivative_by_its_weight(two_classes: dk.SetClassifier) -> None:
+def test_influence_at_a_place_is_the_derivative_by_the_weight_of_a_point(
+    two_classes: dk.SetClassifier,
+) -> None:
     one = planted(201)
     u, t = np.full(60, 1 / 60), 0.002
 
     def decision(weights: Any) -> float:
         return float(two_classes.decision_function(dk.SampleSets.from_arrays([one], [weights]))[0])
 
-    c = two_classes.explain([one])[0]
-    influence = c / u - decision(u)
+    influence = two_classes.explain([one], at=one)[0]
     for i in (0, 58):
         more, less = ((1 - s) * u + s * (np.arange(60) == i) for s in (t, -t))
         # central differences: rows are float32, so that a value of order one is known to some 1e-6, a slope to 1e-3

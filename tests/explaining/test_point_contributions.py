@@ -339,7 +339,7 @@ def fitted_steps():
         ({"at": [[0.0, np.nan]]}, "at: its places"),
         ({"at": [[0.0, 1]], "by": "dimension"}, "leave by='dimension' out"),
         ({"at": [[0.0, 1]], "reference": 1.0}, "reference is what"),
-        ({"background": collection(2)}, "background is what dimensions"),
+        ({"background": collection(2), "at": [[0.0, 1]]}, "background has no effect"),
     ],
 )
 def test_bad_input_is_refused_by_name(arguments, message):

@@ -92,9 +92,9 @@ class TreeMember:
         """(n, t) of rows X (n, m)."""
         return self.share * self.trees.values(X)
 
-    def gradient(self, x: F32) -> F64:
-        """Zeros (m, t): the function is piecewise constant."""
-        return np.zeros((len(x), self.trees.value.shape[1]))
+    def path_gradient(self, start: F32, row: F32) -> F64:
+        """(m, t) whose product with row - start (m,) is the difference of values; see `BaggedTrees.path_gradient`."""
+        return self.share * self.trees.path_gradient(start, row)
 
 
 Member = KernelMachine | LinearMachine | TreeMember

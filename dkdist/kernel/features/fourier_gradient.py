@@ -12,13 +12,17 @@ import numpy as np
 from dkdist.loops.array_types import F32, F64
 
 
-def phase_gradient(frequencies: F64, x: F64, gradient: F64) -> F64:
+def phase_gradient(frequencies: F64, x: F64, gradient: F64, step: F64 | None = None) -> F64:
     """(m, k) derivatives by x (m,) of k functions with derivatives ``gradient`` (2 F, k) by the features.
 
-    ``frequencies`` (F, m) have sigma in them.
+    With a ``step`` the features' derivatives are averaged over the straight path of this length whose middle is x: the
+    mean of cos over phases of a width of 2 a is cos at the middle times sin(a) / a. Both may be (m, k), one path for
+    each function. ``frequencies`` (F, m) have sigma in them.
     """
-    phases, F = frequencies @ x, len(frequencies)
-    slopes = np.cos(phases)[:, None] * gradient[:F] - np.sin(phases)[:, None] * gradient[F:]
+    phases, F = frequencies @ x.reshape(len(x), -1), len(frequencies)
+    slopes = np.cos(phases) * gradient[:F] - np.sin(phases) * gradient[F:]
+    if step is not None:
+        slopes *= np.sinc(frequencies @ step.reshape(len(step), -1) / (2 * np.pi))
     return np.asarray(frequencies.T @ slopes / np.sqrt(F))
 
 

@@ -117,9 +117,16 @@ class FourierParameters(Tables[FourierSpec]):
         if lost is not None:
             outs[:, lost] = np.nan
 
-    def pull_back(self, x: F32, gradient: F64) -> F64:
-        """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features."""
-        return phase_gradient(_frequencies(self.spec), x.astype(np.float64), gradient)
+    def pull_back(self, x: F32, gradient: F64, starts: F32 | None = None) -> F64:
+        """(m, k) derivatives by the row x (m,) of k functions with derivatives ``gradient`` (D, k) by its features.
+
+        With ``starts`` (k, m), one for each function, the features' derivatives are averages over the straight path
+        from there to x: their products with x - start are the differences of the features.
+        """
+        end, frequencies = x.astype(np.float64), _frequencies(self.spec)
+        if starts is None:
+            return phase_gradient(frequencies, end, gradient)
+        return phase_gradient(frequencies, (end + starts).T / 2, gradient, (end - starts).T)
 
 
 def without_nan(X: F32) -> tuple[F32, NDArray[np.bool_] | None]:

@@ -1,0 +1,1 @@
+"""Inspection of fitted models: averaged gradients and tables of contributions."""

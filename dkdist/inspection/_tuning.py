@@ -1,0 +1,10 @@
+"""Tuned numbers of this package."""
+
+# Exponentials per training set against the accuracy of averaged gradients. 16 nodes integrate Gaussians whose sigma is
+# a sixth of the path's length to 1e-9; the narrowest kernel of an automatic model has about a third of it.
+# tests/inspection/test_path_gradients.py measures it; any machine.
+N_PATH_NODES = 16
+
+# Training sets among which paths start, of those that a kernel member holds: enough that a class with a fiftieth of the
+# sets is among them, at the cost of as many predictions in each call.
+MAX_BACKGROUND_ROWS = 256
