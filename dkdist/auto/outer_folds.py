@@ -56,8 +56,8 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     n_folds = max_folds(
         n, data.classes, data.groups, _default_folds(n) if is_word(data.cv, "auto") else data.cv
     )
-    balanced = is_word(data.cv, "auto") and data.groups is None and data.classes is not None
-    if balanced and n <= MAX_BALANCED_SETS:
+    is_automatic = is_word(data.cv, "auto") and data.groups is None
+    if is_automatic and data.classes is not None and n <= MAX_BALANCED_SETS:
         n_folds = _balanced_folds(np.bincount(data.classes), n_folds)
     seed = int(np.random.default_rng([data.seed, Role.OUTER_FOLDS]).integers(2**32))
     return OuterFolds(tuple(draw_folds(n, data.classes, data.groups, n_folds, seed)))

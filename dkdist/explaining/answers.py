@@ -38,7 +38,7 @@ def answer(
     require_frames(as_frame)
     sets = subject.taken(X)
     if at is not None:
-        result = _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
+        result: Any = _stacked(subject, partial(influence_at, subject.function, _places(subject, at)), sets)
         part, labels, value = "place", None, "influence"
     elif by == "dimension":
         beside = _background(subject, background, sets, seed)

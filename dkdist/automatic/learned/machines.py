@@ -79,7 +79,6 @@ class LinearMachine:
 
 
 @kept
-@kept
 @dataclass(frozen=True)
 class TreeMember:
     """f(x) = share times the mean of trees, on rows of summaries."""
@@ -100,6 +99,7 @@ class TreeMember:
 Member = KernelMachine | LinearMachine | TreeMember
 
 
+@kept
 @dataclass(frozen=True)
 class Machine:
     """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""
