@@ -1,17 +1,17 @@
-"""What automatic models claim of themselves, against what fresh data show.
+"""Scores, p-values and uncertainty that automatic models report, against fresh data.
 
     python benchmarks/honesty.py [--lines 1 2 3 4 5 6 7] [--seed 0] [--jobs 2] [--records runs.jsonl] [--quick]
             [--fits 200] [--sizes 20 30 60 120 250 600] [--collections fox ...] [--baselines-only]
             [--output results.json]
 
-1. Labels that sets say nothing about (coin flips with balanced labels, and numbers): the leaderboard score, p-values,
-   coverage of 90 % sets and intervals, log loss; random laws of sets of 1 to 5 dimensions.
+1. Labels that are independent of the sets (balanced coin flips, and numbers): the leaderboard score, p-values,
+   coverage of 90 % sets and intervals, log loss; random distributions of sets in 1 to 5 dimensions.
 2. Optimism: leaderboard score minus held-out score on real collections and on the tasks of docs/choosing.md.
 3. On the same splits: the model minus the best of ten simple baselines, which inner cross-validation chooses.
 4. Expected calibration error for 2, 5, 30 and 100 classes, and mean confidence where all predictions are right.
 5. Planted points that `explain` finds (`explanations.py`).
 6. Power and level of `group_test` (`group_test_power.py`).
-7. Coverage with 30 groups, and what sets and intervals promise with six.
+7. Coverage with 30 groups, and the attainable level with six.
 
 Each bound is printed with "ok" or "MISS". Seeds 0 to 99 are for development; report figures of seeds that nothing was
 developed on. ``--records`` appends every run to a file of JSON lines, reads what it holds already, and so splits and
@@ -33,7 +33,7 @@ from honesty_verdicts import Verdicts
 from real_collections import COLLECTIONS
 
 TITLES = {
-    1: "labels that the sets say nothing about",
+    1: "labels that are independent of the sets",
     2: "optimism of the leaderboard",
     3: "against simple baselines",
     4: "calibration with many classes",

@@ -1,4 +1,4 @@
-"""Lines 1, 4 and 7 of `honesty.py`: labels that sets say nothing about, calibration, and few groups."""
+"""Lines 1, 4 and 7 of `honesty.py`: labels that are independent of the sets, calibration, and few groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Run = dict[str, Any]
 
 @dataclass(frozen=True)
 class SetDistribution:
-    """A random law of sets: dimension, sizes, scales and tails of the points, and random effects of sets."""
+    """A random distribution of sets: dimension, sizes, scales and tails of the points, and random effects of sets."""
 
     scales: np.ndarray
     min_size: int
@@ -59,7 +59,7 @@ class SetDistribution:
 
 
 def run_noise(kind: str, n: int, index: int, seed: int) -> Run:
-    """Fit labels that are independent of the sets, and look at fresh sets with such labels."""
+    """Fit labels that are independent of the sets, and evaluate on fresh sets with such labels."""
     rng = np.random.default_rng([seed, KINDS.index(kind), n, index])
     law = SetDistribution.draw(rng)
     sets = law.sample(rng, np.zeros((n + N_FRESH, len(law.scales))))
@@ -67,11 +67,11 @@ def run_noise(kind: str, n: int, index: int, seed: int) -> Run:
         y = np.concatenate([rng.permutation(np.arange(m) % 2) for m in (n, N_FRESH)])
     else:
         y = rng.gamma(2, size=n + N_FRESH) if index % 4 == 0 else rng.standard_normal(n + N_FRESH)
-    return _fit_and_look(kind, sets[:n], y[:n], None, sets[n:], y[n:], int(rng.integers(2**31)))
+    return _fit_and_evaluate(kind, sets[:n], y[:n], None, sets[n:], y[n:], int(rng.integers(2**31)))
 
 
 def run_groups(kind: str, n_groups: int, signal: float, index: int, seed: int) -> Run:
-    """Fit sets of groups that share effects and targets, and look at sets of fresh groups."""
+    """Fit sets of groups that share effects and targets, and evaluate on sets of fresh groups."""
     rng = np.random.default_rng([seed, 2 + KINDS.index(kind), n_groups, int(100 * signal), index])
     law = SetDistribution.draw(rng)
     groups = np.repeat(np.arange(n_groups + N_FRESH_GROUPS), rng.integers(2, 7, n_groups + N_FRESH_GROUPS))
@@ -85,10 +85,10 @@ def run_groups(kind: str, n_groups: int, signal: float, index: int, seed: int) -
     shifts = group_effects[groups] + signal * (y - y.mean())[:, None]
     sets, train = law.sample(rng, shifts), groups < n_groups
     a, b = np.flatnonzero(train), np.flatnonzero(~train)
-    return _fit_and_look(kind, sets[a], y[a], groups[a], sets[b], y[b], int(rng.integers(2**31)))
+    return _fit_and_evaluate(kind, sets[a], y[a], groups[a], sets[b], y[b], int(rng.integers(2**31)))
 
 
-def _fit_and_look(kind: str, sets: Any, y: Any, groups: Any, fresh: Any, y_fresh: Any, state: int) -> Run:
+def _fit_and_evaluate(kind: str, sets: Any, y: Any, groups: Any, fresh: Any, y_fresh: Any, state: int) -> Run:
     model = (dk.SetClassifier if kind == "classes" else dk.SetRegressor)(random_state=state)
     with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")

@@ -31,7 +31,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -150,15 +150,18 @@ class SlicedQuantiles(_ScaledPoints):
 
 
 class NGrams(TransformerMixin, BaseEstimator):
-    """Weighted counts of character n-grams of strings that are sets of codes, with marks at both ends."""
+    """Counts, or tf-idf weights, of character n-grams of strings that are sets of codes, with marks at both ends."""
 
-    def __init__(self, max_n: int = 3) -> None:
+    def __init__(self, max_n: int, weighted: bool) -> None:
         self.max_n = max_n
+        self.weighted = weighted
 
     def fit(self, X: Any, y: Any = None) -> NGrams:
-        self.vectorizer_ = TfidfVectorizer(
-            analyzer="char", ngram_range=(1, self.max_n), min_df=2, lowercase=False, sublinear_tf=True
-        ).fit(_texts(X))
+        options = {"analyzer": "char", "ngram_range": (1, self.max_n), "min_df": 2, "lowercase": False}
+        vectorizer = (
+            TfidfVectorizer(sublinear_tf=True, **options) if self.weighted else CountVectorizer(**options)
+        )
+        self.vectorizer_ = vectorizer.fit(_texts(X))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -221,7 +224,10 @@ class Setting:
 def transformers(is_text: bool, seed: int) -> dict[str, Any]:
     """Transformers of sets into rows, by name."""
     if is_text:
-        return {f"{n}-grams": NGrams(n) for n in (3, 5)}
+        return {
+            "counts of 3-grams": NGrams(3, False), "counts of 5-grams": NGrams(5, False),
+            "weighted 5-grams": NGrams(5, True),
+        }  # fmt: skip
     return {
         "means": Means(), "moments": Moments(), "summaries": Summaries(), "mean map": MeanMap(seed),
         "sliced Wasserstein": SlicedQuantiles(seed),
@@ -231,7 +237,7 @@ def transformers(is_text: bool, seed: int) -> dict[str, Any]:
 def settings(is_text: bool, is_classifier: bool, n_sets: int, n_classes: int, seed: int) -> Iterator[Setting]:
     """All settings of all baselines."""
     linear = "logistic regression" if is_classifier else "ridge regression"
-    for rows in ("3-grams", "5-grams") if is_text else ("means", "moments", "summaries"):
+    for rows in tuple(transformers(True, 0)) if is_text else ("means", "moments", "summaries"):
         name = f"{linear} on n-grams" if is_text else f"{linear} on {rows}"
         for strength in (0.01, 0.1, 1.0, 10.0, 100.0):
             yield Setting(

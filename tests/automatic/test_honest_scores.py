@@ -1,7 +1,7 @@
-"""What automatic models claim where there is nothing to learn: scores, p-values, coverage and log loss by simulation.
+"""Scores, p-values, coverage and log loss of automatic models on noise labels, by simulation.
 
-Each bound is what is promised, widened by what chance exceeds once in 10,000 runs of the test: Student's t of the mean
-over fits, or the binomial tail. `benchmarks/honesty.py` checks the same promises with 200 fits of each size.
+Each bound is the documented one, widened to an error rate of 1 in 10,000 runs of the test: Student's t of the mean
+over fits, or the binomial tail. `benchmarks/honesty.py` checks the same bounds with 200 fits of each size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def noise_sets(rng: np.random.Generator) -> Any:
 
 
 def simulate(fit: Callable[[np.random.Generator, int], dict[str, float]]) -> Claims:
-    """What every fit claims, and what fresh sets show, by name."""
+    """Reported and fresh figures of every fit, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         rows = [fit(np.random.default_rng([41, i]), i) for i in range(N_FITS)]
@@ -70,7 +70,7 @@ def noise_targets() -> Claims:
 
 
 def margin(values: np.ndarray) -> float:
-    """What the mean of independent values exceeds its expectation by, once in 10,000 times."""
+    """Margin that the mean of independent values exceeds with a probability of 1 in 10,000."""
     return float(t.ppf(1 - ERROR_RATE, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
