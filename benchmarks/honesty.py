@@ -47,7 +47,7 @@ QUICK_COLLECTIONS = "newsgroups2", "bike"
 
 
 def report_line(line: int, arguments: Any, runner: Runner) -> Any:
-    """Run and print one line; its verdicts, or what another script returns."""
+    """Run and print one line; its verdicts, or the lines of another script, which end with MISS or BELOW for a miss."""
     quick, seed = arguments.quick, arguments.seed
     n_fits = arguments.fits or (4 if quick else 200)
     names = arguments.collections or (QUICK_COLLECTIONS if quick else COLLECTIONS)
@@ -68,7 +68,12 @@ def report_line(line: int, arguments: Any, runner: Runner) -> Any:
     except ImportError as error:
         print(f"  skipped: {error}")
         return None
-    return getattr(script, function)(quick)
+    lines = getattr(script, function)(quick)
+    print("\n".join(lines), flush=True)
+    return {
+        "ok": not any(line.split()[-1] in ("MISS", "BELOW") for line in lines if line.split()),
+        "lines": lines,
+    }
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:
@@ -93,10 +98,10 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         print(f"\nline {line}: {TITLES[line]}", flush=True)
         result = report_line(line, arguments, runner)
         if isinstance(result, Verdicts):
-            report["lines"][str(line)] = {"ok": result.hold, "checks": result.rows}
-            print(f"line {line}: {'ok' if result.hold else 'MISS'}", flush=True)
-        else:
-            report["lines"][str(line)] = result
+            result = {"ok": result.hold, "checks": result.rows} if result.rows else None
+        report["lines"][str(line)] = result
+        if result is not None:
+            print(f"line {line}: {'ok' if result['ok'] else 'MISS'}", flush=True)
     write(arguments.output, report)
     return report
 
