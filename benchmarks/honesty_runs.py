@@ -1,10 +1,9 @@
-"""Independent runs of `honesty.py`: in worker processes of one thread each, recorded as JSON lines, and resumable."""
+"""Independent runs of `honesty.py`: of one thread each, in worker processes, recorded as JSON lines, and resumable."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import subprocess
 import time
 import warnings
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import dask
+from threadpoolctl import threadpool_limits
 
-THREAD_VARIABLES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 SECONDS_BETWEEN_LINES = 20.0
 
 Run = dict[str, Any]
@@ -52,17 +51,11 @@ class Runner:
             for key, a in pending:
                 yield key, _recorded_run(function, a)
             return
-        saved = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-        os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # read when the workers load their libraries
-        try:
-            context = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(self.n_jobs, context, _use_one_thread) as workers:
-                key_by_future = {workers.submit(_recorded_run, function, a): key for key, a in pending}
-                for future in as_completed(key_by_future):
-                    yield key_by_future[future], future.result()
-        finally:
-            for name, value in saved.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.n_jobs, context) as workers:
+            key_by_future = {workers.submit(_recorded_run, function, a): key for key, a in pending}
+            for future in as_completed(key_by_future):
+                yield key_by_future[future], future.result()
 
     def _recorded(self, function: str) -> dict[str, Run]:
         if self.records is None or not self.records.exists():
@@ -78,13 +71,9 @@ class Runner:
                 file.write(json.dumps(run) + "\n")
 
 
-def _use_one_thread() -> None:
-    dask.config.set(num_workers=1)
-
-
 def _recorded_run(function: Callable[..., Run], arguments: Run) -> Run:
     start = time.perf_counter()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1), dask.config.set(num_workers=1):
         warnings.simplefilter("ignore")  # of fits on purpose small
         result = function(**arguments)
     seconds = round(time.perf_counter() - start, 3)
