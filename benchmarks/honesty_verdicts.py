@@ -1,0 +1,64 @@
+"""Bounds of `honesty.py`: what was measured, beside what is required, and "ok" or "MISS"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+
+@dataclass
+class Verdicts:
+    """Checks of one line; a value that is not finite is a miss."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def at_most(self, name: str, value: float, bound: float, std_error: float | None = None) -> None:
+        self._add(name, value, f"at most {bound:.4g}", value <= bound, std_error)
+
+    def at_least(self, name: str, value: float, bound: float, std_error: float | None = None) -> None:
+        self._add(name, value, f"at least {bound:.4g}", value >= bound, std_error)
+
+    def within(
+        self, name: str, value: float, low: float, high: float, std_error: float | None = None
+    ) -> None:
+        self._add(name, value, f"{low:.4g} to {high:.4g}", low <= value <= high, std_error)
+
+    def _add(self, name: str, value: float, bound: str, holds: bool, std_error: float | None) -> None:
+        row = {"name": name, "value": float(value), "bound": bound, "ok": bool(holds and np.isfinite(value))}
+        error = "" if std_error is None else f" ± {std_error:.4f}"
+        print(f"  {'ok  ' if row['ok'] else 'MISS'} {name}: {value:.4f}{error} ({bound})", flush=True)
+        self.rows.append(row if std_error is None else {**row, "std_error": float(std_error)})
+
+    @property
+    def hold(self) -> bool:
+        return bool(self.rows) and all(row["ok"] for row in self.rows)
+
+
+def mean_and_error(values: Any) -> tuple[float, float]:
+    """Mean of independent values and its standard error; NaN of none."""
+    every = np.asarray(values, float)
+    if len(every) == 0:
+        return float("nan"), float("nan")
+    return float(every.mean()), float(every.std(ddof=1) / len(every) ** 0.5) if len(every) > 1 else 0.0
+
+
+def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact confidence interval of a proportion, k of n (Clopper and Pearson 1934)."""
+    tail = (1 - level) / 2
+    low = 0.0 if k == 0 else float(beta.ppf(tail, k, n - k + 1))
+    high = 1.0 if k == n else float(beta.ppf(1 - tail, k + 1, n - k))
+    return low, high
+
+
+def describe_fit(model: Any) -> dict[str, Any]:
+    """Leaderboard score with its standard error, p-value, and whether the model fell back (JSON values)."""
+    entry = next(entry for entry in model.leaderboard_ if entry["name"] == "this model")
+    return {
+        "score": float(entry["score"]),
+        "std_error": float(entry["std_error"]),
+        "p_value": float(getattr(model, "p_value_", float("nan"))),
+        "fallback": getattr(model, "fallback_", None),
+    }
