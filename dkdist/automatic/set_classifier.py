@@ -228,15 +228,13 @@ class SetClassifier(ClassifierMixin, SetLearner):
         """Raise ValueError unless loaded attributes fit each other and can be shown."""
         k, t = len(self.classes_), self.machine_.n_outputs
         found = t, len(self.sets_.by_class), self.calibration_.shape, self.classes_.shape, self._labels.shape
-        if not (self.prior_.shape == (k,) and (self.prior_ > 0).all() and 0 < self.shrinkage_ <= 1):
-            raise ValueError(
-                f"the prior of {k} classes is {self.prior_!r:.80}, and shrinkage {self.shrinkage_}"
-            )
         if k < 2 or found != (1 if k == 2 else k, k, (2,), (k,), self._used.shape):
             raise ValueError(
                 f"the model has {k} classes, {t} outputs, sets of {found[1]} classes, a calibration of shape "
                 f"{found[2]} and labels of shape {found[4]}, which do not fit"
             )
+        if self.prior_.shape != (k,) or not (self.prior_ > 0).all() or not 0 < self.shrinkage_ <= 1:
+            raise ValueError(f"the prior of {k} classes is {self.prior_!r:.80}, with shrinkage {self.shrinkage_}")
         super().check_loaded()
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:

@@ -112,7 +112,8 @@ def test_a_loaded_automatic_model_gives_the_same_bits(case: str, tmp_path: Path)
         assert again.get_params() == model.get_params()
     expected, found = dict(answers(model, X)), dict(answers(again, X))
     assert {k: bits(v) for k, v in found.items()} == {k: bits(v) for k, v in expected.items()}
-    assert (case == "streamed") == (type(again.machine_.parts[0]).__name__ == "LinearMachine")
+    if model.fallback_ is None:
+        assert (case == "streamed") == (type(again.machine_.parts[0]).__name__ == "LinearMachine")
 
 
 def test_a_saved_model_is_saved_again_as_the_same_bytes_and_fits_anew(tmp_path: Path) -> None:
@@ -284,7 +285,6 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("many", one_item_less(lambda f: f["sets_"]["fields"]["scores"]["fields"]["values"], "tuple"), "do not fit"),
     ("many", change_array(lambda f: f["calibration_"], lambda a: a[:1]), "calibration of shape"),
     ("many", change_array(lambda f: f["_weights"], lambda a: a[1:]), "sets were learned from"),
-    ("many", change_array(lambda f: f["judged_"], lambda a: a + 10**6), "sets were learned from"),
     ("many", update(whole, n_features_in_=3), "points of 3 dimensions"),
     ("many", update(whole, machine_=None), r"machine_ is None, expected Machine"),
     ("many", update(whole, predict=1), "no attribute 'predict'"),

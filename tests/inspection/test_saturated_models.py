@@ -13,9 +13,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist.auto.bagged_trees import fit_bagged_trees
 from dkdist.automatic import choosing
 from dkdist.automatic.learned.machine_terms import set_function
-from dkdist.automatic.learned.machines import KernelMachine, Machine
+from dkdist.automatic.learned.machines import KernelMachine, Machine, TreeMember
 from dkdist.automatic.views.representation_rows import fitted_views, rows_of
 from dkdist.automatic.views.representations import FAMILIES, representations
 from dkdist.automatic.views.row_kernels import ComparedRows
@@ -63,11 +64,17 @@ def single_functions(sets: dk.SampleSets, y: np.ndarray) -> dict[str, SetFunctio
     widths = tuple(spec.n_features for spec in views.specs)
     found = {}
     for view in views.views:
-        X = view.of(rows)
+        X, targets = view.of(rows), y[:, None] * [1.0, -2.0]
+        if view.entry.tree_seed is not None:
+            trees, _ = fit_bagged_trees(X[0], targets, np.ones(len(y)), None, 0)
+            found[view.entry.family] = set_function(
+                Machine(views.trees, widths, (TreeMember(view.leaf, trees, 0.7),), 2)
+            )
+            continue
         compared = ComparedRows(X)
         kernel = compared.kernels()[-2]  # as wide as rows are apart
         (K,) = compared.matrices([kernel])
-        coef = duals(K, y[:, None] * [1.0, -2.0], np.ones(len(K)), 1e-2)
+        coef = duals(K, targets, np.ones(len(K)), 1e-2)
         part = KernelMachine(view.leaf, kernel, tuple(X), coef, X[0].mean(axis=0, dtype=np.float64), 0.7)
         found[f"{view.entry.family}: {view.entry.name}"] = set_function(
             Machine(views.trees, widths, (part,), 2)
@@ -106,7 +113,8 @@ def test_every_representation_sums_to_its_prediction_and_finds_points(kind: str)
     assert functions
     reference, test = np.array([0.3, -1.0]), sets[30:]
     for name, function in functions.items():
-        found = point_contributions(function, reference, function.training_background, test, 0)
+        background = function.training_background or function.background(sets[:30])
+        found = point_contributions(function, reference, background, test, 0)
         values = function.values(test)
         np.testing.assert_allclose(
             [c.sum(axis=0) for c in found], values - reference, atol=1e-9, err_msg=name
