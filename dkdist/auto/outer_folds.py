@@ -11,8 +11,7 @@ from dkdist.auto._tuning import (
     MAX_BALANCED_SETS,
     MAX_HOLD_OUT_SETS,
     MAX_NESTED_SETS,
-    MAX_OUTER_FOLDS,
-    MAX_SETS_OF_TEN_FOLDS,
+    MAX_SETS_BY_FOLDS,
     MIN_BALANCED_FOLDS,
 )
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
@@ -64,7 +63,7 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
 
 
 def _default_folds(n: int) -> int:
-    return MAX_OUTER_FOLDS if n <= MAX_SETS_OF_TEN_FOLDS else MAX_OUTER_FOLDS // 2
+    return next(n_folds for n_folds, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
 
 
 def _balanced_folds(class_sizes: I64, n_folds: int) -> int:

@@ -41,7 +41,7 @@ from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
 
-SAMPLE_SETS, SAMPLE_POINTS = 1024, 2**21  # that representations are fitted on
+SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
 CHOICE_SETS = 2000  # by which candidates are compared
 EXACT_SETS = 4000  # up to which kernels are exact
 N_COMPONENTS = 4096  # random features of each member beyond
