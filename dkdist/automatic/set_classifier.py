@@ -211,7 +211,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
             small = int(np.argmin(sizes >= 2))
             raise ValueError(
                 f"every class must have 2 sets or more (of weight above 0); found {sizes[small]} of class "
-                f"{self.classes_[small]!r}. Give more sets of it, or leave it out"
+                f"{self.classes_.tolist()[small]!r}. Give more sets of it, or leave it out"
             )
         return sizes
 
