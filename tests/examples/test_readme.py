@@ -150,10 +150,15 @@ def test_what_makes_a_run_resumable(bags):
 
 
 def test_what_to_take():
-    (code,) = examples("docs/choosing.md")
+    code, confounded = examples("docs/choosing.md")
     names = {}
     run(code, names, "docs/choosing.md")
     assert names["accuracy"] > 0.9
+    run(confounded.replace("SetClassifier(", 'SetClassifier(["means"], '), names, "docs/choosing.md")
+    assert names["model"].p_value_ < 0.01  # hospitals tell the label, within them nothing does
+    assert names["without"].p_value < 0.01
+    assert names["within"].p_value > 0.05
+    assert names["grouped"].p_value_ > 0.05
 
 
 def test_why():
