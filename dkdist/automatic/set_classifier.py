@@ -29,16 +29,16 @@ class SetClassifier(ClassifierMixin, SetLearner):
     """Classify sample sets: representation, kernel and penalty are selected, and the selection is evaluated.
 
     Compares representations that the sets allow (sizes, means, moments, Hellinger distances of densities, joint and by
-    dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances for strings;
-    time warping for ordered points) with kernel ridge regression, and averages those that complement each other. The
+    dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances and n-grams
+    for strings; time warping for ordered points) with kernel ridge regression, tries bagged trees, and averages those that complement each other. The
     whole selection is repeated without each outer fold, and only predictions of these folds are reported.
 
     Parameters
     ----------
     candidates : "auto" or list, default="auto"
-        Families to try: "hellinger", "marginals", "pairs", "components", "symmetric", "moments", "sliced-wasserstein",
-        "kernel-mean", "modified-hausdorff", "dtw", "levenshtein"; or embeddings of your own. Baselines are always
-        tried.
+        Families to try: "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric",
+        "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams"; or
+        embeddings and other transformers of sets. Baselines are always tried.
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn: "balanced" lets every class count the same, however many sets it has.
     scoring : str, callable or None, default=None
