@@ -27,6 +27,7 @@ from dkdist.base.drawn_samples import (
 )
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
+from dkdist.base.names import require_same_names
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect
@@ -90,11 +91,7 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
             f"the sets of other (set 0 and all others) have {columns.n_dims} dimension(s), but those of sets have "
             f"{rows.n_dims}: compare sets of the same kind"
         )
-    if rows.names and columns.names and rows.names != columns.names:
-        raise SampleSetError(
-            f"the sets of other have the dimensions {', '.join(columns.names)}, but those of sets have "
-            f"{', '.join(rows.names)}: give the same columns in the same order"
-        )
+    require_same_names(sets=rows, other=columns)
     origin = common_origin(rows.origin, columns.origin)
     return rows.rebased(origin), columns.rebased(origin)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.bad_sets import attempt
 from dkdist.base.inputs import Sets, of_blocks
+from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of, real_matrix
 from dkdist.base.roles import Role
 from dkdist.explaining.dimension_contributions import dimension_contributions
@@ -93,6 +95,7 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
         raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
     with _about("at: its places are taken for the points of set 0"):
         known = getattr(subject.first, "feature_names_in_", None)
+        require_same_names(**{"the sets of fit": SimpleNamespace(names=known), "at": at})
         fits = known is not None and len(known) == places.shape[1]
         taken = subject.taken(SampleSets.from_arrays([places], names=known if fits else None))
     return _loaded(taken).relative

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import draw_seed, one_of, positive
 from dkdist.kernel.alignment.motion_search import search
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
@@ -119,8 +120,9 @@ def align(
     Raises
     ------
     ValueError
-        For points that are not finite, different or other dimensions, weights that are negative, all zero or of another
-        length, and sets that are a million sigma wide; for a guarantee that would take too long.
+        For points that are not finite, different or other dimensions, data frames whose columns differ in name or
+        order, weights that are negative, all zero or of another length, and sets that are a million sigma wide; for a
+        guarantee that would take too long.
 
     Notes
     -----
@@ -164,6 +166,7 @@ def align(
     >>> sure.certified, sure.gap <= 0.05
     (True, True)
     """
+    require_same_names(P=P, Q=Q)
     (y, q), (x, p) = _weighted(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.aggregated_test import aggregated_test
@@ -136,6 +137,7 @@ def two_sample_test(
         raise ValueError(
             f"n_permutations must be at most {MOST_PERMUTATIONS:,}; found {count}: more tell nothing new"
         )
+    require_same_names(P=P, Q=Q)
     if sigma is None and h is None and gamma is None:
         if kernel != "gaussian":
             raise ValueError(

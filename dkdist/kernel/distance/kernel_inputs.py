@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.drawn_samples import median_distance, some
+from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.point_inputs import given_points, given_weights, require_near
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
@@ -35,6 +36,7 @@ class Pair:
 
 def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     """Two point sets with their weights, or two shapes."""
+    require_same_names(P=P, Q=Q)
     P, Q = (Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value for value in (P, Q))
     given: tuple[Array | None, Array | None]
     if isinstance(P, Shape) or isinstance(Q, Shape):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of
 from dkdist.kernel.distance.kernel_inputs import read_points
 from dkdist.kernel.distance.kernel_scales import read_scales
@@ -66,6 +67,7 @@ def witness(
     array([ 0.3, -0.3])
     """
     one_of("kernel", kernel, tuple(KERNELS))
+    require_same_names(P=P, Q=Q, queries=queries)
     pair = read_points(P, Q, weights)
     scales = read_scales(pair, sigma, h, gamma, kernel)
     u = points_of("queries", queries)
