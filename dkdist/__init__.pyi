@@ -90,7 +90,7 @@ from .pairs.divergences.pair_estimators import EntropyDivergence as EntropyDiver
 from .pairs.divergences.pair_estimators import HeldOutDivergence as HeldOutDivergence
 from .pairs.divergences.pair_estimators import KNNDivergence as KNNDivergence
 from .pairs.divergences.pair_estimators import PluginDivergence as PluginDivergence
-from .pairs.groups.group_test import group_test as group_test
+from .two_sample.group_test import group_test as group_test
 from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding

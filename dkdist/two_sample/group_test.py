@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,41 @@ from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.passes import collect
 from dkdist.learners.rows import checked
 from dkdist.loops.array_types import F32
-from dkdist.pairs.groups.group_labels import group_codes, require_arrangements
-from dkdist.pairs.groups.group_rows_spec import GroupRowsSpec, centre_and_scale, representations
-from dkdist.pairs.groups.permutations import p_value, standardised_statistics
+from dkdist.two_sample.axis_statistics import largest_f
+from dkdist.two_sample.combined_p_values import combined, log_p_values, standardized
+from dkdist.two_sample.group_labels import group_codes, require_arrangements
+from dkdist.two_sample.group_rows_spec import GroupRowsSpec, centre_and_scale, representations
+from dkdist.two_sample.permutations import kernel_statistic, p_value, permuted_statistics
 
 MOST_PERMUTATIONS = 10**6
 LEAST_DIRECTIONS = 32
-NAMES = ("distribution", "location", "spread", "shape")
+PARTS = {
+    "distribution": ("distribution",),
+    "location": ("axis means",),
+    "spread": ("spread", "axis spreads"),
+    "shape": ("shape",),
+    "extremes": ("axis extremes",),
+}
+# of p-values in their weighted harmonic mean: the largest for differences of means, which are the most common ones
+WEIGHTS = {
+    "distribution": 0.1,
+    "axis means": 0.4,
+    "spread": 0.2,
+    "axis spreads": 0.1,
+    "shape": 0.1,
+    "axis extremes": 0.1,
+    "embedding": 1.0,
+}
+AXIS_PARTS = ("axis means", "axis spreads", "axis extremes")
 
 
 @dataclass(frozen=True)
 class GroupTest:
-    """What `group_test` found.
+    """Result of `group_test`.
 
-    ``statistics``, by what was compared, are in standard deviations of their permutations from the mean of these: the
-    largest, ``statistic``, names where the groups differ most. ``p_value`` is the share of labellings, the given one
-    among them, with a ``statistic`` as large.
+    ``statistics``, by what was compared, are minus the decimal logarithms of p-values: the largest names where the
+    groups differ most, without a correction for the number of comparisons. ``statistic`` is that of their weighted
+    harmonic mean. ``p_value`` is the fraction of labellings, the given one among them, with a ``statistic`` as large.
     """
 
     statistic: float
@@ -63,12 +81,13 @@ def group_test(
         The group of each set, numbers or words: two groups or more, of two sets or more each, none missing.
     n_permutations : int, default=999
         Random permutations of the groups among the sets.
-    statistic : {"auto", "distribution", "location", "spread", "shape"} or an embedding, default="auto"
-        What is compared. "distribution": quantiles of projections, at sliced Wasserstein distance, in units of the
-        sets' interquartile ranges; "location" and "spread": means and standard deviations of these quantiles, each
-        column in units of its own variation between sets; "shape": the quantiles of each set from its own location in
-        units of its spread. "auto": all four; the level counts all of them. An embedding is cloned and fitted on the
-        sets without their groups, and its rows are compared: what strings and series need.
+    statistic : {"auto", "distribution", "location", "spread", "shape", "extremes"} or an embedding, default="auto"
+        What is compared, in units of the median interquartile range of the sets along each axis. "distribution":
+        quantiles of projections, at sliced Wasserstein distance; "location": means along each axis; "spread": standard
+        deviations along each axis, and of projections; "shape": the quantiles of each set from its own mean in units
+        of its own spread; "extremes": how far the farthest points of a set lie above and below its mean along each
+        axis, so that one odd point in each set counts. "auto": all five; the level counts all of them. An embedding is
+        cloned and fitted on the sets without their groups, and its rows are compared: what strings and series need.
     random_state : int, Generator or None, default=None
         Seed of the permutations and of the directions.
     blocks : (n_sets,) array-like, optional
@@ -88,22 +107,29 @@ def group_test(
 
     Notes
     -----
-    Statistic: ``sum_g 1/n_g sum_{i, j in g} k(r_i, r_j)``, of two groups the squared maximum mean discrepancy, with a
-    Gaussian kernel of the median distance between rows; over several representations the largest of the standardised
-    ones. The level is exact for any number of sets: if the sets are exchangeable (within strata), p_value <= a with
+    "distribution", "shape", projected "spread" and embeddings have the statistic ``sum_g 1/n_g sum_{i, j in g}
+    k(r_i, r_j)``, of two groups the squared maximum mean discrepancy, with a Gaussian kernel of the median distance
+    between rows. Means, standard deviations and extremes along axes have the largest moderated F statistic of an axis.
+
+    Several statistics are combined by the weighted harmonic mean of their p-values, with weights 0.4 for means, 0.3 for
+    spread (0.1 of it along axes) and 0.1 for each of the others; p-values are tails of Pearson distributions of type
+    III with the moments of all other labellings. The mean is ranked among those of the same permutations.
+
+    The level is exact for any number of sets: if the sets are exchangeable (within strata), p_value <= a with
     probability at most a. (An embedding that looks at a sample of the sets in ``fit`` keeps that but for the little by
     which its choices depend on the order of the sets.) Sets whose sizes differ between groups differ in their noise,
-    which is a difference.
+    and in their extremes, which is a difference.
 
-    Cost: one row of 16 max(32, d) + 16 d numbers of each set is kept. Of n sets and B permutations of G groups: n^2 B G
-    multiply-adds up to 2,048 sets and 1,024 n B G beyond, where random features stand for the kernel; each four times
-    for "auto" (1,000 sets: some seconds).
+    Cost: one row of 16 max(32, d) + 20 d numbers of each set is kept. Of n sets and B permutations of G groups: n^2 B G
+    multiply-adds up to 2,048 sets and 1,024 n B G beyond, where random features stand for the kernel; three times for
+    "auto", and 4 d n B G for the axes (1,000 sets: some seconds).
 
     References
     ----------
-    Gretton et al.: A kernel two-sample test (2012). Schrab et al.: MMD aggregated two-sample test (2023), for
-    combining kernels. Rizzo, Szekely: DISCO analysis (2010), for several groups. Phipson, Smyth: Permutation p-values
-    should never be zero (2010).
+    Gretton et al.: A kernel two-sample test (2012). Rizzo, Szekely: DISCO analysis (2010), for several groups. Smyth:
+    Linear models and empirical Bayes methods (2004), for moderated F. Wilson: The harmonic mean p-value (2019).
+    Minas, Montana: Distance-based analysis of variance (2014), for tails. Pesarin, Salmaso: Permutation tests for
+    complex data (2010), for combining. Phipson, Smyth: Permutation p-values should never be zero (2010).
 
     Examples
     --------
@@ -124,19 +150,36 @@ def group_test(
     strata = np.zeros_like(labels) if blocks is None else group_codes("blocks", blocks, len(sets))
     require_arrangements(labels, strata)
     rows = {"embedding": _rows_of(statistic, sets)} if embedded else _representations(sets, seed)
-    found = {name: standardised_statistics(rows[name], labels, strata, count, seed) for name in names}
-    largest = reduce(np.maximum, found.values())
-    own = {name: float(values[0]) for name, values in found.items()}
-    return GroupTest(float(largest[0]), p_value(largest), count, own)
+    parts = [part for name in names for part in PARTS.get(name, (name,))]
+    n_groups = int(labels.max()) + 1
+    functions = {
+        part: (
+            largest_f(rows[part], strata, n_groups)
+            if part in AXIS_PARTS
+            else kernel_statistic(rows[part], strata, seed)
+        )
+        for part in parts
+    }
+    values = permuted_statistics(functions, labels, strata, count, seed)
+    log_p = {part: log_p_values(values[part]) for part in parts}
+    evidence = combined(log_p, WEIGHTS)
+    by_name = {
+        name: float(combined({part: log_p[part] for part in PARTS.get(name, (name,))}, WEIGHTS)[0])
+        for name in names
+    }
+    ranked = (
+        evidence if len(parts) > 1 else standardized(values[parts[0]])
+    )  # tails of small statistics are all 1
+    return GroupTest(float(evidence[0]), p_value(ranked), count, by_name)
 
 
 def _names(statistic: Any) -> tuple[str, ...]:
     if not isinstance(statistic, str):
         raise ValueError(
-            f"statistic must be 'auto', one of {', '.join(map(repr, NAMES))}, or an embedding; found {statistic!r:.200}"
+            f"statistic must be 'auto', one of {', '.join(map(repr, PARTS))}, or an embedding; found {statistic!r:.200}"
         )
-    chosen = str(one_of("statistic", statistic, ("auto", *NAMES)))
-    return NAMES if chosen == "auto" else (chosen,)
+    chosen = str(one_of("statistic", statistic, ("auto", *PARTS)))
+    return tuple(PARTS) if chosen == "auto" else (chosen,)
 
 
 def _representations(sets: Sets, seed: int) -> dict[str, F32]:
@@ -144,7 +187,9 @@ def _representations(sets: Sets, seed: int) -> dict[str, F32]:
     survey(sets, None, skip=False)
     d = sets.n_dims
     along_axes = GroupRowsSpec((0.0,) * d, (1.0,) * d, 0, seed)
-    centre, scale = centre_and_scale(_in_memory(transform_sets(along_axes, sets, "group_axes", skip=False)))
+    centre, scale = centre_and_scale(
+        _in_memory(transform_sets(along_axes, sets, "group_axes", skip=False)), d
+    )
     n_directions = 0 if d == 1 else max(LEAST_DIRECTIONS, d)
     spec = GroupRowsSpec(tuple(centre.tolist()), tuple(scale.tolist()), n_directions, seed)
     return representations(_in_memory(transform_sets(spec, sets, "group_rows", skip=False)), d)
