@@ -17,16 +17,17 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F32, F64, I64
 from dkdist.two_sample.permutations import within_strata
 
 MIN_RELATIVE_VARIANCE = 1e-16  # of a column's largest square: below, its values differ by rounding alone
 MAX_PRIOR_DEGREES = 1e6  # of freedom, where variances differ by no more than chance
 
 
-def largest_f(columns: F64, strata: I64, n_groups: int) -> Callable[[F64], F64]:
+def largest_f(columns: F32 | F64, strata: I64, n_groups: int) -> Callable[[F64], F64]:
     """A function of indicators of groups (n, b, G), divided by root sizes: the largest F of b labellings (b,)."""
-    X = within_strata(np.asarray(columns, np.float64), strata)
+    columns = columns.astype(np.float64)
+    X = within_strata(columns, strata)
     total = (X**2).sum(axis=0)
     varies = total > MIN_RELATIVE_VARIANCE * len(X) * (columns**2).max(axis=0)
     X, total = X[:, varies], total[varies]

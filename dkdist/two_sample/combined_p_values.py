@@ -34,7 +34,7 @@ def log_p_values(statistics: F64) -> F64:
         return np.minimum(-z, 0.0)
     skewness = (third - 3 * first * second + 2 * first**3) / variance**1.5
     tails = pearson3.sf((z - first) / np.sqrt(variance), skewness)
-    return np.log(np.clip(tails, MIN_P_VALUE, 1.0))
+    return np.asarray(np.log(np.clip(tails, MIN_P_VALUE, 1.0)))
 
 
 def standardized(statistics: F64) -> F64:

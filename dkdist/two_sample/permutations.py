@@ -50,7 +50,7 @@ def kernel_statistic(rows: F32, strata: I64, seed: int) -> Statistic:
 
     def statistic(shares: F64) -> F64:
         n, n_labellings, n_groups = shares.shape
-        return energy(shares.reshape(n, -1)).reshape(n_labellings, n_groups).sum(axis=1)
+        return np.asarray(energy(shares.reshape(n, -1)).reshape(n_labellings, n_groups).sum(axis=1))
 
     return statistic
 

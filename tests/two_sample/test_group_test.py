@@ -228,7 +228,7 @@ def test_the_largest_f_against_brute_force(strata):
 
 def test_one_way_f_of_scipy():
     found = statistics_of(largest_f(ROWS[:, :1].astype(float), ONE, 3), ONE, 1)[0]
-    assert found == pytest.approx(f_oneway(*(ROWS[GROUPS == g, 0].astype(float) for g in range(3))).statistic)
+    assert found == pytest.approx(f_oneway(*(ROWS[g == GROUPS, 0].astype(float) for g in range(3))).statistic)
 
 
 @pytest.mark.parametrize(("d0", "s0"), [(4.0, 2.0), (30.0, 0.1)])
@@ -282,7 +282,7 @@ def one_odd_point(rng, n, far):
 
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_one_odd_point_in_each_set_of_a_group_is_found(n_groups):
-    """12 trials, of which the test finds nearly all: if it found 0.9 of them, 1 run in 4,000 would find fewer than 7."""
+    """12 trials: a test that finds 0.9 of them finds fewer than 7 for 1 seed in 2,000."""
     rng, found = np.random.default_rng(4), []
     for i in range(12):
         sets = [rng.normal(rng.normal(size=4), 1, (60, 4)) for _ in range(12 * (n_groups - 1))]
@@ -305,14 +305,14 @@ def test_the_scale_of_one_of_twenty_axes_is_found():
 
 
 def test_the_level_of_every_statistic_with_three_groups_and_strata():
-    """120 trials at level 0.2: each of six tests rejects 12 to 37 of them but for 1 seed in 1,000."""
-    rng, names = np.random.default_rng(6), ["auto", "distribution", "location", "spread", "shape", "extremes"]
+    """60 trials at level 0.2: each test rejects 3 to 23 of them but for 1 seed in 1,000, if its level is exact."""
+    rng, names = np.random.default_rng(6), ["auto", "location", "extremes"]
     rejected, strata = dict.fromkeys(names, 0), np.arange(18) // 9
-    for i in range(120):
+    for i in range(60):
         sets = [rng.standard_t(3, (rng.integers(4, 20), 3)) + rng.normal(size=3) + 3 * s for s in strata]
         groups = np.concatenate([rng.permutation(np.repeat([0, 1, 2], 3)) for _ in range(2)])
         for name in names:
             p = dk.group_test(sets, groups, 19, statistic=name, random_state=i, blocks=strata).p_value
             rejected[name] += p <= 0.2
     for count in rejected.values():
-        assert 9 <= count <= 40
+        assert 3 <= count <= 23
