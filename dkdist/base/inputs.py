@@ -27,11 +27,11 @@ from dkdist.base.drawn_samples import (
 )
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
-from dkdist.base.names import require_same_names
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.plain.column_names import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore
@@ -91,7 +91,7 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
             f"the sets of other (set 0 and all others) have {columns.n_dims} dimension(s), but those of sets have "
             f"{rows.n_dims}: compare sets of the same kind"
         )
-    require_same_names(sets=rows, other=columns)
+    require_same_names(SampleSetError, sets=rows, other=columns)
     origin = common_origin(rows.origin, columns.origin)
     return rows.rebased(origin), columns.rebased(origin)
 

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.bad_sets import attempt
 from dkdist.base.inputs import Sets, of_blocks
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of, real_matrix
 from dkdist.base.roles import Role
 from dkdist.explaining.dimension_contributions import dimension_contributions
 from dkdist.explaining.point_contributions import influence_at, point_contributions
 from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F32, F64
+from dkdist.plain.column_names import require_same_names
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with
@@ -95,7 +95,7 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
         raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
     with _about("at: its places are taken for the points of set 0"):
         known = getattr(subject.first, "feature_names_in_", None)
-        require_same_names(**{"the sets of fit": SimpleNamespace(names=known), "at": at})
+        require_same_names(SampleSetError, **{"the sets of fit": SimpleNamespace(names=known), "at": at})
         fits = known is not None and len(known) == places.shape[1]
         taken = subject.taken(SampleSets.from_arrays([places], names=known if fits else None))
     return _loaded(taken).relative

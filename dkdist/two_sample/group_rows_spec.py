@@ -1,15 +1,16 @@
 """Rows that groups of sets are compared by: quantiles of projections, and summaries along the axes.
 
     quantiles[l, q] = F_l^-1((q + 1/2) / Q),    F_l the distribution of u_l . z,   z = (x - centre) / scale
-    summaries       mean, standard deviation, max (z - mean) and max (mean - z) of z along each axis
+    summaries       mean, standard deviation, max (z - mean) and max (mean - z) of z along each axis; max |z|
 
-Directions u are the axes and random ones. The rows give six representations, three for comparison by a kernel:
+Directions u are the axes and random ones. The rows give seven representations, three for comparison by a kernel:
 
     distribution   the quantiles on random directions: Euclidean distances are sliced Wasserstein distances
     spread         their standard deviations on all directions
     shape          the quantiles of each set from its own mean in units of its own spread
 
-and three for the largest difference along one axis: means, log(1 + standard deviation), log(1 + distance).
+and four for the largest difference of one column: means, log(1 + standard deviation), log(1 + distance), and the radius
+log(1 + max |z|).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class GroupRowsSpec(Specification["GroupRows"]):
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return (self.n_dims + self.n_directions) * N_QUANTILES + N_SUMMARIES * self.n_dims
+        return (self.n_dims + self.n_directions) * N_QUANTILES + N_SUMMARIES * self.n_dims + 1
 
     def _tables(self) -> GroupRows:
         return GroupRows(self)
@@ -72,12 +73,15 @@ class GroupRows(Tables[GroupRowsSpec]):
 
 
 def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
-    """Mean, standard deviation, largest distances above and below the mean of (x - centre) / scale: (n_sets, 4 d).
+    """Summaries (n_sets, 4 d + 1) of z = (x - centre) / scale.
+
+    Mean, standard deviation, largest distances above and below the mean along each axis; largest distance from 0.
 
     A point of weight 0 has no distance.
     """
     first, sizes = sets.offsets[:-1], np.diff(sets.offsets)
     z = (sets.relative.astype(np.float64) - centre) / scale
+    squares = (z**2).sum(axis=1, keepdims=True)
     weights = np.ones((len(z), 1)) if sets.weights is None else sets.weights.reshape(-1, 1).astype(np.float64)
     total = np.add.reduceat(weights, first)
     mean = np.add.reduceat(weights * z, first) / total
@@ -85,7 +89,8 @@ def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
     deviation = np.sqrt(np.add.reduceat(weights * z**2, first) / total)
     z *= weights > 0
     above, below = np.maximum.reduceat(z, first), -np.minimum.reduceat(z, first)
-    return np.concatenate([mean, deviation, above, below], axis=1).astype(np.float32)
+    radius = np.sqrt(np.maximum.reduceat(squares * (weights > 0), first))
+    return np.concatenate([mean, deviation, above, below, radius], axis=1).astype(np.float32)
 
 
 def centre_and_scale(rows: F32, n_dims: int) -> tuple[F64, F64]:
@@ -105,8 +110,10 @@ def centre_and_scale(rows: F32, n_dims: int) -> tuple[F64, F64]:
 
 def representations(rows: F32, n_dims: int) -> dict[str, F32]:
     """The representations of ``rows`` (n, m) of a `GroupRowsSpec`, each (n, some columns) float32."""
-    quantiles = rows[:, : -N_SUMMARIES * n_dims].reshape(len(rows), -1, N_QUANTILES)
-    mean, deviation, extremes = np.split(rows[:, -N_SUMMARIES * n_dims :], [n_dims, 2 * n_dims], axis=1)
+    n_summaries = N_SUMMARIES * n_dims + 1
+    quantiles = rows[:, :-n_summaries].reshape(len(rows), -1, N_QUANTILES)
+    edges = [n_dims, 2 * n_dims, n_summaries - 1]
+    mean, deviation, extremes, radius = np.split(rows[:, -n_summaries:], edges, axis=1)
     location = quantiles.mean(axis=2, dtype=np.float64)
     spread = quantiles.std(axis=2, dtype=np.float64)
     unit = np.where(spread > 0, spread, 1.0)
@@ -121,6 +128,7 @@ def representations(rows: F32, n_dims: int) -> dict[str, F32]:
         "axis means": mean,
         "axis spreads": np.log1p(deviation),
         "axis extremes": np.log1p(np.maximum(extremes, 0)),
+        "radius": np.log1p(radius),
     }
 
 

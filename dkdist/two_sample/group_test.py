@@ -29,19 +29,20 @@ PARTS = {
     "location": ("axis means",),
     "spread": ("spread", "axis spreads"),
     "shape": ("shape",),
-    "extremes": ("axis extremes",),
+    "extremes": ("axis extremes", "radius"),
 }
 # of p-values in their weighted harmonic mean: the largest for differences of means, which are the most common ones
 WEIGHTS = {
-    "distribution": 0.1,
+    "distribution": 0.05,
     "axis means": 0.4,
-    "spread": 0.2,
+    "spread": 0.25,
     "axis spreads": 0.1,
-    "shape": 0.1,
+    "shape": 0.05,
     "axis extremes": 0.1,
+    "radius": 0.05,
     "embedding": 1.0,
 }
-AXIS_PARTS = ("axis means", "axis spreads", "axis extremes")
+AXIS_PARTS = ("axis means", "axis spreads", "axis extremes", "radius")
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,11 @@ def group_test(
     statistic : {"auto", "distribution", "location", "spread", "shape", "extremes"} or an embedding, default="auto"
         What is compared, in units of the median interquartile range of the sets along each axis. "distribution":
         quantiles of projections, at sliced Wasserstein distance; "location": means along each axis; "spread": standard
-        deviations along each axis, and of projections; "shape": the quantiles of each set from its own mean in units
-        of its own spread; "extremes": how far the farthest points of a set lie above and below its mean along each
-        axis, so that one odd point in each set counts. "auto": all five; the level counts all of them. An embedding is
-        cloned and fitted on the sets without their groups, and its rows are compared: what strings and series need.
+        deviations along each axis, and of projections; "shape": the quantiles of each set from its own mean in units of
+        its own spread; "extremes": how far the farthest points of a set lie above and below its mean along each axis,
+        and from the centre of all sets, so that one odd point in each set counts. "auto": all five; the level counts
+        all of them. An embedding is cloned and fitted on the sets without their groups, and its rows are compared: what
+        strings and series need.
     random_state : int, Generator or None, default=None
         Seed of the permutations and of the directions.
     blocks : (n_sets,) array-like, optional
@@ -111,9 +113,10 @@ def group_test(
     k(r_i, r_j)``, of two groups the squared maximum mean discrepancy, with a Gaussian kernel of the median distance
     between rows. Means, standard deviations and extremes along axes have the largest moderated F statistic of an axis.
 
-    Several statistics are combined by the weighted harmonic mean of their p-values, with weights 0.4 for means, 0.3 for
-    spread (0.1 of it along axes) and 0.1 for each of the others; p-values are tails of Pearson distributions of type
-    III with the moments of all other labellings. The mean is ranked among those of the same permutations.
+    Several statistics are combined by the weighted harmonic mean of their p-values, with weights 0.4 for means, 0.25
+    for spread of projections and 0.1 along axes, 0.1 for extremes along axes and 0.05 for the farthest point from the
+    centre of all, 0.05 for shape and 0.05 for the distribution; p-values are tails of Pearson distributions of type III
+    with the moments of all other labellings. The mean is ranked among those of the same permutations.
 
     The level is exact for any number of sets: if the sets are exchangeable (within strata), p_value <= a with
     probability at most a. (An embedding that looks at a sample of the sets in ``fit`` keeps that but for the little by

@@ -13,7 +13,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.base.names import MAX_NAMES_CHARACTERS, require_same_names
+from dkdist.plain.column_names import MAX_NAMES_CHARACTERS, require_same_names
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(30, 2))
@@ -99,15 +99,15 @@ def test_surfaces_have_the_names_of_their_vertices():
 
 def test_the_message_states_what_was_expected_what_was_found_and_the_remedy():
     order = "columns of Q must be in the order of those of P: expected 'a', 'b'; got 'b', 'a'. Reorder the columns"
-    with pytest.raises(dk.SampleSetError, match=re.escape(order)):
+    with pytest.raises(ValueError, match=re.escape(order)):
         dk.kernel_distance(A, SWAPPED, sigma=1.0)
     names = (
         r"columns of Q must have the names of those of P: expected 'a', 'b'; got 'a', 'c'\. Select or rename"
     )
-    with pytest.raises(dk.SampleSetError, match=names):
+    with pytest.raises(ValueError, match=names):
         dk.kernel_distance(A, RENAMED, sigma=1.0)
     wide = pd.DataFrame(np.zeros((1, 500)), columns=[f"column {j}" for j in range(500)])
-    with pytest.raises(dk.SampleSetError, match=r"\.\.\. \(500 names\)") as caught:
+    with pytest.raises(ValueError, match=r"\.\.\. \(500 names\)") as caught:
         require_same_names(P=wide, Q=wide.iloc[:, ::-1])
     assert len(str(caught.value)) < 300 + 2 * MAX_NAMES_CHARACTERS
 

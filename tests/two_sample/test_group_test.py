@@ -269,7 +269,8 @@ def test_summaries_along_axes_against_numpy():
             mean = np.average(z, axis=0, weights=w)
             deviation = np.sqrt(np.average((z - mean) ** 2, axis=0, weights=w))
             counted = z[w > 0] - mean
-            expected = np.concatenate([mean, deviation, counted.max(axis=0), -counted.min(axis=0)])
+            radius = np.linalg.norm(z[w > 0], axis=1).max()
+            expected = np.concatenate([mean, deviation, counted.max(axis=0), -counted.min(axis=0), [radius]])
             np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
 
 

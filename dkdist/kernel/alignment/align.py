@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import draw_seed, one_of, positive
 from dkdist.kernel.alignment.motion_search import search
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
@@ -18,6 +17,7 @@ from dkdist.kernel.distance.point_inputs import box, points_of, require_near, we
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist.plain.column_names import require_same_names
 from dkdist.plain.flags import as_verbose
 
 MAX_SECONDS = 60.0

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.aggregated_test import aggregated_test
@@ -17,6 +16,7 @@ from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist.plain.column_names import require_same_names
 
 AT_ONCE = 64  # permutations: their sums stay in the first-level cache
 MOST_PERMUTATIONS = 10**6  # a p-value to a thousandth of itself at .5, to a thirtieth at .001

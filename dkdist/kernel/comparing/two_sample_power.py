@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import draw_seed, positive, whole
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.two_sample import two_sample_test
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.column_names import require_same_names
 
 COVERAGE = 0.95
 

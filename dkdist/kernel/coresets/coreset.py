@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.base.drawn_samples import least_keys, median_seed, row_keys
-from dkdist.base.names import dimension_names
 from dkdist.base.parameter_checks import LEAST, draw_seed, one_of, positive, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.coresets.coreset_union import Union
 from dkdist.kernel.distance.point_inputs import points_of, weights_of
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.column_names import dimension_names
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError
 

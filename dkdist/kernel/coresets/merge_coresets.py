@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import draw_seed, whole
 from dkdist.kernel.coresets.coreset import Coreset
 from dkdist.kernel.coresets.coreset_union import ROUNDS, Union, reduced, thinned, together
+from dkdist.plain.column_names import require_same_names
 from dkdist.plain.flags import as_flag
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.names import dimension_names, require_same_names
 from dkdist.base.parameter_checks import draw_seed, positive, whole
 from dkdist.base.roles import Role
 from dkdist.kernel.coresets.coreset import Coreset, coreset, points_and_weights
@@ -15,6 +14,7 @@ from dkdist.kernel.coresets.coreset_choice import given_kernel
 from dkdist.kernel.coresets.coreset_union import Union, n_kept, thinned, together
 from dkdist.kernel.coresets.merge_coresets import merged, union_of
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.column_names import dimension_names, require_same_names
 from dkdist.plain.flags import as_flag
 from dkdist.sets import SampleSetError
 
@@ -83,7 +83,7 @@ class RunningCoreset:
     def add(self, P: Any, weights: Any = None) -> RunningCoreset:
         """Add points (n, d), each of weight 1 or of ``weights`` (n,) >= 0; itself."""
         points, p = points_and_weights(P, weights)
-        require_same_names(**{"earlier points": self, "P": P})
+        require_same_names(SampleSetError, **{"earlier points": self, "P": P})
         if self.names is None:
             self.names = dimension_names(P)
         if self.n_points == 0:

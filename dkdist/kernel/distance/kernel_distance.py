@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.base.drawn_samples import median_seed
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
 from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
+from dkdist.plain.column_names import require_same_names
 from dkdist.plain.flags import as_flag
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.drawn_samples import median_distance, some
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of, positive
 from dkdist.kernel.distance.point_inputs import given_points, given_weights, require_near
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64, Array
 from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of
+from dkdist.plain.column_names import require_same_names
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers

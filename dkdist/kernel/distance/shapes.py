@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.names import dimension_names
 from dkdist.base.parameter_checks import positive
 from dkdist.kernel.distance import shapes_loops as loops
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import column_bounds
+from dkdist.plain.column_names import dimension_names
 from dkdist.plain.flags import as_flag
 
 SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.base.names import require_same_names
 from dkdist.base.parameter_checks import one_of
 from dkdist.kernel.distance.kernel_inputs import read_points
 from dkdist.kernel.distance.kernel_scales import read_scales
@@ -16,6 +15,7 @@ from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
+from dkdist.plain.column_names import require_same_names
 
 
 def witness(
