@@ -31,7 +31,7 @@ from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.column_names import require_same_names
+from dkdist.plain.real_arrays import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore

@@ -20,7 +20,7 @@ from dkdist.explaining.dimension_contributions import dimension_contributions
 from dkdist.explaining.point_contributions import influence_at, point_contributions
 from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F32, F64
-from dkdist.plain.column_names import require_same_names
+from dkdist.plain.real_arrays import require_same_names
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with

@@ -14,8 +14,8 @@ from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_ta
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
 from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.plain.column_names import require_same_names
 from dkdist.plain.flags import as_flag
+from dkdist.plain.real_arrays import require_same_names
 
 if TYPE_CHECKING:
     from dkdist.kernel.distance.kernel_gradient import KernelGradient

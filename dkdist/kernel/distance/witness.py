@@ -15,7 +15,7 @@ from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
-from dkdist.plain.column_names import require_same_names
+from dkdist.plain.real_arrays import require_same_names
 
 
 def witness(
