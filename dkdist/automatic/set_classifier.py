@@ -30,8 +30,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     Compares representations that the sets allow (sizes, means, moments, Hellinger distances of densities, joint and by
     dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances and n-grams
-    for strings; time warping for ordered points) with kernel ridge regression, tries bagged trees, and averages those that complement each other. The
-    whole selection is repeated without each outer fold, and only predictions of these folds are reported.
+    for strings; time warping for ordered points) with kernel ridge regression, tries bagged trees, and averages those
+    that complement each other. The whole selection is repeated without each outer fold, and only predictions of these
+    folds are reported.
 
     Parameters
     ----------

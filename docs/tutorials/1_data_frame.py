@@ -62,15 +62,15 @@ print(model.summary())
 axes = dk.plot.leaderboard(model)
 
 # %%
-# Means of the markers predict little here, because the simulation shifts the cells of every donor a little. The shape of
-# the distributions predicts more. Covariances already contain most of that (``moments``): the summary shows the lead of
-# the model over them, with its standard error, and one of three verdicts: better, not better, or not established.
+# Means of the markers predict little here, because the simulation shifts the cells of every donor a little. The shape
+# of the distributions predicts more. Covariances already contain most of that (``moments``): the summary shows the lead
+# of the model over them, with its standard error, and one of three verdicts: better, not better, or not established.
 #
 # Cross-validation
 # ----------------
 #
-# The scores of single candidates come from the donors that selected them, so they are optimistic. A pipeline of your own
-# choice is scored by scikit-learn's tools, which take sets like rows of a table:
+# The scores of single candidates come from the donors that selected them, so they are optimistic. A pipeline of your
+# own choice is scored by scikit-learn's tools, which take sets like rows of a table:
 
 pipeline = make_pipeline(
     dk.SlicedWassersteinEmbedding(random_state=0), dk.IncrementalRidgeClassifier(random_state=0)
