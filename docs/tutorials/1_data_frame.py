@@ -63,8 +63,9 @@ axes = dk.plot.leaderboard(model)
 
 # %%
 # Means of the markers predict little here, because the simulation shifts the cells of every donor a little. The shape
-# of the distributions predicts more. Covariances already contain most of that (``moments``): the summary shows the lead
-# of the model over them, with its standard error, and one of three verdicts: better, not better, or not established.
+# of the distributions predicts more. Covariances already contain most of that (``moments``): the summary shows the
+# lead of the model over them, with its standard error, and one of three verdicts: better, not better, or not
+# established.
 #
 # Cross-validation
 # ----------------

@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 
 import dkdist as dk
 
-N_FITS, N_SETS, N_FRESH = 30, 30, 100
+N_FITS, N_SETS, N_FRESH = 16, 30, 100
 ERROR_RATE = 1e-4
 MAX_REJECTED = 0.07  # promised rate of p_value_ <= 0.05 on noise
 Claims = dict[str, np.ndarray]
