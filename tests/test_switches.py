@@ -16,6 +16,9 @@ OF_SCIKIT_LEARN = "get_params"
 POINTS = np.random.default_rng(0).standard_normal((12, 2))
 SETS = [POINTS[:4], POINTS[4:8], POINTS[8:]]
 X, Y = POINTS.astype("f4"), np.arange(12) % 2
+TWENTY, LABELS = list(np.random.default_rng(1).standard_normal((20, 3, 2))), np.arange(20) % 2
+CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWENTY, LABELS)
+REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(TWENTY, LABELS)
 SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 
@@ -71,9 +74,12 @@ def calls(tmp_path):
         "NearestSets.kneighbors": lambda **s: dk.NearestSets(2).fit(X).kneighbors(**s),
         "OnePassSearch": lambda **s: dk.OnePassSearch(search, {"alphas": [[1.0]]}, **s).fit(X, Y),
         "PseudoEuclideanEmbedding": lambda **s: dk.PseudoEuclideanEmbedding(**s).fit(1.0 - np.eye(3)),
-        "SetClassifier.predict_set": lambda **s: (
-            dk.SetClassifier(["means"]).fit(list(POINTS[:, None]), Y).predict_set(list(POINTS[:, None]), **s)
-        ),
+        "NGramEmbedding": lambda **s: dk.NGramEmbedding(**s).fit(["abc", "abd"]),
+        "SetClassifier": lambda **s: dk.SetClassifier(["means"], **s).fit(TWENTY, LABELS),
+        "SetClassifier.explain": lambda **s: CLASSIFIER.explain(TWENTY, **s),
+        "SetClassifier.predict_set": lambda **s: CLASSIFIER.predict_set(TWENTY, **s),
+        "SetRegressor": lambda **s: dk.SetRegressor(["means"], **s).fit(TWENTY, LABELS),
+        "SetRegressor.explain": lambda **s: REGRESSOR.explain(TWENTY, **s),
         "SetPCA": lambda **s: dk.SetPCA(**s).fit(SETS),
         "SetScaler": lambda **s: dk.SetScaler(**s).fit(SETS),
         "SetWriter": lambda **s: dk.SetWriter(tmp_path / "w", 2, **s),
@@ -85,6 +91,7 @@ def calls(tmp_path):
         "merge_coresets": lambda **s: dk.merge_coresets([dk.coreset(POINTS, 3, sigma=1.0)] * 2, 3, **s),
         "RunningCoreset.coreset": lambda **s: dk.RunningCoreset(3, sigma=1.0).add(POINTS).coreset(**s),
         "datasets.make_cells": lambda **s: dk.datasets.make_cells(2, 2, **s),
+        "explain": lambda **s: dk.explain(CLASSIFIER, TWENTY, **s),
         "distance_matrix": lambda **s: dk.distance_matrix(SETS, **s),
         "divergence_matrix": lambda **s: dk.divergence_matrix(SETS, "hellinger", **s),
         "import_frame": lambda **s: dk.import_frame(tmp_path / "f", None, "id", **s),

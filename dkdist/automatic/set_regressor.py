@@ -48,13 +48,13 @@ class SetRegressor(RegressorMixin, SetLearner):
     --------
     >>> import numpy as np, dkdist as dk
     >>> rng = np.random.default_rng(0)
-    >>> y = rng.uniform(1, 2, 60)
+    >>> y = rng.uniform(1, 2, 140)
     >>> sets = [rng.normal(0, scale, (100, 1)) for scale in y]
     >>> model = dk.SetRegressor(random_state=0).fit(sets[:40], y[:40])
     >>> model.score(sets[40:], y[40:]) > 0.8
     True
     >>> model.predict_interval(sets[40:], coverage=0.9).shape
-    (20, 2)
+    (100, 2)
     """
 
     _score_name = "R^2"

@@ -143,7 +143,8 @@ RIDGE = {"alphas": (0.1, 1.0), "random_state": 0}
 SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
 CURVE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 
-CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(SETS, LABELS)
+TWICE = [*SETS, *SETS]  # the automatic models warn of fewer than 20 sets
+CLASSIFIER = dk.SetClassifier(["means"], random_state=0).fit(TWICE, np.tile(LABELS, 2))
 EXPLAINED = make_pipeline(dk.MomentEmbedding(), dk.IncrementalRidge(**RIDGE)).fit(SETS, LABELS)
 
 
@@ -159,7 +160,7 @@ def _drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(SETS, np.arange(12.0))
+REGRESSOR = dk.SetRegressor(["means"], random_state=0).fit(TWICE, np.arange(24.0))
 SCORES = np.linspace(0, 1, 6).reshape(3, 2)
 PICTURED: dict[str, dict[str, Any]] = {
     "calibration": {"model": CLASSIFIER, "sets": SETS, "y": LABELS, "n_bins": 3, "ax": None},
@@ -456,8 +457,14 @@ CALLS: dict[str, Call] = {
     "RidgeClassifier": _of_estimator(dk.IncrementalRidgeClassifier, ROWS, **RIDGE),
     "SGDClassifier": _of_estimator(dk.IncrementalSGDClassifier, ROWS, n_epochs=1, random_state=0),
     "SGDRegressor": _of_estimator(dk.IncrementalSGDRegressor, ROWS, n_epochs=1, random_state=0),
-    "SetClassifier": _of_estimator(dk.SetClassifier, SETS, candidates=["means"], random_state=0),
-    "SetRegressor": _of_estimator(dk.SetRegressor, SETS, candidates=["means"], random_state=0),
+    "SetClassifier": _of_estimator(
+        dk.SetClassifier, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
+    ),
+    "SetRegressor": _of_estimator(
+        dk.SetRegressor, TWICE, y=np.tile(LABELS, 2), candidates=["means"], random_state=0
+    ),
+    "FunctionEmbedding": _of_estimator(dk.FunctionEmbedding, SETS, function=np.ravel),
+    "NGramEmbedding": _of_estimator(dk.NGramEmbedding, ["abc", "abd"] * 6),
     "NearestSets": Call(
         lambda X, use, k, **params: dk.NearestSets(**params).fit(X).kneighbors(use, k),
         {"X": ROWS, "use": ROWS, "k": 2, "n_neighbors": 3, "engine": "exact"},
