@@ -9,9 +9,12 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from dkdist.automatic import trials
+import dkdist as dk
+from dkdist.auto.training_data import TrainingData
+from dkdist.automatic import budgets, choosing, trials
 from dkdist.automatic.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
 from dkdist.automatic.choosing import SAMPLE_SETS, _sample_size
+from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.trials import PENALTIES, Finalist, Trial, _tried, try_again
 from dkdist.automatic.views.row_kernels import RowKernel
 
@@ -104,3 +107,34 @@ def test_penalties_of_a_further_round_are_multiples_of_the_earlier_best(alphas: 
     )
     assert found.alpha == pytest.approx(15.0)
     np.testing.assert_allclose(sorted(alphas), [5, 15, 50, 150])
+
+
+def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A clock that advances 3 s for each added row, and by 1,000 s before."""
+    clock, made = [1000.0], list[FinalFit]()
+    monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(trials, "FEW_ROWS", 20)
+    monkeypatch.setattr(trials, "MORE_ROWS", 10**9)
+
+    def rows_of(views: Any, sets: Any, tried: Any, rows: Any, known: Any, leaves: Any) -> Any:
+        clock[0] += 3.0 * (len(tried) - len(known))
+        return more_rows(views, sets, tried, rows, known, leaves)
+
+    def final_fit(*args: Any) -> FinalFit:
+        made.append(FinalFit(*args))
+        return made[-1]
+
+    more_rows = choosing.more_rows
+    monkeypatch.setattr(choosing, "more_rows", rows_of)
+    monkeypatch.setattr(choosing, "FinalFit", final_fit)
+    classes = np.arange(40) % 2
+    sets = dk.SampleSets.from_arrays(np.random.default_rng(0).normal(classes[:, None, None], 1, (40, 5, 1)))
+    y = 2.0 * classes[:, None] - 1
+    data = TrainingData(sets, y, classes, np.ones(40), None, np.arange(40), "auto", None, 0)
+    budget = Budget.of(None)
+    clock[0] += 1000.0
+    choosing.choose(data, ["means"], budget)
+    assert [one.n_tried for one in made] == [20, 40]
+    assert made[1].row_seconds == pytest.approx(3.0 * 40)
