@@ -50,8 +50,8 @@ def test_a_part_is_of_the_time_that_is_left() -> None:
 
 @pytest.mark.parametrize(("n_points", "expected"), [(2**13, 256), (2**20, 16), (3, SAMPLE_SETS)])
 def test_representations_are_fitted_on_a_sample_of_so_many_points(n_points: int, expected: int) -> None:
-    """Of 1,000 sets with as many points each: sets of 2^21 points in all, from 16 to 1,024."""
-    sets = MagicMock(n_points=1000 * n_points)
+    """Of 1,000 sets with as many points each: sets of 2^21 points in all, 16 at least."""
+    sets = MagicMock(n_points=1000 * n_points, alphabet=None, points_dtype=np.dtype(np.float32))
     sets.__len__.return_value = 1000
     assert _sample_size(sets) == expected
 
