@@ -59,6 +59,6 @@ def describe_fit(model: Any) -> dict[str, Any]:
     return {
         "score": float(entry["score"]),
         "std_error": float(entry["std_error"]),
-        "p_value": float(getattr(model, "p_value_", float("nan"))),
-        "fallback": getattr(model, "fallback_", None),
+        "p_value": model.p_value_,
+        "fallback": model.fallback_,
     }

@@ -93,7 +93,6 @@ from .pairs.divergences.pair_estimators import EntropyDivergence as EntropyDiver
 from .pairs.divergences.pair_estimators import HeldOutDivergence as HeldOutDivergence
 from .pairs.divergences.pair_estimators import KNNDivergence as KNNDivergence
 from .pairs.divergences.pair_estimators import PluginDivergence as PluginDivergence
-from .pairs.groups.group_test import group_test as group_test
 from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding
@@ -137,5 +136,6 @@ from .theory.hdd_error_bound import hdd_error_bound as hdd_error_bound
 from .theory.kernel_error import KernelError as KernelError
 from .theory.kernel_error import kernel_error as kernel_error
 from .theory.n_features_for import n_features_for as n_features_for
+from .two_sample.group_test import group_test as group_test
 
 __version__: str

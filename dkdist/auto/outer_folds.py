@@ -11,9 +11,9 @@ from dkdist.auto._tuning import (
     MAX_BALANCED_SETS,
     MAX_HOLD_OUT_SETS,
     MAX_NESTED_SETS,
-    MAX_OUTER_FOLDS,
-    MAX_SETS_OF_TEN_FOLDS,
+    MAX_SETS_BY_FOLDS,
     MIN_BALANCED_FOLDS,
+    MIN_HOLD_OUT_SETS,
 )
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
 from dkdist.auto.training_data import TrainingData
@@ -47,9 +47,12 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     """
     n = len(data)
     if single or n > MAX_NESTED_SETS:
-        share = min(HOLD_OUT_SHARE, MAX_HOLD_OUT_SETS / n) if n > max_refit_sets else HOLD_OUT_SHARE
+        refit = n <= max_refit_sets
+        share = HOLD_OUT_SHARE
+        if not refit:
+            share = min(HOLD_OUT_SHARE, float(np.clip(n // 10, MIN_HOLD_OUT_SETS, MAX_HOLD_OUT_SETS)) / n)
         test = draw_hold_out(n, data.classes, data.groups, share, data.seed, Role.OUTER_FOLDS)
-        return OuterFolds((test,), n <= max_refit_sets)
+        return OuterFolds((test,), refit)
     if data.fold_labels is not None:
         labels = data.fold_labels
         return OuterFolds(tuple(np.flatnonzero(labels == fold) for fold in np.unique(labels)))
@@ -64,7 +67,7 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
 
 
 def _default_folds(n: int) -> int:
-    return MAX_OUTER_FOLDS if n <= MAX_SETS_OF_TEN_FOLDS else MAX_OUTER_FOLDS // 2
+    return next(n_folds for n_folds, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
 
 
 def _balanced_folds(class_sizes: I64, n_folds: int) -> int:

@@ -41,7 +41,8 @@ from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
 
-SAMPLE_SETS, SAMPLE_POINTS = 1024, 2**21  # that representations are fitted on
+SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
+SAMPLE_STRINGS = 2**14  # the same of strings: which n-grams are frequent takes more of them
 CHOICE_SETS = 2000  # by which candidates are compared
 EXACT_SETS = 4000  # up to which kernels are exact
 N_COMPONENTS = 4096  # random features of each member beyond
@@ -227,7 +228,8 @@ def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
 
 
 def _sample_size(sets: Sets) -> int:
-    return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, SAMPLE_SETS))
+    most = SAMPLE_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else SAMPLE_SETS
+    return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, most))
 
 
 def _loaded(sets: Sets) -> SampleSets:

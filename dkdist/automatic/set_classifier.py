@@ -29,26 +29,28 @@ class SetClassifier(ClassifierMixin, SetLearner):
     """Classify sample sets: representation, kernel and penalty are selected, and the selection is evaluated.
 
     Compares representations that the sets allow (sizes, means, moments, Hellinger distances of densities, joint and by
-    dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances for strings;
-    time warping for ordered points) with kernel ridge regression, and averages those that complement each other. The
-    whole selection is repeated without each outer fold, and only predictions of these folds are reported.
+    dimension and with symmetries of the axes, sliced Wasserstein distances, kernel means; edit distances and n-grams
+    for strings; time warping for ordered points) with kernel ridge regression, tries bagged trees, and averages those
+    that complement each other. The whole selection is repeated without each outer fold, and only predictions of these
+    folds are reported.
 
     Parameters
     ----------
     candidates : "auto" or list, default="auto"
-        Families to try: "hellinger", "marginals", "pairs", "components", "symmetric", "moments", "sliced-wasserstein",
-        "kernel-mean", "modified-hausdorff", "dtw", "levenshtein"; or embeddings of your own. Baselines are always
-        tried.
+        Families to try: "sizes", "means", "moments", "hellinger", "marginals", "pairs", "components", "symmetric",
+        "sliced-wasserstein", "kernel-mean", "modified-hausdorff", "dtw", "trees", "levenshtein", "ngrams"; or
+        embeddings and other transformers of sets. Baselines are always tried.
     class_weight : None, "balanced" or dict, default=None
         As in scikit-learn: "balanced" lets every class count the same, however many sets it has.
     scoring : str, callable or None, default=None
         What the selection maximises and the leaderboard shows. None selects by log loss, which is steadier, and shows
         accuracy.
     cv : "auto", int or splitter, default="auto"
-        Outer folds: ten up to 300 sets, five up to 2,000 (fewer, but five or more, if that divides the classes
-        evenly), one hold-out of a fifth beyond (at most 10,000 sets). Inner folds: ten, repeated up to five times for
-        fewer than 1,000 sets. Both numbers fall to the size of the smallest class, or to the number of groups. A
-        splitter gives the outer folds; the inner folds are the remaining ones.
+        Outer folds: ten up to 300 sets (up to 100 sets fewer, but five or more, if that divides the classes evenly),
+        five up to 600, three up to 2,000, one hold-out beyond: a fifth of the sets, above 4,000 sets a tenth (500 to
+        10,000 sets). Inner folds: ten, repeated up to five times for fewer than 1,000 sets. Both numbers fall to the
+        size of the smallest class, or to the number of groups. A splitter gives the outer folds; the inner folds are
+        the remaining ones.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
         With a budget of time there is one outer hold-out of a fifth, which gets a third of the time. No candidate is
         begun when half of a selection's time is gone; what is running comes to its end. The final fit takes as many
@@ -107,7 +109,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     Up to 4,000 sets kernels are exact and the final model learns from all sets; candidates are compared on up to 2,000.
     More sets are learned in one pass of random features, without the hold-out that scores the model. Probabilities and
     prediction sets are calibrated on the outer predictions; with ``groups`` each group counts as much as one set.
-    Standard errors are jackknife errors over sets, or over groups. Up to 1,024 sets are read to fit representations, up
+    Standard errors are jackknife errors over sets, or over groups. Up to 512 sets are read to fit representations, up
     to 2,000 to compare them, and all to fit; a store is read block by block. Cost: that of the embeddings, and some
     200 n^3 operations for n sets compared, for each outer fold and once more. Memory: the rows of all candidates, and
     up to eight n x n matrices of float64 (32 MB each for 2,000 sets) for each of those tried at once, as many as there
@@ -211,7 +213,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
             small = int(np.argmin(sizes >= 2))
             raise ValueError(
                 f"every class must have 2 sets or more (of weight above 0); found {sizes[small]} of class "
-                f"{self.classes_[small]!r}. Give more sets of it, or leave it out"
+                f"{self.classes_.tolist()[small]!r}. Give more sets of it, or leave it out"
             )
         return sizes
 
@@ -234,7 +236,9 @@ class SetClassifier(ClassifierMixin, SetLearner):
                 f"{found[2]} and labels of shape {found[4]}, which do not fit"
             )
         if self.prior_.shape != (k,) or not (self.prior_ > 0).all() or not 0 < self.shrinkage_ <= 1:
-            raise ValueError(f"the prior of {k} classes is {self.prior_!r:.80}, with shrinkage {self.shrinkage_}")
+            raise ValueError(
+                f"the prior of {k} classes is {self.prior_!r:.80}, with shrinkage {self.shrinkage_}"
+            )
         super().check_loaded()
 
     def _learner(self, rows: Any, part: Any) -> IncrementalRidgeClassifier:

@@ -17,8 +17,8 @@ from dkdist.auto.folds import fold_labels
 from dkdist.auto.leaderboard import Leaderboard, make_leaderboard
 from dkdist.auto.outer_folds import OuterFolds, draw_outer_folds
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, collect
-from dkdist.auto.report import Evidence, equivalence_margin, format_summary, verdict
 from dkdist.auto.training_data import Score, TrainingData
+from dkdist.auto.verdicts import Evidence, equivalence_margin, format_summary, verdict
 from dkdist.automatic import choosing
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.choosing import N_COMPONENTS, SelectedModel, choose

@@ -32,6 +32,7 @@ from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, source_blocks
 from dkdist.execution.passes import collect
 from dkdist.loops.array_types import F32, F64, I64
+from dkdist.plain.real_arrays import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore
@@ -91,11 +92,7 @@ def check_both(sets: Any, other: Any, call: str, *, text: bool = False) -> tuple
             f"the sets of other (set 0 and all others) have {columns.n_dims} dimension(s), but those of sets have "
             f"{rows.n_dims}: compare sets of the same kind"
         )
-    if rows.names and columns.names and rows.names != columns.names:
-        raise SampleSetError(
-            f"the sets of other have the dimensions {', '.join(columns.names)}, but those of sets have "
-            f"{', '.join(rows.names)}: give the same columns in the same order"
-        )
+    require_same_names(SampleSetError, sets=rows, other=columns)
     origin = common_origin(rows.origin, columns.origin)
     return rows.rebased(origin), columns.rebased(origin)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dkdist.explaining.subject import Subject
 from dkdist.inspection.contribution_frames import contribution_frame
 from dkdist.loops.array_types import F32, F64
 from dkdist.pairs.matrix_frames import require_frames
+from dkdist.plain.real_arrays import require_same_names
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with
@@ -120,6 +122,7 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
         raise ValueError(f"at must be places (q, {subject.first.n_features_in_}); found shape {places.shape}")
     with _about("at: its places are taken for the points of set 0"):
         known = getattr(subject.first, "feature_names_in_", None)
+        require_same_names(SampleSetError, **{"the sets of fit": SimpleNamespace(names=known), "at": at})
         fits = known is not None and len(known) == places.shape[1]
         taken = subject.taken(SampleSets.from_arrays([places], names=known if fits else None))
     return _loaded(taken).relative

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dkdist.base.inputs import within_floats
 from dkdist.base.parameter_checks import draw_seed, one_of, positive, whole
@@ -141,9 +141,12 @@ class NearestSets(BaseEstimator):
                 f"found {k}"
             )
         given = self._fit_X if own else X
-        given = np.asarray(given.compute() if is_lazy(given) else given)
+        given = given.compute() if is_lazy(given) else given  # a data frame keeps the names of its columns
         with within_floats():
-            queries = validate_data(self, given, reset=False, dtype=np.float32, order="C")
+            if own:
+                queries = check_array(given, dtype=np.float32, order="C")
+            else:
+                queries = validate_data(self, given, reset=False, dtype=np.float32, order="C")
         squares, places = self._nearest(queries, k + own)
         if own:
             squares, places = _without_itself(squares, places)

@@ -50,8 +50,9 @@ figure = dk.plot.sets(sets, [0, 6, 1], y=group, dims=("CD8", "CD38"))
 # A first score
 # -------------
 #
-# Nothing has to be chosen: :class:`~dkdist.SetClassifier` tries several ways to compare sets, and simple ones to
-# compare with. Each score is of donors that were left out.
+# You choose nothing: :class:`~dkdist.SetClassifier` compares several representations of sets, and simple baselines.
+# It repeats its whole selection in outer folds. The scores of the model and of the baselines are of donors that the
+# selection did not see.
 
 model = dk.SetClassifier(random_state=0).fit(sets, group)
 print(model.summary())
@@ -61,15 +62,16 @@ print(model.summary())
 axes = dk.plot.leaderboard(model)
 
 # %%
-# Means of the markers know little here, as every donor's cells are shifted a little, which the simulation was made to
-# do; the shape of the distributions knows more. Most of that is in their covariances already (``moments``): the summary
-# says how much the model has beyond these, and with which standard error.
+# Means of the markers predict little here, because the simulation shifts the cells of every donor a little. The shape
+# of the distributions predicts more. Covariances already contain most of that (``moments``): the summary shows the
+# lead of the model over them, with its standard error, and one of three verdicts: better, not better, or not
+# established.
 #
 # Cross-validation
 # ----------------
 #
-# The scores above chose the model, which flatters the best one a little. An honest one comes from scikit-learn's
-# own tools, to which sets are like rows of a table, and a pipeline of this library like any other estimator:
+# The scores of single candidates come from the donors that selected them, so they are optimistic. A pipeline of your
+# own choice is scored by scikit-learn's tools, which take sets like rows of a table:
 
 pipeline = make_pipeline(
     dk.SlicedWassersteinEmbedding(random_state=0), dk.IncrementalRidgeClassifier(random_state=0)

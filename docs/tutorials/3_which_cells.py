@@ -26,8 +26,9 @@ print(f"p = {found.p_value:.3f}")
 print({name: round(value, 1) for name, value in found.statistics.items()})
 
 # %%
-# The statistics say in what: hardly in where the cells of a donor lie on the whole, but in how they spread and
-# in the shape of their distribution. And no difference is found where there is none, between two halves of the healthy:
+# Each statistic is the negative decimal logarithm of a p-value. The location of a donor's cells hardly differs between
+# the groups; their spread and the shape of their distribution do. Between two halves of the healthy there is no
+# difference, and the test finds none:
 
 healthy = sets[group == "healthy"]
 print(f"p = {dk.group_test(healthy, np.arange(len(healthy)) % 2, random_state=0).p_value:.3f}")

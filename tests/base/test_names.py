@@ -114,7 +114,8 @@ def test_model_files_keep_names(tmp_path):
 
 def test_pairs_of_collections_have_the_same_names():
     with pytest.raises(
-        SampleSetError, match="sets of other have the dimensions cd4, cd3, but those of sets have cd3"
+        SampleSetError,
+        match=r"columns of other must be in the order of those of sets: expected .cd3., .cd4.; got",
     ):
         dk.distance_matrix(SETS, SWAPPED, distance="energy")
     dk.distance_matrix(SETS[:2], ARRAYS[:2], distance="energy")

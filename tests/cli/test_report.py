@@ -169,7 +169,7 @@ def test_a_model_without_choices_shows_its_leaderboard(folder):
     page = Page("".join(model_section(gathered(model, sets, "y", Y)).parts))
     assert "Leaderboard" in page.texts["strong"]
     assert {entry["name"] for entry in model.leaderboard_} <= set(page.texts["td"])
-    assert any(text.startswith("The best baseline is") for text in page.texts["p"])
+    assert any(text.startswith("Best baseline: ") for text in page.texts["p"])
 
 
 def test_what_cannot_be_explained_is_said(folder):

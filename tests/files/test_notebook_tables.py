@@ -97,6 +97,7 @@ def test_a_leaderboard():
         "name": HOSTILE,
         "score": 0.5,
         "std_error": 0.01,
+        "evaluation": "selection",
         "seconds": 2.0,
         "n_features": 1200,
         "kernel": "gaussian",

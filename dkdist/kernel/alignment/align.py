@@ -18,6 +18,7 @@ from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 from dkdist.plain.flags import as_verbose
+from dkdist.plain.real_arrays import require_same_names
 
 MAX_SECONDS = 60.0
 WIDEST = 1e6  # of a set, in sigma
@@ -119,8 +120,9 @@ def align(
     Raises
     ------
     ValueError
-        For points that are not finite, different or other dimensions, weights that are negative, all zero or of another
-        length, and sets that are a million sigma wide; for a guarantee that would take too long.
+        For points that are not finite, different or other dimensions, data frames whose columns differ in name or
+        order, weights that are negative, all zero or of another length, and sets that are a million sigma wide; for a
+        guarantee that would take too long.
 
     Notes
     -----
@@ -164,6 +166,7 @@ def align(
     >>> sure.certified, sure.gap <= 0.05
     (True, True)
     """
+    require_same_names(P=P, Q=Q)
     (y, q), (x, p) = _weighted(Q, P, weights)
     one_of("transform", transform, ("rigid", "translation"))
     rotates, d = transform == "rigid", x.shape[1]

@@ -16,6 +16,7 @@ from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist.plain.real_arrays import require_same_names
 
 AT_ONCE = 64  # permutations: their sums stay in the first-level cache
 MOST_PERMUTATIONS = 10**6  # a p-value to a thousandth of itself at .5, to a thirtieth at .001
@@ -136,6 +137,7 @@ def two_sample_test(
         raise ValueError(
             f"n_permutations must be at most {MOST_PERMUTATIONS:,}; found {count}: more tell nothing new"
         )
+    require_same_names(P=P, Q=Q)
     if sigma is None and h is None and gamma is None:
         if kernel != "gaussian":
             raise ValueError(

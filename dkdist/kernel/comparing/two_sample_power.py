@@ -14,10 +14,11 @@ from dkdist.base.roles import Role
 from dkdist.kernel.comparing.two_sample import two_sample_test
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.real_arrays import require_same_names
 
 COVERAGE = 0.95
 
-Draw = Callable[[int, np.random.Generator], F64]
+Draw = Callable[[int, np.random.Generator], Any]
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def two_sample_power(
     ordered = sorted(whole("sizes", size, least=2) for size in np.ravel(np.asarray(sizes, object)))
     if not ordered:
         raise ValueError("sizes is empty: give the numbers of points to try")
+    require_same_names(**{name: value for name, value in (("P", P), ("Q", Q)) if not callable(value)})
     draws = [_draw(name, value, ordered[-1]) for name, value in (("P", P), ("Q", Q))]
     seed, counts = draw_seed(random_state), []
     for size in ordered:
@@ -130,11 +132,12 @@ def _draw(name: str, value: Any, largest: int) -> Draw:
     """What draws points: a function that is given, or one that takes some of a pilot sample."""
     if callable(value):
 
-        def drawn(n: int, rng: np.random.Generator) -> F64:
-            points = points_of(f"what {name} draws", value(n, rng))
-            if len(points) != n:
-                raise ValueError(f"{name} was asked for {n} points and drew {len(points)}")
-            return points
+        def drawn(n: int, rng: np.random.Generator) -> Any:
+            points = value(n, rng)
+            size = len(points_of(f"what {name} draws", points))
+            if size != n:
+                raise ValueError(f"{name} was asked for {n} points and drew {size}")
+            return points  # a data frame keeps the names of its columns
 
         return drawn
     pilot = points_of(name, value, ", or a function draw(n, rng) of such points")

@@ -15,6 +15,7 @@ from dkdist.kernel.coresets.coreset_union import Union
 from dkdist.kernel.distance.point_inputs import points_of, weights_of
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag
+from dkdist.plain.real_arrays import dimension_names
 from dkdist.sets import SampleSetError
 
 LEAST_DELTA = 1e-300
@@ -28,7 +29,8 @@ class Coreset:
     ``distance`` is the kernel distance D between the set and its coreset, both with their weights; of one that
     `merge_coresets` has made, a bound of it. ``points`` (size, d) are the points themselves, ``kernel`` and ``sigma``
     what they were chosen by, ``n_points`` the number of those they stand for, and ``total`` the sum of their weights,
-    None if they had none. ``finer`` is what a merged one was chosen from, and None for others.
+    None if they had none. ``finer`` is what a merged one was chosen from, and None for others. ``names`` are those of
+    the columns, of points in a data frame or a store with names.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Coreset:
     total: float | None = None
     finer: Union | None = field(default=None, repr=False)
     kernel: str = "gaussian"
+    names: list[Any] | None = field(default=None, repr=False)
 
     def _repr_html_(self) -> str:
         from dkdist.plain.html_text import pairs_table
@@ -185,7 +188,7 @@ def coreset(
         lazy = lazy_points(P, weights)
         if lazy is not None:
             made = streamed_coreset(lazy, size, sigma, kernel, method, optimal_weights, random_state)
-            return Coreset(*made, kernel=kernel)
+            return Coreset(*made, kernel=kernel, names=dimension_names(P))
     points, p = points_and_weights(P, weights)
     x = points - points.mean(axis=0)  # the kernel knows differences alone
     choosing.require_size(size, len(x))
@@ -203,7 +206,10 @@ def coreset(
         chosen = choosing.nearest_weights(x, p, indices, chosen, choice)
     distance = choosing.achieved(x, p, indices, chosen, choice)
     total = None if weights is None else float(p.sum())
-    return Coreset(indices, chosen, distance, points[indices], width, len(points), total, kernel=kernel)
+    names = dimension_names(P)
+    return Coreset(
+        indices, chosen, distance, points[indices], width, len(points), total, kernel=kernel, names=names
+    )
 
 
 def points_and_weights(P: ArrayLike, weights: ArrayLike | None) -> tuple[F64, F64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from dkdist.base.parameter_checks import draw_seed, whole
 from dkdist.kernel.coresets.coreset import Coreset
 from dkdist.kernel.coresets.coreset_union import ROUNDS, Union, reduced, thinned, together
 from dkdist.plain.flags import as_flag
+from dkdist.plain.real_arrays import require_same_names
 
 
 def merge_coresets(
@@ -44,8 +46,8 @@ def merge_coresets(
     Raises
     ------
     ValueError
-        For no coresets, several kernels, bandwidths or dimensions, some of weighted sets and some not, and those that
-        were made without their points.
+        For no coresets, several kernels, bandwidths, dimensions or names or orders of columns, some of weighted sets
+        and some not, and those that were made without their points.
 
     Notes
     -----
@@ -82,9 +84,10 @@ def merge_coresets(
     optimal_weights = as_flag("optimal_weights", optimal_weights)
     parts, seed = _checked(coresets), draw_seed(random_state)
     counted = None if size is None else whole("size", size)
-    return merged(
+    few = merged(
         [union_of(part) for part in parts], counted, parts[0].sigma, parts[0].kernel, optimal_weights, seed
     )
+    return replace(few, names=next((part.names for part in parts if part.names is not None), None))
 
 
 def merged(
@@ -124,6 +127,7 @@ def _checked(coresets: Any) -> list[Coreset]:
             raise ValueError(
                 f"coreset {i} does not know its points: take one that coreset or merge_coresets has made"
             )
+    require_same_names(**{f"coreset {i}": part for i, part in enumerate(parts)})
     first = parts[0]
     for i, part in enumerate(parts):
         if part.kernel != first.kernel:

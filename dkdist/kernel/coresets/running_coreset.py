@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dkdist.kernel.coresets.coreset_union import Union, n_kept, thinned, togethe
 from dkdist.kernel.coresets.merge_coresets import merged, union_of
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag
+from dkdist.plain.real_arrays import dimension_names, require_same_names
 from dkdist.sets import SampleSetError
 
 BLOCK = 2**15  # points that wait until there are as many; each block becomes a coreset
@@ -38,8 +40,8 @@ class RunningCoreset:
     ValueError
         For a kernel that has no frequencies.
     SampleSetError
-        For points or weights that are not finite, negative weights, pieces of other dimensions than the first, and
-        pieces with and without weights.
+        For points or weights that are not finite, negative weights, pieces of other dimensions than the first, data
+        frames whose columns have other names or another order, and pieces with and without weights.
 
     Notes
     -----
@@ -70,6 +72,7 @@ class RunningCoreset:
         self.size, self.sigma = whole("size", size), positive("sigma", sigma)
         self.kernel = given_kernel(kernel)
         self.n_points = 0
+        self.names: list[Any] | None = None  # of the columns, if points came as data frames
         self._seed = draw_seed(random_state)
         self._weighted = False
         self._waiting = list[tuple[F64, F64, I64]]()  # points, weights and rows since the row ``_start``
@@ -80,6 +83,9 @@ class RunningCoreset:
     def add(self, P: Any, weights: Any = None) -> RunningCoreset:
         """Add points (n, d), each of weight 1 or of ``weights`` (n,) >= 0; itself."""
         points, p = points_and_weights(P, weights)
+        require_same_names(SampleSetError, **{"earlier points": self, "P": P})
+        if self.names is None:
+            self.names = dimension_names(P)
         if self.n_points == 0:
             self._weighted, self._d = weights is not None, points.shape[1]
         if points.shape[1] != self._d or self._weighted != (weights is not None):
@@ -112,7 +118,8 @@ class RunningCoreset:
         unions = [union for _, union in self._nodes]
         if len(p):
             unions.append(self._union(points, p, rows, self.n_points))
-        return merged(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
+        few = merged(unions, self.size, self.sigma, self.kernel, optimal_weights, self._seed)
+        return replace(few, names=self.names)
 
     def _together(self) -> tuple[F64, F64, I64]:
         points, p, rows = (np.concatenate(column) for column in zip(*self._waiting, strict=True))

@@ -15,6 +15,7 @@ from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
 from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.plain.flags import as_flag
+from dkdist.plain.real_arrays import require_same_names
 
 if TYPE_CHECKING:
     from dkdist.kernel.distance.kernel_gradient import KernelGradient
@@ -118,10 +119,11 @@ def kernel_distance(
     Raises
     ------
     ValueError
-        Naming what is wrong: no or two bandwidths, points that are not finite or not (n, d), different dimensions,
-        weights of another length, all zero or beyond 1e-140 to 1e150 in all, a shape beside a point set, an unknown
-        method or kernel, and a method that cannot do what is asked (with the number of modes, terms or frequencies that
-        it would need); derivatives of D, rather than of D^2, where D = 0.
+        Naming what is wrong: no or two bandwidths, points that are not finite or not (n, d), different dimensions, data
+        frames whose columns differ in name or order, weights of another length, all zero or beyond 1e-140 to 1e150 in
+        all, a shape beside a point set, an unknown method or kernel, and a method that cannot do what is asked (with
+        the number of modes, terms or frequencies that it would need); derivatives of D, rather than of D^2, where D =
+        0.
 
     Notes
     -----
@@ -217,6 +219,7 @@ def kernel_distance(
     )
     one_of("method", method, METHODS)
     one_of("kernel", kernel, tuple(KINDS))
+    require_same_names(P=P, Q=Q)
     if any(hasattr(X, "blocks") for X in (P, Q)):
         _require_plain(kernel, unbiased=unbiased, gradient=gradient)
         from dkdist.kernel.distance.lazy.lazy_distance import lazy_kernel_distance  # stores and Dask

@@ -13,6 +13,7 @@ from dkdist.kernel.distance.point_inputs import given_points, given_weights, req
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64, Array
 from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of
+from dkdist.plain.real_arrays import require_same_names
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
@@ -35,6 +36,7 @@ class Pair:
 
 def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     """Two point sets with their weights, or two shapes."""
+    require_same_names(P=P, Q=Q)
     P, Q = (Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value for value in (P, Q))
     given: tuple[Array | None, Array | None]
     if isinstance(P, Shape) or isinstance(Q, Shape):

@@ -81,7 +81,8 @@ def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
             f"side={side:.3g} is too small for a shape {width:.3g} wide: give at least {width / MOST_CELLS:.3g}"
         )
     points, channels, moved = merge_cells(shape.points, shape.channels, side)
-    return ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
+    made = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
+    return made.with_names_of(shape)
 
 
 def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -> ShapePoints:
@@ -122,7 +123,7 @@ def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -
     which = rng.choice(len(lengths), size, p=lengths / lengths.sum())
     points = shape.points_of(which, rng)
     channels = shape.channels[which] / lengths[which, None] * (lengths.sum() / size)
-    return ShapePoints(shape.kind, shape.varifold, points, channels, 0.0)
+    return ShapePoints(shape.kind, shape.varifold, points, channels, 0.0).with_names_of(shape)
 
 
 def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -> float:

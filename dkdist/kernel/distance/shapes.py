@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from dkdist.kernel.distance import shapes_loops as loops
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import column_bounds
 from dkdist.plain.flags import as_flag
+from dkdist.plain.real_arrays import dimension_names
 
 SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
 LEAST_AREA = 1e-13  # of the square of a triangle's longest edge
@@ -25,6 +26,12 @@ class Shape:
     points: F64
     channels: F64
     varifold: bool
+    names: list[Any] | None = None  # of the coordinates, if the vertices came as a data frame
+
+    def with_names_of(self, other: Shape) -> Self:
+        """Itself, with the coordinate names of another shape."""
+        self.names = other.names
+        return self
 
     @property
     def sizes(self) -> F64:
@@ -88,7 +95,7 @@ class Curve(Shape):
 
     def __init__(self, vertices: ArrayLike, closed: bool = False, varifold: bool = False) -> None:
         closed, varifold = as_flag("closed", closed), as_flag("varifold", varifold)
-        given = _vertices(vertices, 2, "a curve")
+        given, self.names = _vertices(vertices, 2, "a curve"), dimension_names(vertices)
         self.vertices = np.concatenate([given, given[:1]]) if closed else given
         self.varifold = varifold
         self.points, edges = loops.segments(self.vertices)
@@ -102,14 +109,15 @@ class Curve(Shape):
 
     def reversed(self) -> Curve:
         """The same curve run through in the other direction: as a current the negative one."""
-        return Curve(self.vertices[::-1], varifold=self.varifold)
+        return Curve(self.vertices[::-1], varifold=self.varifold).with_names_of(self)
 
     def refined(self, longest: float) -> Curve:
         """The same curve with every segment cut into equal parts that are no longer than ``longest``.
 
         ValueError for more than 2^24 of them.
         """
-        return Curve(loops.split_segments(self.vertices, _longest(self, longest)), varifold=self.varifold)
+        finer = loops.split_segments(self.vertices, _longest(self, longest))
+        return Curve(finer, varifold=self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
         """Of how many segments, at most, the refined curve is."""
@@ -180,7 +188,7 @@ class Surface(Shape):
         varifold = as_flag("varifold", varifold)
         if faces is None:
             vertices, faces = _mesh(vertices)
-        self.vertices = _vertices(vertices, 3, "a surface")
+        self.vertices, self.names = _vertices(vertices, 3, "a surface"), dimension_names(vertices)
         if self.vertices.shape[1] != 3:
             raise ValueError(f"a surface lies in 3 dimensions; found vertices of {self.vertices.shape[1]}")
         self.faces, self.varifold = _faces(faces, len(self.vertices)), varifold
@@ -197,7 +205,7 @@ class Surface(Shape):
 
     def reversed(self) -> Surface:
         """The same surface with the other side outside: as a current the negative one."""
-        return Surface(self.vertices, self.faces[:, ::-1], self.varifold)
+        return Surface(self.vertices, self.faces[:, ::-1], self.varifold).with_names_of(self)
 
     def refined(self, longest: float) -> Surface:
         """The same surface with triangles cut into four until no edge is longer than ``longest``.
@@ -205,7 +213,7 @@ class Surface(Shape):
         ValueError for more than 2^24 of them.
         """
         finer = loops.split_triangles(self.vertices, self.faces, _longest(self, longest))
-        return Surface(*finer, self.varifold)
+        return Surface(*finer, self.varifold).with_names_of(self)
 
     def n_refined(self, longest: float) -> float:
         """Of how many triangles, at most, the refined surface is: longest edges are halved again and again."""

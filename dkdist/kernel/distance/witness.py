@@ -15,6 +15,7 @@ from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
+from dkdist.plain.real_arrays import require_same_names
 
 
 def witness(
@@ -66,6 +67,7 @@ def witness(
     array([ 0.3, -0.3])
     """
     one_of("kernel", kernel, tuple(KERNELS))
+    require_same_names(P=P, Q=Q, queries=queries)
     pair = read_points(P, Q, weights)
     scales = read_scales(pair, sigma, h, gamma, kernel)
     u = points_of("queries", queries)

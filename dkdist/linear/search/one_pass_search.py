@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import listed
-from dkdist.base.inputs import remembered_surveys
+from dkdist.base.inputs import remembered_surveys, survey
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.base.row_ids import in_row_order
@@ -26,12 +26,15 @@ from dkdist.learners.held_out import held_out_among
 from dkdist.learners.many_models import Linear
 from dkdist.linear.problems import as_classes
 from dkdist.linear.sample_weights import as_weights
+from dkdist.linear.search.feature_trees import FeatureTrees
 from dkdist.linear.search.search_blocks import SearchData, source
 from dkdist.linear.search.search_candidates import Candidate, build_candidates
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.sets import SampleSetError, SampleSets
+from dkdist.store import SetStore
 
 
 def _refitted(method: str) -> Callable[[OnePassSearch], bool]:
@@ -89,10 +92,11 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Embeddings and sigma="median" look at all rows, the held-out ones too (never at their targets). Learners are
-    trained in one lane on all rows that are not held out; n_epochs="auto" is 100,000 steps here, in 5 to 100 passes,
-    and what a learner holds out for itself, and its checkpoint,
-    belong to the refit. A candidate whose coefficients grow without bound scores NaN, with a warning.
+    All steps, and sigma="median", are fitted on the rows that are not held out. Learners are trained on them in one
+    lane; n_epochs="auto" is 100,000 steps here, in 5 to 100 passes, and what a learner holds out for itself, and its
+    checkpoint, belong to the refit. Held-out points outside the range of the others are clipped to it, as in
+    ``transform``. ``best_score_`` is the largest of several scores on the same rows, and so too high on average. A
+    candidate whose coefficients grow without bound scores NaN, with a warning.
 
     Cost of a pass: each set of features once, 4 D operations a row for each SGD candidate and epoch, n D^2 for the
     statistics of each set of features that has a ridge candidate (as many at a time as fit into half of the memory)
@@ -178,11 +182,11 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
         problem = self._problem(y, as_weights(sample_weight, n))
         self.held_out_ = np.flatnonzero(problem.held_out)
         with remembered_surveys():
-            trees, widths, candidates = build_candidates(self.estimator, grid, X, y)
-            for candidate in candidates:
-                candidate.learner.require_valid()
             steps = getattr(self.estimator, "steps", [("", self.estimator)])
             skip = any(getattr(step, "on_error", "raise") == "skip" for _, step in steps)
+            trees, widths, candidates = self._candidates(grid, X, y, problem)
+            for candidate in candidates:
+                candidate.learner.require_valid()
             data = SearchData(X, trees, widths, skip)
             models = train(data, candidates, problem)
             scores, alphas = self._scores(data, candidates, models, problem, y)
@@ -192,6 +196,18 @@ class OnePassSearch(MetaEstimatorMixin, BaseEstimator):
                 clone(self.estimator).set_params(**self.best_params_), X, y, sample_weight
             )
         return self
+
+    def _candidates(
+        self, grid: list[Mapping[str, Any]], X: Any, y: NDArray[Any], problem: Problem
+    ) -> tuple[FeatureTrees, list[int], list[Candidate]]:
+        """Fit the steps on the rows that are not held out; an error names the set by its position in X if it can."""
+        try:
+            return build_candidates(self.estimator, grid, X, y, np.flatnonzero(~problem.held_out))
+        except SampleSetError as error:
+            if isinstance(X, (SampleSets, SetStore)):
+                survey(X, None, skip=False)
+            error.add_note("Sets are counted among the rows that are not held out.")
+            raise
 
     def _problem(self, y: NDArray[Any], weights: F64 | None) -> Problem:
         seed = draw_seed(self.random_state)

@@ -1,27 +1,33 @@
 """Candidates of a search: which steps they have in common, each such step fitted once, and which features result.
 
-Two candidates share a step if it and all steps before it have the same parameters. What follows an embedding is
-fitted on the rows of at most 512 sets, the ones that `RandomFourierFeatures` would look at among all rows.
+Two candidates share a step if it and all steps before it have the same parameters. Steps are fitted on the rows that
+are not held out: an embedding on all of them, other steps on the rows of at most 512 of them, those that
+`RandomFourierFeatures` would sample.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import joblib
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
+from dkdist.base.bad_sets import listed
 from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import SetEmbedding
 from dkdist.execution.arrays import take_rows
 from dkdist.execution.blocks import is_lazy
+from dkdist.execution.processes.warn import warn
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.linear.problems import LinearLearner
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
+from dkdist.loops.array_types import I64
 from dkdist.sets import SampleSets
 from dkdist.store import SetStore
 
@@ -62,10 +68,12 @@ class _Branch:
 
 
 def build_candidates(
-    model: BaseEstimator, grid: Sequence[Mapping[str, Any]], X: Any, y: Any
+    model: BaseEstimator, grid: Sequence[Mapping[str, Any]], X: Any, y: Any, rows: I64
 ) -> tuple[FeatureTrees, list[int], list[Candidate]]:
-    """The trees of all features, the width of each leaf, and the candidates; transformers are fitted on X."""
-    root = _Branch(None, partial(_sample, X))
+    """The trees of all features, the width of each leaf, and the candidates; transformers are fitted on ``rows``."""
+    root = _Branch(None, partial(_sample, X, rows))
+    if isinstance(X, (SampleSets, SetStore)):
+        X, y = X[rows], y[rows]
     widths: list[int] = []
     candidates = []
     for params in grid:
@@ -75,7 +83,10 @@ def build_candidates(
         for transformer in transformers:
             key = joblib.hash([type(transformer).__name__, transformer.get_params()])
             if key not in branch.children:
-                transformer.fit(X if branch is root else _looked_at(transformer, branch), y)
+                if isinstance(transformer, SetEmbedding):
+                    _fit_embedding(transformer, X, y, rows)
+                else:
+                    transformer.fit(_looked_at(transformer, branch))
                 branch.children[key] = _Branch(transformer, partial(_transformed, transformer, branch))
             branch = branch.children[key]
         if branch.leaf < 0:
@@ -87,6 +98,15 @@ def build_candidates(
     else:
         roots = tuple(child.node() for child in root.children.values())
     return FeatureTrees(roots), widths, candidates
+
+
+def _fit_embedding(embedding: Any, X: Any, y: Any, rows: I64) -> None:
+    """Fit on the sets X, which are ``rows`` of all; a warning names those that are left out among all."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\d+ bad set\(s\) left out of fit")
+        embedding.fit(X, y)
+    if len(skipped := rows[np.asarray(embedding.skipped_, np.int64)]):
+        warn(f"{len(skipped)} bad set(s) left out of fit: {listed(skipped)}")
 
 
 def _looked_at(transformer: Any, below: _Branch) -> Any:
@@ -122,7 +142,7 @@ def _require_embedding(X: Any, steps: list[Any]) -> None:
         )
 
 
-def _sample(X: Any, seed: int) -> Any:
-    """Up to 512 sets or rows: those that a median distance is taken from."""
-    chosen = median_rows(X.shape[0] if hasattr(X, "shape") else len(X), seed)
+def _sample(X: Any, rows: I64, seed: int) -> Any:
+    """Up to 512 of some sets or rows: those that a median distance is taken from."""
+    chosen = rows[median_rows(len(rows), seed)]
     return take_rows(X, chosen) if is_lazy(X) else X[chosen]

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.kernel.distance.witness import witness as witness_at
 from dkdist.loops.array_types import F64
+from dkdist.plain.real_arrays import require_same_names
 from dkdist.plot.canvas import DIVERGING, FAINT, INK, PALETTE, axes_for, colour_bar, dressed, gridded, legend
 from dkdist.plot.data.planes import shown_points
 
@@ -65,6 +66,7 @@ def witness(P: Any, Q: Any, *, sigma: Any = "median", kernel: str = "gaussian", 
     >>> bool(f[x < -1].min() > 0 > f[x > 1].max())
     True
     """
+    require_same_names(P=P, Q=Q)
     p, q = points_of("P", P), points_of("Q", Q)
     d = p.shape[1]
     if d > 2:

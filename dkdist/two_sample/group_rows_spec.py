@@ -1,13 +1,16 @@
-"""Rows that groups of sets are compared by: quantiles of projections on the axes and on random directions.
+"""Rows that groups of sets are compared by: quantiles of projections, and summaries along the axes.
 
-    row[l, q] = F_l^-1((q + 1/2) / Q),    F_l the distribution of u_l . (x - centre) / scale
+    quantiles[l, q] = F_l^-1((q + 1/2) / Q),    F_l the distribution of u_l . z,   z = (x - centre) / scale
+    summaries       mean, standard deviation, max (z - mean) and max (mean - z) of z along each axis; max |z|
 
-They are read four ways, so that a difference shows in one of them however small it is beside the others:
+Directions u are the axes and random ones. The rows give seven representations, three for comparison by a kernel:
 
     distribution   the quantiles on random directions: Euclidean distances are sliced Wasserstein distances
-    location       their means along the axes
     spread         their standard deviations on all directions
-    shape          what is left when each set is counted from its location in units of its spread
+    shape          the quantiles of each set from its own mean in units of its own spread
+
+and four for the largest difference of one column: means, log(1 + standard deviation), log(1 + distance), and the radius
+log(1 + max |z|).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from dkdist.loops.array_types import F32, F64
 from dkdist.sets import SampleSets
 
 N_QUANTILES = 16
+N_SUMMARIES = 4  # of each axis: mean, standard deviation, largest distances above and below the mean
 TO_STANDARD = 1.4826  # of a median absolute deviation: the standard deviation of a Gaussian
 
 
@@ -44,7 +48,7 @@ class GroupRowsSpec(Specification["GroupRows"]):
     @property
     def n_features(self) -> int:
         """Length m of a set's row."""
-        return (self.n_dims + self.n_directions) * N_QUANTILES
+        return (self.n_dims + self.n_directions) * N_QUANTILES + N_SUMMARIES * self.n_dims + 1
 
     def _tables(self) -> GroupRows:
         return GroupRows(self)
@@ -64,16 +68,38 @@ class GroupRows(Tables[GroupRowsSpec]):
         """Rows of the embedding: (n_sets, m) float32."""
         centre, U = np.array(self.spec.centre), self._directions
         rows = projected_quantiles(sets.relative, sets.offsets, sets.weights, centre, U, N_QUANTILES)
-        return rows * np.float32(np.sqrt(rows.shape[1]))
+        summaries = axis_summaries(sets, centre, np.array(self.spec.scale))
+        return np.concatenate([rows * np.float32(np.sqrt(rows.shape[1])), summaries], axis=1)
 
 
-def centre_and_scale(along_axes: F32) -> tuple[F64, F64]:
-    """Median over sets of their medians, and of their interquartile ranges, (d,) each; from quantiles (n, d Q).
+def axis_summaries(sets: SampleSets, centre: F64, scale: F64) -> F32:
+    """Summaries (n_sets, 4 d + 1) of z = (x - centre) / scale.
+
+    Mean, standard deviation, largest distances above and below the mean along each axis; largest distance from 0.
+
+    A point of weight 0 has no distance.
+    """
+    first, sizes = sets.offsets[:-1], np.diff(sets.offsets)
+    z = (sets.relative.astype(np.float64) - centre) / scale
+    squares = (z**2).sum(axis=1, keepdims=True)
+    weights = np.ones((len(z), 1)) if sets.weights is None else sets.weights.reshape(-1, 1).astype(np.float64)
+    total = np.add.reduceat(weights, first)
+    mean = np.add.reduceat(weights * z, first) / total
+    z -= np.repeat(mean, sizes, axis=0)
+    deviation = np.sqrt(np.add.reduceat(weights * z**2, first) / total)
+    z *= weights > 0
+    above, below = np.maximum.reduceat(z, first), -np.minimum.reduceat(z, first)
+    radius = np.sqrt(np.maximum.reduceat(squares * (weights > 0), first))
+    return np.concatenate([mean, deviation, above, below, radius], axis=1).astype(np.float32)
+
+
+def centre_and_scale(rows: F32, n_dims: int) -> tuple[F64, F64]:
+    """Median over sets of their medians, and of their interquartile ranges, (d,) each; from rows (n, m).
 
     A dimension in which most sets are of one value is scaled by how sets differ in it. Neither knows an order of the
     sets.
     """
-    quantiles = along_axes.reshape(len(along_axes), -1, N_QUANTILES).astype(np.float64)
+    quantiles = rows[:, : n_dims * N_QUANTILES].reshape(len(rows), -1, N_QUANTILES).astype(np.float64)
     quarter, middle = N_QUANTILES // 4, N_QUANTILES // 2
     centre = np.median(quantiles[:, :, middle], axis=0)
     scale = np.median(quantiles[:, :, -quarter] - quantiles[:, :, quarter - 1], axis=0)
@@ -83,8 +109,11 @@ def centre_and_scale(along_axes: F32) -> tuple[F64, F64]:
 
 
 def representations(rows: F32, n_dims: int) -> dict[str, F32]:
-    """The four readings of ``rows`` (n, m) of a `GroupRowsSpec`, each (n, some columns) float32."""
-    quantiles = rows.reshape(len(rows), -1, N_QUANTILES)
+    """The representations of ``rows`` (n, m) of a `GroupRowsSpec`, each (n, some columns) float32."""
+    n_summaries = N_SUMMARIES * n_dims + 1
+    quantiles = rows[:, :-n_summaries].reshape(len(rows), -1, N_QUANTILES)
+    edges = [n_dims, 2 * n_dims, n_summaries - 1]
+    mean, deviation, extremes, radius = np.split(rows[:, -n_summaries:], edges, axis=1)
     location = quantiles.mean(axis=2, dtype=np.float64)
     spread = quantiles.std(axis=2, dtype=np.float64)
     unit = np.where(spread > 0, spread, 1.0)
@@ -94,9 +123,12 @@ def representations(rows: F32, n_dims: int) -> dict[str, F32]:
         "distribution": np.ascontiguousarray(
             (quantiles[:, n_dims:] if several else quantiles).reshape(len(rows), -1)
         ),
-        "location": standardised(location[:, :n_dims]),
         "spread": standardised(spread),
         "shape": shape.reshape(len(rows), -1).astype(np.float32),
+        "axis means": mean,
+        "axis spreads": np.log1p(deviation),
+        "axis extremes": np.log1p(np.maximum(extremes, 0)),
+        "radius": np.log1p(radius),
     }
 
 

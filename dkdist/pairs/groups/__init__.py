@@ -1,1 +1,0 @@
-"""Groups of sets: whether they come from one distribution over sets."""

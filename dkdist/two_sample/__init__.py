@@ -1,0 +1,1 @@
+"""Permutation tests of groups of sets."""

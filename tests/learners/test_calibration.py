@@ -1,0 +1,59 @@
+"""Calibrated probabilities: many separated classes, smoothed targets, priors and shrinkage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2 as chi2_distribution
+
+from dkdist.learners.calibration import calibrated, class_prior, probabilities_of, shrinkage
+
+
+@pytest.mark.parametrize(("n_classes", "size"), [(2, 20), (5, 8), (30, 8), (100, 3)])
+def test_separated_classes_have_the_confidence_of_their_number(n_classes: int, size: int) -> None:
+    """Of n rows that are all right the smoothed confidence is 1 - 1 / (n + 2), for any number of classes."""
+    classes = np.repeat(np.arange(n_classes), size)
+    values = np.where(np.arange(n_classes) == classes[:, None], 1.0, -1.0)
+    values = values[:, 1:] if n_classes == 2 else values
+    n = len(classes)
+    calibration = calibrated(values, classes, n_classes, np.ones(n))
+    p = probabilities_of(values, calibration)
+    np.testing.assert_allclose(p[np.arange(n), classes], 1 - 1 / (n + 2), atol=1e-4)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_values_without_information_keep_their_order() -> None:
+    rng = np.random.default_rng(0)
+    values, classes = rng.normal(size=(400, 1)), np.arange(400) % 2
+    calibration = calibrated(-np.sign(classes - 0.5)[:, None] + 0.01 * values, classes, 2, np.ones(400))
+    p = probabilities_of(np.array([[-1.0], [0.0], [1.0]]), calibration)[:, 1]
+    assert (np.diff(p) > 0).all()
+    np.testing.assert_allclose(p, 0.5, atol=1e-3)
+
+
+def test_the_prior_is_laplace_smoothed() -> None:
+    np.testing.assert_allclose(class_prior(np.array([0, 0, 0, 2]), 3, np.ones(4)), [4 / 7, 1 / 7, 2 / 7])
+    np.testing.assert_allclose(class_prior(np.array([0, 1]), 2, np.array([3.0, 1.0])), [2.5 / 4, 1.5 / 4])
+
+
+def test_shrinkage_is_that_of_one_slope() -> None:
+    p, prior, weights = np.array([0.9, 0.8, 0.6]), np.array([0.5, 0.4, 0.5]), np.array([1.0, 2.0, 3.0])
+    chi2 = 2 * (np.log(1.8) + 2 * np.log(2) + 3 * np.log(1.2))
+    assert shrinkage(p, prior, weights, 1.0) == pytest.approx(1 - 1 / chi2)
+    assert shrinkage(p, prior, weights, 2.0) == pytest.approx(1 - 2 / chi2)
+    for worse in (prior, prior / 2, np.zeros(3)):
+        assert shrinkage(worse, prior, weights, 1.0) == 1e-6
+
+
+def test_shrinkage_loses_less_on_fresh_rows_than_the_fitted_slope() -> None:
+    """Log loss of noise with a fitted slope: the excess 1 / (2 n) of one parameter falls to less than half."""
+    rng = np.random.default_rng(1)
+    n, excess = 40, {"fitted": [], "shrunk": []}
+    for _ in range(2000):
+        slope = rng.normal() * 2 / np.sqrt(n)  # of a logistic model of standard normal values, to first order
+        chi2 = n * slope**2 / 4
+        factor = max(0.0, 1 - 1 / chi2)
+        for name, own in (("fitted", slope), ("shrunk", factor * slope)):
+            excess[name].append(own**2 / 8)  # of the expected log loss of fresh rows, to second order
+    assert np.mean(excess["fitted"]) == pytest.approx(chi2_distribution(1).mean() / (2 * n), rel=0.1)
+    assert np.mean(excess["shrunk"]) < np.mean(excess["fitted"]) / 2
