@@ -215,3 +215,24 @@ def test_both_ends_on_thresholds_of_nested_nodes():
             g = trees.path_gradient(a, b)
             difference = (trees.values(b[None]) - trees.values(a[None]))[0]
             np.testing.assert_allclose((b - a).astype(np.float64) @ g, difference, atol=1e-12)
+
+
+TWO_LEAVES = {
+    "roots": np.array([0]), "feature": np.array([0, -1, -1]), "threshold": np.array([0.5, 0, 0]),
+    "left": np.array([1, 0, 0]), "right": np.array([2, 0, 0]), "value": np.array([[0.0], [1.0], [2.0]]),
+}  # fmt: skip
+
+
+def test_loaded_nodes_must_be_trees():
+    BaggedTrees(**TWO_LEAVES).check_loaded()
+    wrong = {
+        "roots": [np.array([]), np.array([3]), np.array([-1]), np.array([[0]])],
+        "threshold": [np.zeros(2)],
+        "left": [np.array([0, 0, 0]), np.array([3, 0, 0])],
+        "right": [np.array([0, 0, 0]), np.array([2, 0])],
+        "value": [np.zeros(3), np.zeros((2, 1))],
+    }
+    for name, arrays in wrong.items():
+        for array in arrays:
+            with pytest.raises(ValueError, match="tree"):
+                BaggedTrees(**{**TWO_LEAVES, name: array}).check_loaded()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,16 @@ def test_subsets_keep_positions_and_weights_of_mean_one() -> None:
     weighted = data.take(np.arange(1, 10, 2)).take(np.array([0, 2]))
     np.testing.assert_array_equal(weighted.positions, [1, 5])
     assert weighted.weights.mean() == 1.0
+
+
+def test_targets_that_differ_within_groups_are_permuted_within_them() -> None:
+    """The first target of each group is its largest one: every group keeps all its targets."""
+    groups, y = np.repeat(np.arange(4), 3), np.tile([3.0, 1.0, 2.0], 4) + 10 * np.repeat(np.arange(4), 3)
+    data = replace(training_data(12, groups=groups), y=y[:, None])
+    orders = [data.permuted(np.random.default_rng(seed)).y[:, 0].reshape(4, 3) for seed in range(5)]
+    for order in orders:
+        np.testing.assert_array_equal(np.sort(order, axis=1), np.sort(y.reshape(4, 3), axis=1))
+    assert len({order.tobytes() for order in orders}) > 1
 
 
 def test_targets_of_groups_are_permuted_together() -> None:

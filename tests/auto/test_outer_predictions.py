@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,21 @@ def test_the_statistic_is_standardised_by_all_permutations() -> None:
     z = null[0] / np.std(null)
     assert z > 1
     assert outer.p_value() == pytest.approx(2 * student_t.sf(z, 5))
+
+
+def test_with_groups_the_statistic_is_standardised_by_all_signs_of_their_sums() -> None:
+    rng = np.random.default_rng(2)
+    groups, classes = np.repeat(np.arange(6), [1, 2, 3, 1, 2, 3]), (np.arange(12) % 2).astype(np.int64)
+    data = training_data(12, classes, groups)
+    values = rng.normal(size=(12, 1)) + data.y
+    products = data.y[:, 0] * (values[:, 0] - values.mean())  # the mean of the targets is 0
+    sums = [sum(products[i] for i in range(12) if groups[i] == g) for g in range(6)]
+    null = [
+        sum(sign * x for sign, x in zip(signs, sums, strict=True)) for signs in product((-1, 1), repeat=6)
+    ]
+    z = sum(sums) / np.std(null)
+    assert z > 1
+    assert outer_predictions(data, values, 1).p_value() == pytest.approx(2 * student_t.sf(z, 5))
 
 
 def test_folds_divide_the_statistic_by_the_corrected_variance() -> None:

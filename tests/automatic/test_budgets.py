@@ -1,0 +1,140 @@
+"""What a budget allows, computed by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.auto.training_data import TrainingData
+from dkdist.automatic import budgets, choosing, trials
+from dkdist.automatic.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
+from dkdist.automatic.choosing import SAMPLE_SETS, _sample_size
+from dkdist.automatic.final_fit import FinalFit
+from dkdist.automatic.trials import PENALTIES, Finalist, Trial, _tried, try_again
+from dkdist.automatic.views.row_kernels import RowKernel
+
+
+def test_memory_holds_eight_matrices_and_all_rows() -> None:
+    """64 n^2 + 1000 n bytes: 740,000 for 100 sets, 210,000 for the minimum of 50."""
+    assert Budget.of({"memory": 740_000}).most_sets(10**6, 1000) == 100
+    assert Budget.of({"memory": 739_000}).most_sets(10**6, 1000) == 99
+    assert Budget.of({"memory": 740_000}).most_sets(80, 1000) == 80
+    assert Budget.of({"memory": 210_000}).most_sets(10**6, 1000) == LEAST_SETS
+    assert Budget.of(None).most_sets(10**6, 1000) == 10**6
+    with pytest.raises(ValueError, match=r"2\.09e\+05 bytes .* 50 sets, which takes 2\.1e\+05"):
+        Budget.of({"memory": 209_000}).most_sets(10**6, 1000)
+
+
+def test_memory_holds_the_gram_matrices_of_all_members() -> None:
+    """Each of m members has `GRAMS` matrices of D x D float64."""
+    memory = 8 * GRAMS * 3 * 200**2
+    assert Budget.of({"memory": memory}).most_components(3, 4096) == 200
+    assert Budget.of({"memory": memory - 1}).most_components(3, 4096) == 198
+    assert Budget.of({"memory": memory}).most_components(3, 128) == 128
+    assert Budget.of({"memory": 1}).most_components(3, 4096) == LEAST_COMPONENTS
+    assert Budget.of(None).most_components(3, 4096) == 4096
+
+
+def test_a_part_is_of_the_time_that_is_left() -> None:
+    budget = Budget.of({"seconds": 1000, "memory": 7})
+    for part, seconds in ((budget.part(), 1000), (budget.part(0.25), 250)):
+        assert part.seconds == pytest.approx(seconds, rel=0.05)  # less what passed since the budget was made
+        assert part.memory == 7
+        assert part.left <= part.seconds
+
+
+@pytest.mark.parametrize(("n_points", "expected"), [(2**13, 256), (2**20, 16), (3, SAMPLE_SETS)])
+def test_representations_are_fitted_on_a_sample_of_so_many_points(n_points: int, expected: int) -> None:
+    """Of 1,000 sets with as many points each: sets of 2^21 points in all, 16 at least."""
+    sets = MagicMock(n_points=1000 * n_points, alphabet=None, points_dtype=np.dtype(np.float32))
+    sets.__len__.return_value = 1000
+    assert _sample_size(sets) == expected
+
+
+class Evaluation:
+    """A loss that is the distance of the predictions, which are the logarithm of the penalty, from a best one."""
+
+    def __init__(self, best: float) -> None:
+        self.best, self.y, self.weights, self.repeats = best, np.zeros((4, 1)), np.ones(4), [[np.arange(4)]]
+
+    def loss(self, values: Any) -> float:
+        return abs(float(values.mean()) - np.log(self.best))
+
+    def is_significantly_worse(self, values: Any, others: Any) -> bool:
+        return False
+
+
+@pytest.fixture
+def alphas(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The penalties in the order of the solutions."""
+    made: list[float] = []
+
+    def left_out(K: Any, y: Any, weights: Any, alpha: float, repeats: Any) -> tuple[Any, Any]:
+        made.append(alpha)
+        return np.full((1, 4, 1), np.log(alpha)), np.zeros((4, 1))
+
+    monkeypatch.setattr(trials, "left_out", left_out)
+    return made
+
+
+def view() -> Any:
+    rows = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    return SimpleNamespace(entry=SimpleNamespace(tree_seed=None), leaf=0, of=lambda given: [rows])
+
+
+def test_the_search_for_a_penalty_starts_in_the_middle_and_ends_between_worse_ones(
+    alphas: list[float],
+) -> None:
+    best: Any = Evaluation(1.0)
+    found = _tried(view(), {}, best)
+    middle = sorted(PENALTIES).index(1.0)
+    for i, trial in enumerate(found):
+        assert trial.alpha == 1.0
+        assert trial.n_penalties == 3  # the best one and both neighbours: the start is the middle
+        assert set(alphas[3 * i : 3 * i + 3]) == set(PENALTIES[middle - 1 : middle + 2])
+
+
+def test_penalties_of_a_further_round_are_multiples_of_the_earlier_best(alphas: list[float]) -> None:
+    earlier = Trial(view(), RowKernel(1.0), 50.0, np.empty(0), np.empty(0), 0.0, 0.0)
+    best: Any = Evaluation(15.0)
+    (found,) = try_again(
+        [Finalist(earlier.view, (earlier,), True)], {}, best, Budget.of(None), (0.1, 0.3, 1.0, 3.0)
+    )
+    assert found.alpha == pytest.approx(15.0)
+    np.testing.assert_allclose(sorted(alphas), [5, 15, 50, 150])
+
+
+def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A clock that advances 3 s for each added row, and by 1,000 s before."""
+    clock, made = [1000.0], list[FinalFit]()
+    monkeypatch.setattr(budgets, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(trials, "FEW_ROWS", 20)
+    monkeypatch.setattr(trials, "MORE_ROWS", 10**9)
+
+    def rows_of(views: Any, sets: Any, tried: Any, rows: Any, known: Any, leaves: Any) -> Any:
+        clock[0] += 3.0 * (len(tried) - len(known))
+        return more_rows(views, sets, tried, rows, known, leaves)
+
+    def final_fit(*args: Any) -> FinalFit:
+        made.append(FinalFit(*args))
+        return made[-1]
+
+    more_rows = choosing.more_rows
+    monkeypatch.setattr(choosing, "more_rows", rows_of)
+    monkeypatch.setattr(choosing, "FinalFit", final_fit)
+    classes = np.arange(40) % 2
+    sets = dk.SampleSets.from_arrays(np.random.default_rng(0).normal(classes[:, None, None], 1, (40, 5, 1)))
+    y = 2.0 * classes[:, None] - 1
+    data = TrainingData(sets, y, classes, np.ones(40), None, np.arange(40), "auto", None, 0)
+    budget = Budget.of(None)
+    clock[0] += 1000.0
+    choosing.choose(data, ["means"], budget)
+    assert [one.n_tried for one in made] == [20, 40]
+    assert made[1].row_seconds == pytest.approx(3.0 * 40)

@@ -1,0 +1,64 @@
+"""Forward selection of an ensemble: its weights and its stopping rule, with losses computed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dkdist.auto.evaluation_set import EvaluationSet
+from dkdist.automatic.averages import LEAST_GAIN, best_average
+from dkdist.automatic.trials import Trial
+
+ZERO = EvaluationSet(np.zeros((2, 1)), np.ones(2), [[np.arange(2)]], np.arange(2))
+
+
+def trial(*errors: float) -> Trial:
+    """Predictions of two rows, whose targets are 0."""
+    values = np.array(errors)[None, :, None]
+    no_view: Any = None
+    return Trial(no_view, None, 1.0, values, np.empty(0), ZERO.loss(values), 0.0)
+
+
+def test_weights_are_shares_of_the_selections() -> None:
+    """Loss of w a + (1 - w) b with a = (1, 0), b = (-2, 0): (3 w - 2)^2 / 2, which is 0 at w = 2 / 3."""
+    a, b = trial(1, 0), trial(-2, 0)
+    found = best_average([a, b], ZERO)  # a: 1/2; a + b: 1/8; a + b + a: 0
+    assert found.members == (a, b)
+    assert found.shares == pytest.approx((2 / 3, 1 / 3))
+    np.testing.assert_allclose(found.values, 0, atol=1e-15)
+
+
+@pytest.mark.parametrize("gain", [0.5 * LEAST_GAIN, 2 * LEAST_GAIN])
+def test_a_member_joins_only_for_the_minimum_gain(gain: float) -> None:
+    """Loss of the mean of a = (1, 0) and b = (-c, s): ((1 - c)^2 + s^2) / 8, which is (1 - gain) / 2."""
+    c = 0.5
+    s = float(np.sqrt(4 * (1 - gain) - (1 - c) ** 2))
+    a, b = trial(1, 0), trial(-c, s)
+    assert ZERO.loss((a.values + b.values) / 2) == pytest.approx((1 - gain) * a.loss)
+    found = best_average([a, b], ZERO)
+    if gain < LEAST_GAIN:
+        assert found.members == (a,)
+        assert found.shares == (1.0,)
+    else:
+        assert found.members[:2] == (a, b)
+
+
+def test_the_minimum_gain_of_a_negative_loss_lowers_it() -> None:
+    """Losses of a maximised criterion are negative: here the criterion is 1 less the squared error."""
+    scored = EvaluationSet(
+        ZERO.y, ZERO.weights, ZERO.repeats, ZERO.rows, criterion=lambda v, rows: 1 - float((v**2).sum())
+    )
+
+    # criteria: 0.75 of a alone; of the mean with b 0.7505, which is less than 0.1 % more, with c 0.7515
+    def other(criterion: float) -> Trial:
+        return trial(-0.5, 2 * float(np.sqrt(1 - criterion)))
+
+    def selected(one: Trial) -> int:
+        ordered = [replace(t, loss=scored.loss(t.values)) for t in (trial(0.5, 0), one)]
+        return len(best_average(ordered, scored).members)
+
+    assert selected(other(0.7505)) == 1
+    assert selected(other(0.7515)) == 2

@@ -1,0 +1,62 @@
+"""Members of an ensemble against their formulas, and gradients over paths against differences of values."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dkdist.automatic.learned.machine_terms import MachineTerm
+from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Member
+from dkdist.automatic.set_learner import as_weights
+from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.learners.kernel_ridge import CONSTANT
+from dkdist.linear.search.feature_trees import Node
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 4)).astype(np.float32)
+IMAGES = tuple(RNG.normal(size=(2, 5, 4)).astype(np.float32))
+DUALS, CENTRE = RNG.normal(size=(5, 2)), RNG.normal(size=4)
+W, B = RNG.normal(size=(2, 4)), RNG.normal(size=2)
+GAUSSIAN = KernelMachine(0, RowKernel(1.7), IMAGES, DUALS, CENTRE, 0.3)
+LINEAR_KERNEL = KernelMachine(0, RowKernel(None, 2.5), IMAGES[:1], DUALS, CENTRE, 0.3)
+LINEAR = LinearMachine(0, W, B, 0.3)
+
+
+def kernel_values(member: KernelMachine) -> np.ndarray:
+    """share (k(x, a) + c) duals, by the kernel that `test_row_kernels` checks."""
+    K = member.kernel.of(X.astype(float), member.rows, CENTRE)
+    return np.asarray(0.3 * ((K + CONSTANT) @ DUALS))
+
+
+def test_values_follow_from_the_formulas() -> None:
+    np.testing.assert_allclose(LINEAR.values(X), [0.3 * (W @ x + B) for x in X])
+    for member in (GAUSSIAN, LINEAR_KERNEL):
+        np.testing.assert_allclose(member.values(X), kernel_values(member))
+        assert member.values(X[:0]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("member", [GAUSSIAN, LINEAR_KERNEL, LINEAR])
+def test_gradients_over_a_path_are_differences_of_values(member: Member) -> None:
+    """One start for each output; the product of its gradient and the path is the difference of that output."""
+    no_map: Any = SimpleNamespace()
+    term, row, starts = MachineTerm(Node(no_map, (), 0), [member], 2), X[0], X[1:]
+    found = term.gradient(row, starts)
+    assert found is not None
+    values = member.values(X)
+    for j in range(2):
+        path = row.astype(float) - starts[j]
+        # constants of 1e3 times the duals cancel in differences: 1e-16 times 1e3
+        assert path @ found[:, j] == pytest.approx(values[0, j] - values[1 + j, j], abs=1e-6)
+
+
+def test_weights_may_be_zero_but_not_negative_or_all_zero() -> None:
+    np.testing.assert_array_equal(as_weights([0, 2, 1], 3), [0.0, 2.0, 1.0])
+    with pytest.raises(ValueError, match=r"found -1\.0 for set 1"):
+        as_weights([0, -1, -2], 3)
+    with pytest.raises(ValueError, match="found nan for set 2"):
+        as_weights([0, 1, np.nan], 3)
+    with pytest.raises(ValueError, match="zeros alone"):
+        as_weights([0, 0], 2)
