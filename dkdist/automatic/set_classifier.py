@@ -49,8 +49,8 @@ class SetClassifier(ClassifierMixin, SetLearner):
         Outer folds: ten up to 300 sets (up to 100 sets fewer, but five or more, if that divides the classes evenly),
         five up to 600, three up to 2,000, one hold-out beyond: a fifth of the sets, above 4,000 sets a tenth (500 to
         10,000 sets). Inner folds: ten, repeated up to five times for fewer than 1,000 sets. Both numbers fall to the
-        size of the smallest class, or to the number of groups. A splitter gives the outer folds; the inner folds are
-        the remaining ones.
+        size of the smallest class, or to the number of groups. A splitter gives the outer folds (up to
+        2,000 sets); the inner folds are the remaining ones.
     budget : None, seconds, or dict of "seconds" and "memory" (bytes), default=None
         With a budget of time there is one outer hold-out of a fifth, which gets a third of the time. No candidate is
         begun when half of a selection's time is gone; what is running comes to its end. The final fit takes as many

@@ -120,20 +120,27 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress
     ) -> tuple[SelectedModel, OuterPredictions]:
         """The final model, and predictions of each outer fold by a model that was selected without it."""
-        learned, model = data, None
+        model = None
         if folds.refit:  # first, so that errors name sets by their positions among all
             model = choose(data, self.candidates, budget.part(2 / 3))
             progress.advance(1)
+        last, train, outer = self._evaluate(data, folds, budget, progress)
+        learned, model = (train, last) if model is None else (data, model)
+        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
+        return model, outer
+
+    def _evaluate(
+        self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None
+    ) -> tuple[SelectedModel, TrainingData, OuterPredictions]:
+        """The model of the last outer fold, what it learned from, and the predictions of all folds."""
         parts = []
         for test in folds.test_rows:
             train = data.take(np.setdiff1d(np.arange(len(data)), test))
-            selected = choose(train, self.candidates, budget.part())
-            parts.append(selected.fold_predictions(data.sets[test]))
-            progress.advance(1)
-        if model is None:
-            learned, model = train, selected
-        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
-        return model, collect(data, folds, parts)
+            model = choose(train, self.candidates, budget.part())
+            parts.append(model.fold_predictions(data.sets[test]))
+            if progress is not None:
+                progress.advance(1)
+        return model, train, collect(data, folds, parts)
 
     def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
         """Repeat selection and evaluation with permuted targets."""
@@ -144,13 +151,8 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
             for _ in range(n_permutations):
                 permuted = data.permuted(rng)
                 budget = Budget.of(self.budget)
-                folds = self._outer_folds(permuted, budget)
-                parts = []
-                for test in folds.test_rows:
-                    train = permuted.take(np.setdiff1d(np.arange(len(data)), test))
-                    model = choose(train, self.candidates, budget.part())
-                    parts.append(model.fold_predictions(permuted.sets[test]))
-                n_as_large += collect(permuted, folds, parts).statistic >= observed - 1e-9 * abs(observed)
+                *_, outer = self._evaluate(permuted, self._outer_folds(permuted, budget), budget)
+                n_as_large += outer.statistic >= observed - 1e-9 * abs(observed)
                 progress.advance(1)
         return (1 + n_as_large) / (1 + n_permutations)
 
