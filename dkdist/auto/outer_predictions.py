@@ -25,7 +25,7 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True)
 class FoldPredictions:
-    """Predictions (n, t) of held-out sets: of the model, of its ensemble, and of each baseline by name.
+    """Predictions (n, t) of held-out sets: of the model, of its rescaled ensemble, and of each baseline by name.
 
     The model is the ensemble or, if that did not beat it on the inner folds, the constant.
     """

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.auto.evaluation_set import EvaluationSet
+from dkdist.auto.evaluation_set import EvaluationSet, rescale
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.training_data import TrainingData
 from dkdist.automatic.averages import Average, best_average, finalists
@@ -66,6 +66,7 @@ class SelectedModel:
     best: Trial
     best_part: Member
     is_constant: bool
+    slope: float
     background: SampleSets | None
     constant: F64
 
@@ -76,9 +77,8 @@ class SelectedModel:
             constant = np.tile(self.constant, (len(sets), 1))
             ensemble = self.ensemble.values(scaled)
             baselines = {name: machine.values(scaled) for name, machine in self.baselines.items()}
-        return FoldPredictions(
-            constant if self.is_constant else ensemble, ensemble, {CONSTANT: constant, **baselines}
-        )
+        model = constant if self.is_constant else ensemble
+        return FoldPredictions(model, rescale(ensemble, self.slope), {CONSTANT: constant, **baselines})
 
 
 def choose(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
@@ -122,7 +122,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
         )
     average = best_average(trials, evaluation)
-    is_constant = not evaluation.beats_constant(average.values)
+    is_constant, slope = not evaluation.beats_constant(average.values), evaluation.slope(average.values)
     simple = {trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline}
     if n > min(EXACT_SETS, most):
         average = best_average([trial for trial in trials if trial.trees is None], evaluation)
@@ -131,7 +131,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
         average, n_components = last.of_features(average, most_components)
         fitted = learn_streamed(data, average.members, n_components)
         ensemble = Machine(fitted.trees, tuple(fitted.widths), tuple(fitted.machines), data.y.shape[1])
-        average, known_rows, learned = fitted.average, rows, data.take(tried)
+        average, known_rows, learned, slope = fitted.average, rows, data.take(tried), fitted.slope
     else:
         if len(tried) < n:
             average = last.of_kernels(average)
@@ -150,7 +150,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
     else:
         best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
-        scaler, machine, ensemble, baselines, trials, evaluation, best, best_part, is_constant, background,
+        scaler, machine, ensemble, baselines, trials, evaluation, best, best_part, is_constant, slope, background,
         data.constant,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dkdist.auto._tuning import MIN_CLASS_RATIO
+from dkdist.auto.evaluation_set import rescale
 from dkdist.auto.outer_predictions import CONSTANT
 from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
@@ -284,10 +285,10 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def predict_proba(self, X: Any) -> F64:
         """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
-        return self._probabilities(self._values(X))
+        return self._probabilities(rescale(self._values(X), self._slope))
 
     def _probabilities(self, values: F64) -> F64:
-        """Calibrated probabilities (n, n_classes), shrunk towards the frequencies of the classes."""
+        """Calibrated probabilities (n, n_classes) of rescaled values, shrunk towards the frequencies of the classes."""
         logits = self.shrinkage_ * np.log(np.maximum(probabilities_of(values, self.calibration_), TINY))
         return np.asarray(softmax(logits + (1 - self.shrinkage_) * np.log(self.prior_), axis=1))
 

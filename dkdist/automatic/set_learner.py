@@ -52,7 +52,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Machine,
         "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
         "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
-        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
+        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None, "_slope": float,
         "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
         "_n_members": int, "_best_part": KernelMachine | LinearMachine | None, "_best_index": int,
     }  # fmt: skip
@@ -160,6 +160,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """Set the fitted attributes."""
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
         self.fallback_ = CONSTANT if model.is_constant else None
+        self._slope = 1.0 if model.is_constant else model.slope
         self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
         scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
         margin = equivalence_margin(scores[CONSTANT], self.scoring is None)

@@ -39,6 +39,7 @@ class Streamed:
     widths: list[int]
     machines: list[LinearMachine]
     average: Average
+    slope: float
 
 
 def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> Streamed:
@@ -68,7 +69,7 @@ def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: i
         LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
-    return Streamed(trees, widths, machines, average)
+    return Streamed(trees, widths, machines, average, evaluation.slope(average.values))
 
 
 def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:
