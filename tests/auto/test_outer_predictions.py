@@ -114,9 +114,9 @@ def leave_fold_out(y: np.ndarray, K: np.ndarray, folds: OuterFolds) -> np.ndarra
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_level_holds_for_smoothers_that_share_their_training_rows(grouped: bool) -> None:
-    """1,000 coin flips of 30 sets, or of 30 groups of two, with kernels of rank three: at most 5 % below 0.05."""
+    """400 coin flips of 30 sets, or of 30 groups of two, with kernels of rank three: at most 5 % below 0.05."""
     rng = np.random.default_rng(2)
-    n, n_trials, rejected = 60 if grouped else 30, 1000, 0
+    n, n_trials, rejected = 60 if grouped else 30, 400, 0
     group = np.arange(n) // 2 if grouped else None
     for seed in range(n_trials):
         classes = rng.permutation(np.arange(30) % 2)
