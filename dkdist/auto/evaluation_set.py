@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from dkdist.auto._tuning import SIGNIFICANCE_Z
+from dkdist.learners.calibration import calibrated
 from dkdist.loops.array_types import F64, I64
 
 STEPS, NEAR = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
 LARGEST, LEAST = 100.0, 1e-12  # beta of classes that nothing confuses, and a variance that is none
-MIN_SLOPE = 1e-3  # of targets on predictions: order is kept where they are unrelated
 MOST_EXPONENT = 500.0  # beyond which exponentials, and sums of them, are no floats
 
 Repeats = Sequence[Sequence[I64]]
@@ -64,18 +64,11 @@ class EvaluationSet:
         mean, standard_error = self._paired(constant, values)
         return mean > standard_error
 
-    def slope(self, values: F64) -> float:
-        """The factor of predictions (n_repeats, n, t) of classes that fits the targets best; 1 for numbers.
-
-        Penalised decision values are too small, by a factor that depends on the penalty: models that selected
-        different ones are comparable only after `rescale`.
-        """
+    def calibration(self, values: F64) -> F64 | None:
+        """The calibration of decision values (n_repeats, n, t), from their mean over repeats; None for numbers."""
         if self.classes is None:
-            return 1.0
-        y, v = _contrasts(self.y), _contrasts(values)
-        squares = float(np.einsum("rnt,rnt,n->", v, v, self.weights))
-        products = float(np.einsum("nt,rnt,n->", y, v, self.weights))
-        return float(np.clip(products / max(squares, LEAST), MIN_SLOPE, 1 / MIN_SLOPE))
+            return None
+        return calibrated(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
 
     @property
     def constant_values(self) -> F64:
@@ -104,17 +97,6 @@ class EvaluationSet:
         if self.classes is None:
             return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
         return log_losses(values, self.classes, self.weights)
-
-
-def rescale(values: F64, slope: float) -> F64:
-    """Decision values (n, t) whose differences between classes are multiplied by ``slope``."""
-    contrasts = _contrasts(values)
-    return values + (slope - 1.0) * contrasts
-
-
-def _contrasts(values: F64) -> F64:
-    """Decision values less their mean over classes; those of two classes as they are."""
-    return values - values.mean(axis=-1, keepdims=True) if values.shape[-1] > 1 else values
 
 
 def log_losses(values: F64, classes: I64, weights: F64) -> F64:

@@ -25,9 +25,11 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True)
 class FoldPredictions:
-    """Predictions (n, t) of held-out sets: of the model, of its rescaled ensemble, and of each baseline by name.
+    """Predictions (n, t) of held-out sets: of the model, of its ensemble, and of each baseline by name.
 
-    The model is the ensemble or, if that did not beat it on the inner folds, the constant.
+    The model is the ensemble or, if that did not beat it on the inner folds, the constant. ``ensemble`` of classes are
+    logarithms of probabilities (n, n_classes), calibrated on the inner folds: decision values of models that selected
+    other penalties have other scales.
     """
 
     model: F64

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto._tuning import MIN_PARALLEL_ROWS
 from dkdist.base.parameter_checks import positive
 from dkdist.execution.run import at_once
 from dkdist.plain.ahead import Item, Made, each_ahead
@@ -67,9 +68,15 @@ class Budget:
         fitting = int(np.sqrt(self.memory / (8 * GRAMS * n_members))) // 2 * 2
         return int(np.clip(fitting, LEAST_COMPONENTS, most))
 
-    def at_once(self, function: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made]:
-        """``function(item)`` of each in turn, by some threads of this machine; by one where memory is counted."""
-        threads = at_once(local=True) if np.isinf(self.memory) else 1
+    def at_once(
+        self, function: Callable[[Item], Made], items: Iterable[Item], n_rows: int
+    ) -> Generator[Made]:
+        """``function(item)`` of each in turn, by some threads of this machine.
+
+        By one thread where memory is limited, and for few rows: threads would wait for the interpreter lock.
+        """
+        parallel = np.isinf(self.memory) and n_rows >= MIN_PARALLEL_ROWS
+        threads = at_once(local=True) if parallel else 1
         return each_ahead(function, items, threads, threads)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.auto.evaluation_set import EvaluationSet, rescale
+from dkdist.auto.evaluation_set import EvaluationSet
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
 from dkdist.auto.training_data import TrainingData
 from dkdist.automatic.averages import Average, best_average, finalists
@@ -35,6 +35,7 @@ from dkdist.automatic.views.representations import (
 from dkdist.automatic.views.row_kernels import ComparedRows
 from dkdist.base.inputs import Sets
 from dkdist.execution.processes.process import one_blas_thread
+from dkdist.learners.calibration import log_probabilities
 from dkdist.learners.kernel_ridge import duals
 from dkdist.loops.array_types import F64, I64
 from dkdist.scaling.set_scaler import SetScaler
@@ -66,7 +67,7 @@ class SelectedModel:
     best: Trial
     best_part: Member
     is_constant: bool
-    slope: float
+    calibration: F64 | None
     background: SampleSets | None
     constant: F64
 
@@ -78,7 +79,9 @@ class SelectedModel:
             ensemble = self.ensemble.values(scaled)
             baselines = {name: machine.values(scaled) for name, machine in self.baselines.items()}
         model = constant if self.is_constant else ensemble
-        return FoldPredictions(model, rescale(ensemble, self.slope), {CONSTANT: constant, **baselines})
+        if self.calibration is not None:
+            ensemble = log_probabilities(ensemble, self.calibration)
+        return FoldPredictions(model, ensemble, {CONSTANT: constant, **baselines})
 
 
 def choose(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
@@ -122,7 +125,10 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
             "nothing tells the sets apart: all have the same points, or equal rows. Check the points"
         )
     average = best_average(trials, evaluation)
-    is_constant, slope = not evaluation.beats_constant(average.values), evaluation.slope(average.values)
+    is_constant, calibration = (
+        not evaluation.beats_constant(average.values),
+        evaluation.calibration(average.values),
+    )
     simple = {trial.view.entry.name: trial for trial in reversed(trials) if trial.view.entry.baseline}
     if n > min(EXACT_SETS, most):
         average = best_average([trial for trial in trials if trial.trees is None], evaluation)
@@ -131,7 +137,8 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
         average, n_components = last.of_features(average, most_components)
         fitted = learn_streamed(data, average.members, n_components)
         ensemble = Machine(fitted.trees, tuple(fitted.widths), tuple(fitted.machines), data.y.shape[1])
-        average, known_rows, learned, slope = fitted.average, rows, data.take(tried), fitted.slope
+        average, known_rows, learned = fitted.average, rows, data.take(tried)
+        calibration = fitted.calibration
     else:
         if len(tried) < n:
             average = last.of_kernels(average)
@@ -150,7 +157,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
     else:
         best_part = ensemble.parts[average.members.index(best)]
     return SelectedModel(
-        scaler, machine, ensemble, baselines, trials, evaluation, best, best_part, is_constant, slope, background,
+        scaler, machine, ensemble, baselines, trials, evaluation, best, best_part, is_constant, calibration, background,
         data.constant,
     )  # fmt: skip
 
@@ -195,7 +202,7 @@ def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representat
 def _exact(views: Views, rows: Rows, average: Average, data: TrainingData, budget: Budget) -> Machine:
     """Kernel ridge regression of every member on all sets; a trial on all of them is one."""
     members = zip(average.members, average.shares, strict=True)
-    parts = tuple(budget.at_once(lambda member: _fitted_member(*member, rows, data), members))
+    parts = tuple(budget.at_once(lambda member: _fitted_member(*member, rows, data), members, len(data)))
     return _machine(views, parts, data)
 
 

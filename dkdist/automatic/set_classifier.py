@@ -6,19 +6,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dkdist.auto._tuning import MIN_CLASS_RATIO
-from dkdist.auto.evaluation_set import rescale
-from dkdist.auto.outer_predictions import CONSTANT
 from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.calibration import TINY, calibrated, class_prior, probabilities_of, shrinkage
+from dkdist.learners.calibration import (
+    calibrated_power,
+    class_prior,
+    log_probabilities,
+    probabilities_of,
+    shrinkage,
+)
 from dkdist.learners.descent.sgd_steps import signs
 from dkdist.learners.uncertainty.prediction_sets import PredictionSets, fit_prediction_sets
 from dkdist.linear.problems import as_classes
@@ -192,17 +196,21 @@ class SetClassifier(ClassifierMixin, SetLearner):
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)
         class_sizes = self._class_sizes(index[weights > 0])
-        outer = self._learn(sets, signs(index, n_classes), index, weights, groups, self._scored_by(labels))
+        model, outer = self._learn(
+            sets, signs(index, n_classes), index, weights, groups, self._scored_by(labels)
+        )
         self._labels = labels[self._used]
         predictions, truth = outer.predictions, index[outer.positions]
-        values = predictions.ensemble if self.fallback_ is None else predictions.baselines[CONSTANT]
-        self.calibration_ = calibrated(values, truth, n_classes, outer.data.weights)
-        self.prior_ = class_prior(truth, n_classes, outer.data.weights)
-        self.shrinkage_ = 1.0
+        own = outer.data.weights
+        self.prior_ = class_prior(truth, n_classes, own)
+        power = calibrated_power(predictions.ensemble, truth, own)
+        logits = log_softmax(power * predictions.ensemble, axis=1)
+        self.calibration_ = np.asarray(model.calibration) * [power, 1.0]
+        self.shrinkage_ = 0.0  # of the constant: frequencies of the classes
         if self.fallback_ is None:
-            p = probabilities_of(values, self.calibration_)[np.arange(len(truth)), truth]
-            self.shrinkage_ = shrinkage(p, self.prior_[truth], outer.data.weights, outer.variance_factor)
-        self.sets_ = fit_prediction_sets(self._probabilities(values), truth, groups=outer.data.groups)
+            p = np.exp(logits[np.arange(len(truth)), truth])
+            self.shrinkage_ = shrinkage(p, self.prior_[truth], own, outer.variance_factor)
+        self.sets_ = fit_prediction_sets(self._shrunk(logits), truth, groups=outer.data.groups)
         if class_sizes.min() < MIN_CLASS_RATIO * class_sizes.max():
             self._notes = (self._imbalance_note(truth, largest(predictions.model)),)
         return self
@@ -285,12 +293,16 @@ class SetClassifier(ClassifierMixin, SetLearner):
 
     def predict_proba(self, X: Any) -> F64:
         """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
-        return self._probabilities(rescale(self._values(X), self._slope))
+        return self._probabilities(self._values(X))
 
     def _probabilities(self, values: F64) -> F64:
-        """Calibrated probabilities (n, n_classes) of rescaled values, shrunk towards the frequencies of the classes."""
-        logits = self.shrinkage_ * np.log(np.maximum(probabilities_of(values, self.calibration_), TINY))
-        return np.asarray(softmax(logits + (1 - self.shrinkage_) * np.log(self.prior_), axis=1))
+        return self._shrunk(log_probabilities(values, self.calibration_))
+
+    def _shrunk(self, logits: F64) -> F64:
+        """Probabilities (n, n_classes) between calibrated ones and the frequencies of the classes."""
+        return np.asarray(
+            softmax(self.shrinkage_ * logits + (1 - self.shrinkage_) * np.log(self.prior_), axis=1)
+        )
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, class_conditional: bool = False

@@ -52,7 +52,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Machine,
         "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
         "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
-        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None, "_slope": float,
+        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
         "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
         "_n_members": int, "_best_part": KernelMachine | LinearMachine | None, "_best_index": int,
     }  # fmt: skip
@@ -79,7 +79,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def _learn(
         self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
-    ) -> OuterPredictions:
+    ) -> tuple[SelectedModel, OuterPredictions]:
         """Select, fit and evaluate by targets (n, t) of sets, and weights (n,)."""
         n_permutations = None if self.n_permutations is None else whole("n_permutations", self.n_permutations)
         used = np.flatnonzero(weights)
@@ -111,7 +111,7 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         if n_permutations is not None:
             self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
         self._keep(model, outer, folds, score)
-        return outer
+        return model, outer
 
     def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
         return draw_outer_folds(data, choosing.EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
@@ -160,7 +160,6 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         """Set the fitted attributes."""
         self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
         self.fallback_ = CONSTANT if model.is_constant else None
-        self._slope = 1.0 if model.is_constant else model.slope
         self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
         scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
         margin = equivalence_margin(scores[CONSTANT], self.scoring is None)

@@ -95,7 +95,7 @@ class SetRegressor(RegressorMixin, SetLearner):
         self.mean_ = np.average(columns, axis=0, weights=weights)
         spread = np.sqrt(np.average((columns - self.mean_) ** 2, axis=0, weights=weights))
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        outer = self._learn(
+        _, outer = self._learn(
             sets, (columns - self.mean_) / self.scale_, None, weights, groups, self._scored_by(columns)
         )
         self._targets = targets[self._used]

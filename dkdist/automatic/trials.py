@@ -102,7 +102,9 @@ def leaves_of(seen: Sequence[Trial | Finalist]) -> list[int]:
 def try_all(views: Sequence[View], rows: Rows, evaluation: EvaluationSet, budget: Budget) -> list[Trial]:
     """The best trial of every pair of view and kernel, best first; of as many views as there is time for."""
     found: list[Trial] = []
-    with closing(budget.at_once(partial(_tried, rows=rows, evaluation=evaluation), views)) as made:
+    with closing(
+        budget.at_once(partial(_tried, rows=rows, evaluation=evaluation), views, len(evaluation.y))
+    ) as made:
         for own in made:
             found += own
             budget.require_left("the first was tried")
@@ -173,7 +175,8 @@ def try_again(
     found: list[Trial] = []
     for leads in (True, False):  # whom the others are compared with
         tried = partial(_tried_again, rows=rows, evaluation=evaluation, nearby=nearby, leading=tuple(found))
-        with closing(budget.at_once(tried, [one for one in finalists if one.leads == leads])) as made:
+        own = [one for one in finalists if one.leads == leads]
+        with closing(budget.at_once(tried, own, len(evaluation.y))) as made:
             for trials in made:
                 found += trials
                 if budget.used_up:

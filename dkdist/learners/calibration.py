@@ -32,6 +32,7 @@ START = (1.0, 0.1)
 EXACT = {"ftol": 1e-14, "gtol": 1e-9}
 TINY, MIN_SHRINKAGE = 1e-300, 1e-6  # probabilities have logarithms; no shrinkage loses their order
 LEAST = -30.0  # of u / r, below which log(log(1 + e^u)) is u
+TEMPERED = (1e-3, 1e2)  # powers of probabilities that were calibrated once
 POWERS, ROUNDINGS = (1e-6, 1e3), (0.02, 20.0)  # a power of 0 would lose the order of values
 
 
@@ -78,6 +79,25 @@ def probabilities_of(values: NDArray[Any], calibration: F64) -> NDArray[Any]:
     """Probabilities (n, n_classes) of decision values (n,) or (n, n_classes); rows sum to one."""
     values = values.astype(np.float64).reshape(len(values), -1)
     return np.asarray(softmax(calibration[0] * _log_q(values, calibration[1])[0], axis=1))
+
+
+def log_probabilities(values: NDArray[Any], calibration: F64) -> F64:
+    """Finite logarithms (n, n_classes) of `probabilities_of`."""
+    return np.asarray(np.log(np.maximum(probabilities_of(values, calibration), TINY)))
+
+
+def calibrated_power(logits: F64, classes: I64, weights: F64) -> float:
+    """The power of probabilities, given as logarithms (m, n_classes), that has the least cross entropy.
+
+    The softmax of ``power * logits`` has one temperature (Guo et al. 2017); cross entropy is convex in its inverse.
+    """
+    targets, shares = _smoothed(classes, logits.shape[1]), weights / weights.sum()
+
+    def cross_entropy(log_power: float) -> float:
+        return -float(shares @ (targets * log_softmax(np.exp(log_power) * logits, axis=1)).sum(axis=1))
+
+    found = scipy.optimize.minimize_scalar(cross_entropy, bounds=np.log(TEMPERED), method="bounded")
+    return float(np.exp(found.x))
 
 
 def label_probabilities(values: NDArray[Any], calibration: F64) -> NDArray[Any]:

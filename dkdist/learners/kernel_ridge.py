@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import scipy.linalg
 
+from dkdist.learners._lapack import inverse_cholesky_factor
 from dkdist.loops.array_types import F64, I64
 
 CONSTANT = 1e3  # of the kernel, whose diagonal has a mean of one
@@ -51,10 +52,7 @@ def left_out(K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Seque
     a product of a few columns of R: 2 n^3 / 3 operations in all, and n^3 / n_folds for each repeat.
     """
     root = np.sqrt(weights)[:, None]
-    factor, failed = scipy.linalg.lapack.dpotrf(_penalised(K, root, alpha), lower=1, overwrite_a=1)
-    if failed:
-        raise np.linalg.LinAlgError(f"a kernel matrix of {len(K)} rows is not positive definite")
-    R, _ = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)
+    R = inverse_cholesky_factor(_penalised(K, root, alpha))
     full = R.T @ (R @ (root * y))
     predicted = np.empty((len(repeats), *y.shape))
     for r, rows in _alike(repeats):

@@ -25,6 +25,7 @@ from dkdist.linear.search.search_blocks import SearchData
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train
+from dkdist.loops.array_types import F64
 from dkdist.moments.invariant_features_spec import InvariantSpec
 
 HELD_OUT = 0.1
@@ -39,7 +40,7 @@ class Streamed:
     widths: list[int]
     machines: list[LinearMachine]
     average: Average
-    slope: float
+    calibration: F64 | None
 
 
 def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> Streamed:
@@ -69,7 +70,7 @@ def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: i
         LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
         for trial, share in zip(average.members, average.shares, strict=True)
     ]
-    return Streamed(trees, widths, machines, average, evaluation.slope(average.values))
+    return Streamed(trees, widths, machines, average, evaluation.calibration(average.values))
 
 
 def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:
