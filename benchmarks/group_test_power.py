@@ -110,12 +110,12 @@ def run_group_test(quick: bool) -> list[str]:
     ]
     ratios = []
     for i, (name, (d, draw)) in enumerate(CASES.items()):
-        power = rejections(d, draw, n_power, 3000 + i)
+        power = rejections(d, draw, n_power, 5000 + i)
         ratio = power[0] / max(power[1:].max(), 1 / n_power)
         if i < N_TARGET_CASES:
             ratios.append(ratio)
         lines.append(f"| {name} | {' | '.join(f'{value:.3f}' for value in power)} | {ratio:.2f} |")
-    level = rejections(5, None, n_level, 4000)
+    level = rejections(5, None, n_level, 6000)
     lines.append(f"| no difference, {n_level} trials | {' | '.join(f'{value:.3f}' for value in level)} | |")
     lines += [
         "",

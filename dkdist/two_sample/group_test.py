@@ -31,11 +31,11 @@ PARTS = {
     "shape": ("shape",),
     "extremes": ("axis extremes", "radius"),
 }
-# Of p-values in their harmonic mean. Half is for means, which differ most often; more for other parts takes power from
+# Of p-values in their harmonic mean. Most is for means, which differ most often; more for other parts takes power from
 # them: `python benchmarks/group_test_power.py` shows the balance (2 cores, 2026-11).
 WEIGHTS = {
-    "axis means": 0.5,
-    "spread": 0.2,
+    "axis means": 0.6,
+    "spread": 0.1,
     "axis spreads": 0.15,
     "distribution": 0.0375,
     "shape": 0.0375,
@@ -114,7 +114,7 @@ def group_test(
     k(r_i, r_j)``, of two groups the squared maximum mean discrepancy, with a Gaussian kernel of the median distance
     between rows. Means, standard deviations and extremes along axes have the largest moderated F statistic of an axis.
 
-    Several statistics are combined by the weighted harmonic mean of their p-values: weights are 0.5 for means, 0.2 for
+    Several statistics are combined by the weighted harmonic mean of their p-values: weights are 0.6 for means, 0.1 for
     spread of projections, 0.15 for spread along axes, and 0.0375 for each of distribution, shape, extremes along axes
     and the farthest point from the centre of all sets. p-values are tails of Pearson distributions of type III with the
     moments of all other labellings. The mean is ranked among those of the same permutations.

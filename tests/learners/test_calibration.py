@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2 as chi2_distribution
 
-from dkdist.learners.calibration import calibrated, class_prior, probabilities_of, shrinkage
+from dkdist.learners.calibration import (
+    calibrated,
+    calibrated_power,
+    class_prior,
+    log_probabilities,
+    probabilities_of,
+    shrinkage,
+)
 
 
 @pytest.mark.parametrize(("n_classes", "size"), [(2, 20), (5, 8), (30, 8), (100, 3)])
@@ -29,6 +36,20 @@ def test_values_without_information_keep_their_order() -> None:
     p = probabilities_of(np.array([[-1.0], [0.0], [1.0]]), calibration)[:, 1]
     assert (np.diff(p) > 0).all()
     np.testing.assert_allclose(p, 0.5, atol=1e-3)
+
+
+def test_the_power_undoes_a_temperature() -> None:
+    """Classes drawn from softmax(z): the power of softmax(z / 4) is 4, up to 3 standard errors of it."""
+    rng = np.random.default_rng(3)
+    z = 2 * rng.normal(size=(20000, 5))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    classes = (p.cumsum(axis=1) < rng.random((len(z), 1))).sum(axis=1)
+    tempered = z / 4 - np.log(np.exp(z / 4).sum(axis=1, keepdims=True))
+    # Fisher information of a power is the variance of the exponents under p
+    information = (p * tempered**2).sum(axis=1) - (p * tempered).sum(axis=1) ** 2
+    error = 1 / np.sqrt(information.sum())
+    assert calibrated_power(tempered, classes, np.ones(len(z))) == pytest.approx(4, abs=3 * error)
+    assert np.isfinite(log_probabilities(1e4 * z, np.array([1e3, 0.02]))).all()
 
 
 def test_the_prior_is_laplace_smoothed() -> None:
