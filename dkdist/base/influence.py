@@ -8,18 +8,25 @@ the influence function of robust statistics (Hampel 1974). Tables that know thei
 others every point is left out once, as the jackknife does (Tukey 1958; Efron, Stein 1981):
 
     IF(x_i) ~ (f(P) - f(P without x_i)) (1 - u_i) / u_i,   exact where rows are means of rows of points.
+
+Of sequences, pieces W of several lengths are left out as well (occlusion; Zeiler, Fergus 2014), since a distance hardly
+feels a single symbol. The influence is the least-squares solution of
+
+    sum_(i in W) u_i IF(x_i) = (f(P) - f(P without W)) (1 - sum_(i in W) u_i)   for all W.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from dkdist.base.embedding_spec import EmbeddingParameters
-from dkdist.loops.array_types import F32, F64
+from dkdist.loops.array_types import F32, F64, I64
 from dkdist.sets import SampleSets
 
+PIECE_LENGTHS = 1, 2, 4, 8  # of sequences; the length of what decides is unknown
 POINTS_AT_ONCE = 2**18  # of sets that lack a point
 
 
@@ -76,23 +83,45 @@ def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None =
 
 
 def _left_out(parameters: Any, one: SampleSets, gradient: F64) -> F64:
-    """By leaving out every point once: n rows of n - 1 points each."""
+    """By leaving out points: each by itself, and pieces of sequences, whose single points change little."""
     u, n = shares(one), one.n_points
-    found = np.zeros((n, gradient.shape[1]))
-    others = np.flatnonzero((u > 0) & (u < 1))  # what weighs nothing, or all, cannot be left out
+    lengths = PIECE_LENGTHS if getattr(parameters.spec, "ordered", False) else PIECE_LENGTHS[:1]
+    starts, ends = _pieces(n, lengths)
+    total = np.concatenate([[0.0], np.cumsum(u)])
+    weight = total[ends] - total[starts]
+    kept = (weight > 0) & (weight < 1)  # what weighs nothing, or all, cannot be left out
+    starts, ends, weight = starts[kept], ends[kept], weight[kept]
+    changes = np.empty((len(starts), gradient.shape[1]))
     own = parameters.embed(one).astype(np.float64)
     step = max(1, POINTS_AT_ONCE // n)
-    for start in range(0, len(others), step):
-        i = others[start : start + step]
-        rows = parameters.embed(_without(one, i)).astype(np.float64)
-        found[i] = (own - rows) @ gradient * ((1 - u[i]) / u[i])[:, None]
+    for first in range(0, len(starts), step):
+        some = slice(first, first + step)
+        rows = parameters.embed(_without(one, starts[some], ends[some])).astype(np.float64)
+        changes[some] = (own - rows) @ gradient * (1 - weight[some])[:, None]
+    found = np.zeros((n, gradient.shape[1]))
+    positive = np.flatnonzero(u > 0)
+    if len(lengths) > 1 and len(starts):
+        inside = (starts[:, None] <= positive) & (positive < ends[:, None])
+        found[positive] = np.linalg.lstsq(inside.astype(float), changes)[0] / u[positive, None]
+    else:
+        found[starts] = changes / u[starts, None]
     return found
 
 
-def _without(one: SampleSets, left_out: Any) -> SampleSets:
-    """The set without each of some points."""
+def _pieces(n: int, lengths: Sequence[int]) -> tuple[I64, I64]:
+    """Starts and ends of all pieces of so many points in a row, shorter than the whole."""
+    own = [length for length in lengths if length < n]
+    starts = [np.arange(n - length + 1) for length in own]
+    if not own:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate(starts), np.concatenate([s + m for s, m in zip(starts, own, strict=True)])
+
+
+def _without(one: SampleSets, starts: I64, ends: I64) -> SampleSets:
+    """The set without the points of each piece."""
     n = one.n_points
-    chosen = np.concatenate([np.delete(np.arange(n), i) for i in left_out])
-    weights = None if one.weights is None else one.weights[chosen]
-    offsets = np.arange(len(left_out) + 1) * (n - 1)
-    return SampleSets._trusted(one.relative[chosen], offsets, weights, one.alphabet, one.origin)
+    chosen = [np.concatenate([np.arange(i), np.arange(j, n)]) for i, j in zip(starts, ends, strict=True)]
+    points = np.concatenate(chosen)
+    weights = None if one.weights is None else one.weights[points]
+    offsets = np.concatenate([[0], np.cumsum(n - (ends - starts))])
+    return SampleSets._trusted(one.relative[points], offsets, weights, one.alphabet, one.origin)

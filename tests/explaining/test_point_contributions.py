@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from base.test_embedding_laws import EMBEDDINGS
@@ -13,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
+from dkdist.base.influence import influences
 
 N = 25  # points of a set whose weights are moved
 
@@ -151,7 +155,7 @@ def test_the_jackknife_is_exact_for_means():
 
     class Rows:
         def __init__(self, spec):
-            self.embed = spec.draw().embed
+            self.spec, self.embed = spec, spec.draw().embed
 
     sets = collection(3, weighted=True)
     coef = np.array([1.0, -2, 0.5])
@@ -161,6 +165,42 @@ def test_the_jackknife_is_exact_for_means():
         np.testing.assert_allclose(a, b, atol=1e-4)
     lone = explained(plain, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0]
     assert lone == pytest.approx(explained(known, [], coef, 1.0, [[[0.1, 0.2, 0.3]]])[0], abs=1e-5)
+
+
+@dataclass
+class Count:
+    """A row of the number of points 1, capped, in a sequence; ``spec`` is the table itself."""
+
+    most: float
+    ordered: bool = True
+
+    @property
+    def spec(self):
+        return self
+
+    def embed(self, sets):
+        sums = np.add.reduceat(sets.relative[:, 0].astype(float), sets.offsets[:-1])
+        return np.minimum(sums, self.most)[:, None]
+
+
+def test_pieces_of_sequences_show_what_single_points_do_not() -> None:
+    points = np.zeros(40)
+    points[10:18] = 1
+    one = dk.SampleSets(points[:, None], [0, 40])
+    gradient = np.ones((1, 1))
+    capped = influences(Count(5.0), one, gradient)[:, 0]
+    assert capped[points == 1].min() > capped[points == 0].max()
+    assert not influences(Count(5.0, ordered=False), one, gradient).any()  # one point less is still above 5
+    # of means over points, which are linear in the distribution, pieces say what points do: the least squares are exact
+    rng = np.random.default_rng(0)
+    weighted = dk.SampleSets(rng.normal(size=(12, 1)), [0, 12], rng.uniform(0.1, 2, 12))
+    table = dk.MomentEmbedding().fit(weighted).spec_.draw()
+    table = SimpleNamespace(spec=SimpleNamespace(ordered=True), embed=table.embed)
+    alone = SimpleNamespace(spec=SimpleNamespace(ordered=False), embed=table.embed)
+    gradient = rng.normal(size=(table.embed(weighted).shape[1], 1))
+    np.testing.assert_allclose(
+        influences(table, weighted, gradient), influences(alone, weighted, gradient), atol=1e-4
+    )
 
 
 def planted(rng, n, d):
