@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto._log_loss_numba import add_log_losses
 from dkdist.auto._tuning import SIGNIFICANCE_Z
 from dkdist.learners.calibration import calibrated
 from dkdist.loops.array_types import F64, I64
 
 STEPS, NEAR = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
-LARGEST, LEAST = 100.0, 1e-12  # beta of classes that nothing confuses, and a variance that is none
-MOST_EXPONENT = 500.0  # beyond which exponentials, and sums of them, are no floats
+LARGEST = 100.0  # beta of classes that nothing confuses
 
 Repeats = Sequence[Sequence[I64]]
 
@@ -105,25 +105,10 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
     A share of 1 / (n + 2) of each row is counted for the other classes (Platt 1999): few rows that are all right say
     little of how sure one may be.
     """
-    v = np.moveaxis(values, 2, 0)  # classes first: sums over a few of them are sums of long rows
-    v = np.concatenate([-v, v]) if len(v) == 1 else v
-    own = np.broadcast_to(classes, (1, *v.shape[1:]))
-    ahead = np.subtract(v, np.take_along_axis(v, own, axis=0), order="C")
-    doubt = ahead.sum(axis=0) / ((len(v) - 1) * (len(classes) + 2))
-    beta = 1.0
-    for _ in range(STEPS):
-        p = _exponentials(beta * ahead)
-        p /= p.sum(axis=0)
-        p *= ahead
-        mean = p.sum(axis=0)
-        p *= ahead
-        variance = p.sum(axis=0) - mean**2
-        step = ((mean - doubt) @ weights).sum() / max(float((variance @ weights).sum()), LEAST)
-        before, beta = beta, float(np.clip(beta - step, beta / 4, min(4 * beta, LARGEST)))
-        if abs(beta - before) < NEAR * beta:
-            break
-    return np.asarray((np.log(_exponentials(beta * ahead).sum(axis=0)) - beta * doubt).mean(axis=0))
-
-
-def _exponentials(z: F64) -> F64:
-    return np.exp(np.minimum(z, MOST_EXPONENT, out=z), out=z)
+    v = np.concatenate([-values, values], axis=2) if values.shape[2] == 1 else values
+    own = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
+    ahead = v - np.take_along_axis(v, own, axis=2)
+    doubt = ahead.sum(axis=2) / ((v.shape[2] - 1) * (len(classes) + 2))
+    losses = np.zeros(len(classes))
+    add_log_losses(ahead, doubt, np.asarray(weights), STEPS, NEAR, LARGEST, losses)
+    return losses / len(values)
