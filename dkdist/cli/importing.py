@@ -20,6 +20,7 @@ from dkdist.store.importing.telling import LOG
 OPTIONS = {
     "set_id": ("--set-id", ("table",)),
     "points": ("--points", ("table", "cytometry", "lidar")),
+    "data_set": ("--data-set", ("cytometry",)),
     "sort": ("--sort", ("table",)),
     "text": ("--text", ("table",)),
     "missing_targets": ("--missing-targets", ("table",)),
@@ -137,8 +138,10 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
     targets = None if args.targets is None else [name for names in args.targets for name in names.split(",")]
     if kinds[0] == "array":
         return dkdist.ArrayReader(args.values, args.offsets, args.weight, targets)
-    if kinds[0] != "table":
-        return READERS[kinds[0]](points)
+    if kinds[0] == "cytometry":
+        return dkdist.CytometryReader(points, args.data_set)
+    if kinds[0] == "lidar":
+        return READERS["lidar"](points)
     if args.set_id is None:
         raise ValueError(
             "a table needs --set-id COLUMN, the column that says which set each point belongs to"

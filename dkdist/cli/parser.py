@@ -58,7 +58,7 @@ Turn files into a store that all other commands read. SOURCE may be
                       points, dimensions); arrays with one entry a set become
                       targets, and 'ids' names the sets.
   .npy                one array (sets, points, dimensions).
-  .fcs                a file of a cytometer is a set; its channels are the
+  .fcs .lmd           a data set of a cytometer is a set; its channels are the
                       coordinates (all but Time, or --points).
   .las .laz           a LiDAR file is a set of points x, y, z (or --points).
 
@@ -170,6 +170,9 @@ def _import(commands: Any) -> None:
     arrays = command.add_argument_group("arrays")
     arrays.add_argument("--values", metavar="NAME", help="the array with the points (default: values)")
     arrays.add_argument("--offsets", metavar="NAME", help="the array with the starts (default: offsets)")
+    command.add_argument_group("files of cytometers").add_argument(
+        "--data-set", type=int, metavar="N", help="read data set N of each file alone, counted from 1"
+    )
     add_running(command)
 
 
