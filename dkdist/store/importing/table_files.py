@@ -58,7 +58,7 @@ class TableReader:
     Notes
     -----
     Names of folders such as ``region=eu`` are columns too (Hive partitions), which can be ids or targets; what begins
-    with ``_`` or ``.`` is left alone. CSV files have no types: ids that are all whole numbers as they are printed are
+    with ``_`` or ``.`` is left alone. Checksums of the pages of Parquet files are verified, if the files have them. CSV files have no types: ids that are all whole numbers as they are printed are
     int64, and all others text (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their
     values; whether a column can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
 

@@ -43,7 +43,7 @@ class TableSource:
     """
 
     def __init__(self, files: TableFiles, text: Sequence[str], numbers: Sequence[str]) -> None:
-        self.label = files.label
+        self.label, self._is_csv = files.label, files.is_csv
         fields, self.others = _csv(files, text, numbers) if files.is_csv else _parquet(files)
         self.numeric = [name for name in fields if name not in self.others]
         self.as_text = {name for name, kind in fields.items() if kind == pa.string() and files.is_csv}
@@ -79,17 +79,32 @@ class TableSource:
                 if len(batch):
                     yield Piece(file, row, start, batch)
                 row, start = row + len(batch), start + len(batch)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowException, OSError) as error:
+            if not self._is_csv:
+                raise self._damaged(list(dict.fromkeys(names)), error) from error
             raise ValueError(
                 f"{self.label}: {error}. Which columns hold numbers is taken from the first rows: name the coordinates "
                 "as points, or repair the value"
             ) from error
 
+    def _damaged(self, names: list[str], error: Exception) -> Exception:
+        """The error of reading Parquet files, with the name of the first file that cannot be read."""
+        for fragment in self._dataset.get_fragments():
+            try:
+                for _ in fragment.scanner(schema=self._dataset.schema, columns=names).to_reader():
+                    pass
+            except (pa.ArrowException, OSError) as reason:
+                return _unreadable(fragment.path, reason)
+        return _unreadable(self.label, error)
+
 
 def _parquet_format(numbered: Sequence[str]) -> Any:
     reading = pyarrow.dataset.ParquetReadOptions(dictionary_columns=numbered)
     scanning = pyarrow.dataset.ParquetFragmentScanOptions(
-        use_buffered_stream=True, buffer_size=BUFFER_BYTES, pre_buffer=False
+        use_buffered_stream=True,
+        buffer_size=BUFFER_BYTES,
+        pre_buffer=False,
+        page_checksum_verification=True,
     )
     return pyarrow.dataset.ParquetFileFormat(read_options=reading, default_fragment_scan_options=scanning)
 
@@ -98,7 +113,10 @@ def _parquet(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
     """The plain types of the columns of Parquet files, and why some are no coordinates."""
     schemas = []
     for path in files.paths:
-        schema = pyarrow.parquet.read_schema(path)
+        try:
+            schema = pyarrow.parquet.read_schema(path)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from error
         _require_distinct(path, schema.names)
         schemas.append(pa.schema([(field.name, _plain(field.type)) for field in schema]))
     try:
@@ -108,6 +126,16 @@ def _parquet(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
     fields = {field.name: field.type for field in joint}
     others = {name: kind for name, kind in fields.items() if not _is_number(kind)}
     return fields, {name: _called(kind) for name, kind in others.items()}
+
+
+def _unreadable(path: str, error: Exception) -> Exception:
+    """The error of a Parquet file that pyarrow cannot read."""
+    reason = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno is not None:  # of the system, not of the format
+        return OSError(error.errno, reason)
+    return ValueError(
+        f"{path} cannot be read as Parquet ({reason}): it is damaged or cut short. Write it again"
+    )
 
 
 def _plain(kind: Any) -> Any:
