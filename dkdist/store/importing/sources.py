@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.rust_panics import panics_as_errors
 from dkdist.store.format.batches import Batch, Outline, columns_of, counted_from
 from dkdist.store.places.secrets import secrets_in, url_label, without_secrets
 
@@ -53,7 +54,8 @@ _WHOLE.maxstring = _WHOLE.maxother = 10_000
 def naming(source: Any) -> Iterator[None]:
     """Turn whatever goes wrong while a source is read into a `SourceError` with its name."""
     try:
-        yield
+        with panics_as_errors():
+            yield
     except (SourceError, MemoryError):
         raise
     except Exception as error:

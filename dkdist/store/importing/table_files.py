@@ -58,9 +58,10 @@ class TableReader:
     Notes
     -----
     Names of folders such as ``region=eu`` are columns too (Hive partitions), which can be ids or targets; what begins
-    with ``_`` or ``.`` is left alone. Checksums of the pages of Parquet files are verified, if the files have them. CSV files have no types: ids that are all whole numbers as they are printed are
-    int64, and all others text (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their
-    values; whether a column can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
+    with ``_`` or ``.`` is left alone. Checksums of the pages of Parquet files are verified, if the files have them.
+    CSV files have no types: ids that are all whole numbers as they are printed are int64, and all others text
+    (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their values; whether a column
+    can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
 
     A table is read twice, ids and targets first. If the rows of a set stand together, that is all; else rows are
     sorted into place, in memory up to 256 MiB, and beyond in temporary files as large as the coordinates (``TMPDIR``
