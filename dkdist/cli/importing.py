@@ -65,9 +65,26 @@ class _Printer(logging.Handler):
 def _write(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
     with scheduler(args):
         sets = dkdist.import_sets(
-            args.store, sources, reader, overwrite=args.overwrite, verbose=wants_progress(args)
+            args.store,
+            sources,
+            reader,
+            overwrite=args.overwrite,
+            origin=_origin(args),
+            verbose=wants_progress(args),
         )
     _report(args, len(sets), sets.n_points, sets.n_dims, sets.targets)
+
+
+def _origin(args: Namespace) -> list[float] | None:
+    """The coordinates of --origin."""
+    if args.origin is None:
+        return None
+    try:
+        return [float(number) for number in args.origin.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--origin must be numbers such as 500000,5400000,0; got {args.origin!r:.200}"
+        ) from None
 
 
 def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
@@ -75,6 +92,8 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
         raise ValueError(
             "--append goes file after file in this process: leave out --scheduler and --progress"
         )
+    if args.origin is not None:
+        raise ValueError("--origin is for new stores: leave it out with --append")
     store = dkdist.open_sets(args.store)
     ids = None if args.set_id is None else store.ids
     known = set() if ids is None else set(ids.tolist())

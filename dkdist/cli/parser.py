@@ -156,6 +156,10 @@ def _import(commands: Any) -> None:
         help="the coordinates of a point: columns, channels or dimensions (default: all other columns of numbers, "
         "all channels, or x,y,z)",
     )  # fmt: skip
+    command.add_argument(
+        "--origin", metavar="X,Y,...",
+        help="coordinates to count from, one a dimension, for values far from zero (default: by all sources)",
+    )  # fmt: skip
     table = command.add_argument_group("tables")
     table.add_argument("--set-id", metavar="COLUMN", help="the column that says which set a point belongs to")
     table.add_argument(

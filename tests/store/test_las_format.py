@@ -10,6 +10,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 import dkdist as dk
+from dkdist.cli import main
 from dkdist.plain.rust_panics import RustPanicError, panics_as_errors
 from dkdist.store.importing import lidar_files
 
@@ -106,6 +107,56 @@ def test_a_panic_of_the_decoder_names_the_file(compressed):
         dk.SourceError, match=r"a\.laz cannot .*in 4294967295 chunks of 50000, which do not fit"
     ):
         imported(compressed)
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+@pytest.mark.parametrize("kind", ["las", "function", "sizes", "npz", "csv"])
+def test_the_origin_follows_from_all_sources(tmp_path, order, kind):
+    clouds = [np.full((1, 3), 0.3) + CORNER, CLOUD[:300] + CORNER]
+    reader = SizedClouds(clouds)
+    reader = reader if kind == "sizes" else reader.read
+    for k, cloud in enumerate(clouds):
+        (tmp_path / f"{k}.las").write_bytes(las_bytes(cloud, offset=CORNER))
+        np.savez(tmp_path / f"{k}.npz", values=cloud, offsets=[0, len(cloud)], ids=[k])
+        text = "".join(f"{k},{x!r},{y!r},{z!r}\n" for x, y, z in cloud.tolist())
+        (tmp_path / f"{k}.csv").write_text("id,x,y,z\n" + text)
+    is_file = kind in ("las", "npz", "csv")
+    readers = {"las": None, "npz": None, "csv": dk.TableReader("id")}
+    sources = [tmp_path / f"{k}.{kind}" if is_file else k for k in order]
+    sets = dk.import_sets(MemoryStore(), sources, readers.get(kind, reader))
+    for found, k in zip(sets, order, strict=True):
+        np.testing.assert_allclose(found, clouds[k], atol=1e-4)
+
+
+class SizedClouds:
+    def __init__(self, clouds):
+        self.clouds = clouds
+
+    def sizes(self, k):
+        return [len(self.clouds[k])]
+
+    def read(self, k):
+        return [self.clouds[k]], None, [k]
+
+
+def test_the_origin_may_be_requested(tmp_path, capsys):
+    (tmp_path / "a.las").write_bytes(las_bytes(CLOUD + CORNER, offset=CORNER))
+    sets = dk.import_sets(MemoryStore(), [tmp_path / "a.las"], origin=CORNER + 50)
+    assert sets.origin.tolist() == (CORNER + 50).tolist()
+    np.testing.assert_allclose(sets[0], CLOUD + CORNER, atol=1e-5)
+    for origin, words in (
+        ([1, 2], "got 2, and the sources have points of 3"),
+        ([1, np.nan, 0], "one finite"),
+    ):
+        with pytest.raises(ValueError, match=rf"origin must have .*{words}"):
+            dk.import_sets(MemoryStore(), [tmp_path / "a.las"], origin=origin)
+    command = ["import", str(tmp_path / "a.las"), str(tmp_path / "s.zarr"), "--origin"]
+    assert main([*command, "500000,5400000,300"]) == 0
+    assert dk.open_sets(tmp_path / "s.zarr").origin.tolist() == CORNER.tolist()
+    assert main([*command, "here", "--overwrite"]) == 2
+    assert "--origin must be numbers such as 500000,5400000,0; got 'here'" in capsys.readouterr().err
+    assert main([*command, "1,2,3", "--append"]) == 2
+    assert "--origin is for new stores" in capsys.readouterr().err
 
 
 def panic(*args, **kwargs):

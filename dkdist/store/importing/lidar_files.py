@@ -14,7 +14,7 @@ from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.plain.files import opened_file, path_name
 from dkdist.plain.rust_panics import panics_as_errors
 from dkdist.sets import SampleSets
-from dkdist.sets.origins import natural_origin, relative
+from dkdist.sets.origins import natural_origin, relative, rows_of_source
 from dkdist.sets.point_checks import require_finite
 from dkdist.store.format.batches import Outline
 from dkdist.store.importing.file_ids import file_id
@@ -81,7 +81,9 @@ class LidarReader:
         form = {"points": ("float32", (len(self.points),)), "ids": ("str", ())}
         known: F64 = np.zeros(len(self.points)) if origin is None else origin
         sizes = np.array([n] if n else [], np.int64)
-        return Outline(sizes, _ids(path)[: len(sizes)], form, known, names=self.points)
+        return Outline(
+            sizes, _ids(path)[: len(sizes)], form, known, self.points, sample=rows_of_source(first)
+        )
 
 
 def _all_points(file: Any, names: tuple[str, ...]) -> tuple[F32, F64 | None]:

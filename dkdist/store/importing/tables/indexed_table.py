@@ -23,6 +23,7 @@ from dkdist.plain.real_arrays import Columns
 from dkdist.plain.room import Room
 from dkdist.sets import SampleSets
 from dkdist.sets.conversion import sets_of_columns
+from dkdist.sets.origins import rows_of_source
 from dkdist.sets.point_checks import CODE_DTYPES
 from dkdist.sets.streams.coming_rows import ComingRows
 from dkdist.store.format.batches import Form, Outline, as_columns, form_of
@@ -70,13 +71,15 @@ class IndexedTable:
         """Sizes, ids, form and names; the origin too, where the first batch is gathered from all of the table."""
         table = _opened(self.source, self.columns)
         form = self._form(table.schema)
-        origin = None
+        origin = sample = None
         if self._like(table.schema).points.dtype == np.float32:
             origin = np.zeros(len(self.points))  # which holds such points as they are
+            sample = np.empty((0, len(self.points)))
         elif len(self.index.ids) and not self.index.in_order and form["points"][0] == "float32":
-            origin = self._first_origin(table)
+            first = self._first_sets(table)
+            origin, sample = first.origin, rows_of_source(first.relative) + first.origin
         sizes, ids = self.index.sizes, self.index.ids
-        return Outline(sizes, ids, form, origin, self.points, self, self.told, self.dropped)
+        return Outline(sizes, ids, form, origin, self.points, self, self.told, self.dropped, sample)
 
     @property
     def dropped(self) -> int:
@@ -182,13 +185,13 @@ class IndexedTable:
                 columns = [column[known] for column in columns]
             yield codes.drop_null().to_numpy(), columns
 
-    def _first_origin(self, table: TableSource) -> F64:
-        """The origin of the first batch, for which the table is read and its rows are chosen."""
+    def _first_sets(self, table: TableSource) -> SampleSets:
+        """The sets of the first batch, for which the table is read and its rows are chosen."""
         first = int(self._cuts(table.schema)[1])
         sizes = self.index.sizes[:first]
         lengths = np.array([sizes.sum()])
         (parts,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
-        return self._batch(0, first, iter(parts), None)[0].origin
+        return self._batch(0, first, iter(parts), None)[0]
 
     @property
     def _names(self) -> list[str]:
