@@ -21,6 +21,7 @@ OPTIONS = {
     "set_id": ("--set-id", ("table",)),
     "points": ("--points", ("table", "cytometry", "lidar")),
     "data_set": ("--data-set", ("cytometry",)),
+    "id_parts": ("--id-parts", ("cytometry", "lidar")),
     "sort": ("--sort", ("table",)),
     "text": ("--text", ("table",)),
     "missing_targets": ("--missing-targets", ("table",)),
@@ -158,9 +159,9 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
     if kinds[0] == "array":
         return dkdist.ArrayReader(args.values, args.offsets, args.weight, targets)
     if kinds[0] == "cytometry":
-        return dkdist.CytometryReader(points, args.data_set)
+        return dkdist.CytometryReader(points, args.data_set, args.id_parts or 1)
     if kinds[0] == "lidar":
-        return READERS["lidar"](points)
+        return READERS["lidar"](points, args.id_parts or 1)
     if args.set_id is None:
         raise ValueError(
             "a table needs --set-id COLUMN, the column that says which set each point belongs to"

@@ -174,9 +174,14 @@ def _import(commands: Any) -> None:
     arrays = command.add_argument_group("arrays")
     arrays.add_argument("--values", metavar="NAME", help="the array with the points (default: values)")
     arrays.add_argument("--offsets", metavar="NAME", help="the array with the starts (default: offsets)")
-    command.add_argument_group("files of cytometers").add_argument(
-        "--data-set", type=int, metavar="N", help="read data set N of each file alone, counted from 1"
+    instruments = command.add_argument_group("files of instruments")
+    instruments.add_argument(
+        "--data-set", type=int, metavar="N", help="read data set N of each FCS file alone, counted from 1"
     )
+    instruments.add_argument(
+        "--id-parts", type=int, metavar="N",
+        help="take the last N parts of a path as the id: 2 for plate1/A01 (default: 1)",
+    )  # fmt: skip
     add_running(command)
 
 

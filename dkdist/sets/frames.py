@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from dkdist.sets.alignment import has_index, places_of
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
+
+LOG = logging.getLogger("dkdist.importing")  # as imports of tables do
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +231,7 @@ def _chosen(
         )
     if not chosen:
         raise SampleSetError("frame has no numeric columns left to be coordinates: name some as points")
+    LOG.info("points: %s", ", ".join(chosen))
     return chosen
 
 

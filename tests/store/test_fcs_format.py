@@ -7,6 +7,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 import dkdist as dk
+from dkdist.cli import main
 
 from .fcs_bytes import fcs_bytes
 
@@ -159,6 +160,23 @@ def test_data_sets_of_other_channels_need_a_choice(tmp_path):
     with pytest.raises(dk.SourceError, match=words):
         dk.import_sets(MemoryStore(), [path])
     assert len(dk.import_sets(MemoryStore(), [path], dk.CytometryReader(["FSC-A"]))) == 2
+
+
+def test_ids_may_have_parts_of_the_path(tmp_path):
+    paths = [tmp_path / plate / "A01.fcs" for plate in ("plate1", "plate2")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_bytes(fcs_bytes(COUNTS))
+    with pytest.raises(dk.SourceError, match=r"set 'A01' is in .*plate1.* and in .*plate2.*id_parts=2"):
+        dk.import_sets(MemoryStore(), paths)
+    expected = ["plate1/A01", "plate2/A01"]
+    assert dk.import_sets(MemoryStore(), paths, dk.CytometryReader(id_parts=2)).ids.tolist() == expected
+    store = str(tmp_path / "s.zarr")
+    assert main(["import", *map(str, paths), store, "--id-parts", "2"]) == 0
+    assert dk.open_sets(store).ids.tolist() == expected
+    for reader in (dk.CytometryReader, dk.LidarReader):
+        with pytest.raises(ValueError, match="id_parts must be an int of at least 1; got 0"):
+            reader(id_parts=0)
 
 
 def test_many_data_sets_without_room_are_refused(read):

@@ -14,7 +14,7 @@ from dkdist.plain.files import opened_file, path_name
 from dkdist.sets import SampleSets
 from dkdist.store.format.batches import Outline
 from dkdist.store.importing.fcs_format import DataSet, FCSFormatError, data_sets
-from dkdist.store.importing.file_ids import file_id
+from dkdist.store.importing.file_ids import file_id, require_id_parts
 from dkdist.store.importing.table_files import as_names
 
 SUFFIXES = (".fcs", ".lmd")
@@ -33,6 +33,8 @@ class CytometryReader:
         The channels, by their short names (``FL1-A``) or by what they measure (``CD3``); by default all but the time.
     data_set : int, optional
         Read this data set of each file alone, counted from 1; ``.lmd`` files may hold the same events twice.
+    id_parts : int, default=1
+        Take this many last parts of the path as the id: with 2, that of ``plate1/A01.fcs`` is ``plate1/A01``.
 
     Raises
     ------
@@ -53,10 +55,12 @@ class CytometryReader:
 
     points: tuple[str, ...] | None = None
     data_set: int | None = None
+    id_parts: int = 1
 
     def __post_init__(self) -> None:
         if self.data_set is not None and (type(self.data_set) is not int or self.data_set < 1):
             raise ValueError(f"data_set must be an int of at least 1; got {self.data_set!r:.200}")
+        require_id_parts(self.id_parts)
         object.__setattr__(self, "points", None if self.points is None else as_names("points", self.points))
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
@@ -84,7 +88,7 @@ class CytometryReader:
         return Outline(sizes, self._ids(path, found), form, names=names[0] if names else None)
 
     def _ids(self, path: Any, found: list[DataSet]) -> Array:
-        one = file_id(path)
+        one = file_id(path, self.id_parts)
         return np.array([one] if len(found) == 1 else [f"{one}#{k + 1}" for k in range(len(found))], np.str_)
 
     def _chosen(self, path: Any, data: DataSet) -> list[tuple[str, int]]:

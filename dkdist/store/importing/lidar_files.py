@@ -17,7 +17,7 @@ from dkdist.sets import SampleSets
 from dkdist.sets.origins import natural_origin, relative, rows_of_source
 from dkdist.sets.point_checks import require_finite
 from dkdist.store.format.batches import Outline
-from dkdist.store.importing.file_ids import file_id
+from dkdist.store.importing.file_ids import file_id, require_id_parts
 from dkdist.store.importing.las_header import LasFormatError, checked_claims
 from dkdist.store.importing.table_files import as_names
 
@@ -38,6 +38,8 @@ class LidarReader:
     points : sequence of str, optional
         The dimensions: ``x``, ``y`` and ``z`` in the units of the map (the default), ``intensity``,
         ``classification`` and whatever else the files have.
+    id_parts : int, default=1
+        Take this many last parts of the path as the id: with 2, that of ``plate1/A01.las`` is ``plate1/A01``.
 
     Raises
     ------
@@ -58,10 +60,12 @@ class LidarReader:
     """
 
     points: tuple[str, ...] = SCALED
+    id_parts: int = 1
 
     def __post_init__(self) -> None:
         given = SCALED if self.points is None else self.points
         object.__setattr__(self, "points", as_names("points", given))
+        require_id_parts(self.id_parts)
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
         """(sets, targets, ids): one set, no targets."""
@@ -70,7 +74,7 @@ class LidarReader:
         edges: I64 = np.array([0, len(kept)], np.int64)
         require_finite(kept, edges)
         sets = SampleSets._trusted(kept, edges, None, None, origin)
-        yield sets.labelled(names=self.points), {}, _ids(path)
+        yield sets.labelled(names=self.points), {}, self._ids(path)
 
     def outline(self, path: Any) -> Outline:
         """Number of points, id, form, origin and names."""
@@ -82,8 +86,11 @@ class LidarReader:
         known: F64 = np.zeros(len(self.points)) if origin is None else origin
         sizes = np.array([n] if n else [], np.int64)
         return Outline(
-            sizes, _ids(path)[: len(sizes)], form, known, self.points, sample=rows_of_source(first)
+            sizes, self._ids(path)[: len(sizes)], form, known, self.points, sample=rows_of_source(first)
         )
+
+    def _ids(self, path: Any) -> Array:
+        return np.array([file_id(path, self.id_parts)])
 
 
 def _all_points(file: Any, names: tuple[str, ...]) -> tuple[F32, F64 | None]:
@@ -154,7 +161,3 @@ def _require_dimensions(name: str, file: Any, names: tuple[str, ...]) -> None:
     lacking = [one for one in names if one not in has]
     if lacking:
         raise _NoDimensionError(f"{name} has no dimension {lacking[0]!r}; it has {', '.join(has)}")
-
-
-def _ids(path: Any) -> Array:
-    return np.array([file_id(path)])
