@@ -25,6 +25,10 @@ OPTIONS = {
     "sort": ("--sort", ("table",)),
     "text": ("--text", ("table",)),
     "missing_targets": ("--missing-targets", ("table",)),
+    "missing_points": ("--missing-points", ("table",)),
+    "delimiter": ("--delimiter", ("table",)),
+    "decimal": ("--decimal", ("table",)),
+    "encoding": ("--encoding", ("table",)),
     "values": ("--values", ("array",)),
     "offsets": ("--offsets", ("array",)),
     "weight": ("--weight", ("table", "array")),
@@ -168,7 +172,8 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
         )
     return dkdist.TableReader(
         args.set_id, points, args.weight, tuple(targets or ()), tuple(args.text), args.sort,
-        args.missing_targets or "raise",
+        args.missing_targets or "raise", args.missing_points or "raise", args.delimiter, args.decimal or ".",
+        args.encoding or "utf-8",
     )  # fmt: skip
 
 

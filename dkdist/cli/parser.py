@@ -166,6 +166,20 @@ def _import(commands: Any) -> None:
         "--missing-targets", choices=("raise", "drop"),
         help="what to do with sets that have no target: refuse them, or leave them out (default: raise)",
     )  # fmt: skip
+    table.add_argument(
+        "--missing-points", choices=("raise", "drop"),
+        help="what to do with rows without an id, a coordinate or a weight: refuse them, or leave them out "
+        "(default: raise)",
+    )  # fmt: skip
+    table.add_argument(
+        "--delimiter",
+        metavar="CHAR",
+        help="what separates the columns of CSV files (default: a comma; .tsv: a tab)",
+    )
+    table.add_argument("--decimal", choices=(".", ","), help="the decimal mark of CSV files (default: .)")
+    table.add_argument(
+        "--encoding", metavar="NAME", help="that of CSV files, such as latin-1 (default: utf-8)"
+    )
     table.add_argument("--sort", action="store_true", help="order the sets by their ids")
     table.add_argument(
         "--text", nargs="+", default=[], metavar="COLUMN",

@@ -11,7 +11,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.plain.rust_panics import RustPanicError, panics_as_errors
+from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.store.importing import lidar_files
 
 from .las_bytes import las_bytes

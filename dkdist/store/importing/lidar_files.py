@@ -12,7 +12,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.plain.files import opened_file, path_name
-from dkdist.plain.rust_panics import panics_as_errors
+from dkdist.plain.libraries.rust_panics import panics_as_errors
 from dkdist.sets import SampleSets
 from dkdist.sets.origins import natural_origin, relative, rows_of_source
 from dkdist.sets.point_checks import require_finite

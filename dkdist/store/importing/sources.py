@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.rust_panics import panics_as_errors
+from dkdist.plain.libraries.rust_panics import panics_as_errors
 from dkdist.sets import SampleSets
 from dkdist.sets.origins import joint_origin, rows_of_source, settled_origin
 from dkdist.store.format.batches import Batch, Outline, columns_of, counted_from

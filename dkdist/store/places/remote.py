@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from dkdist.plain.rust_panics import RustPanicError, panics_as_errors
+from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.store.places import retry
 from dkdist.store.places.secrets import secrets_of, without_secrets
 from dkdist.store.places.wrapped import Wrapped
