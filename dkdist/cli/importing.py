@@ -20,9 +20,15 @@ from dkdist.store.importing.telling import LOG
 OPTIONS = {
     "set_id": ("--set-id", ("table",)),
     "points": ("--points", ("table", "cytometry", "lidar")),
+    "data_set": ("--data-set", ("cytometry",)),
+    "id_parts": ("--id-parts", ("cytometry", "lidar")),
     "sort": ("--sort", ("table",)),
     "text": ("--text", ("table",)),
     "missing_targets": ("--missing-targets", ("table",)),
+    "missing_points": ("--missing-points", ("table",)),
+    "delimiter": ("--delimiter", ("table",)),
+    "decimal": ("--decimal", ("table",)),
+    "encoding": ("--encoding", ("table",)),
     "values": ("--values", ("array",)),
     "offsets": ("--offsets", ("array",)),
     "weight": ("--weight", ("table", "array")),
@@ -64,9 +70,26 @@ class _Printer(logging.Handler):
 def _write(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
     with scheduler(args):
         sets = dkdist.import_sets(
-            args.store, sources, reader, overwrite=args.overwrite, verbose=wants_progress(args)
+            args.store,
+            sources,
+            reader,
+            overwrite=args.overwrite,
+            origin=_origin(args),
+            verbose=wants_progress(args),
         )
     _report(args, len(sets), sets.n_points, sets.n_dims, sets.targets)
+
+
+def _origin(args: Namespace) -> list[float] | None:
+    """The coordinates of --origin."""
+    if args.origin is None:
+        return None
+    try:
+        return [float(number) for number in args.origin.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--origin must be numbers such as 500000,5400000,0; got {args.origin!r:.200}"
+        ) from None
 
 
 def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
@@ -74,6 +97,8 @@ def _append(args: Namespace, sources: Sequence[Path], reader: Any) -> None:
         raise ValueError(
             "--append goes file after file in this process: leave out --scheduler and --progress"
         )
+    if args.origin is not None:
+        raise ValueError("--origin is for new stores: leave it out with --append")
     store = dkdist.open_sets(args.store)
     ids = None if args.set_id is None else store.ids
     known = set() if ids is None else set(ids.tolist())
@@ -137,15 +162,18 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
     targets = None if args.targets is None else [name for names in args.targets for name in names.split(",")]
     if kinds[0] == "array":
         return dkdist.ArrayReader(args.values, args.offsets, args.weight, targets)
-    if kinds[0] != "table":
-        return READERS[kinds[0]](points)
+    if kinds[0] == "cytometry":
+        return dkdist.CytometryReader(points, args.data_set, args.id_parts or 1)
+    if kinds[0] == "lidar":
+        return READERS["lidar"](points, args.id_parts or 1)
     if args.set_id is None:
         raise ValueError(
             "a table needs --set-id COLUMN, the column that says which set each point belongs to"
         )
     return dkdist.TableReader(
         args.set_id, points, args.weight, tuple(targets or ()), tuple(args.text), args.sort,
-        args.missing_targets or "raise",
+        args.missing_targets or "raise", args.missing_points or "raise", args.delimiter, args.decimal or ".",
+        args.encoding or "utf-8",
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ Turn files into a store that all other commands read. SOURCE may be
                       points, dimensions); arrays with one entry a set become
                       targets, and 'ids' names the sets.
   .npy                one array (sets, points, dimensions).
-  .fcs                a file of a cytometer is a set; its channels are the
+  .fcs .lmd           a data set of a cytometer is a set; its channels are the
                       coordinates (all but Time, or --points).
   .las .laz           a LiDAR file is a set of points x, y, z (or --points).
 
@@ -156,12 +156,30 @@ def _import(commands: Any) -> None:
         help="the coordinates of a point: columns, channels or dimensions (default: all other columns of numbers, "
         "all channels, or x,y,z)",
     )  # fmt: skip
+    command.add_argument(
+        "--origin", metavar="X,Y,...",
+        help="coordinates to count from, one a dimension, for values far from zero (default: by all sources)",
+    )  # fmt: skip
     table = command.add_argument_group("tables")
     table.add_argument("--set-id", metavar="COLUMN", help="the column that says which set a point belongs to")
     table.add_argument(
         "--missing-targets", choices=("raise", "drop"),
         help="what to do with sets that have no target: refuse them, or leave them out (default: raise)",
     )  # fmt: skip
+    table.add_argument(
+        "--missing-points", choices=("raise", "drop"),
+        help="what to do with rows without an id, a coordinate or a weight: refuse them, or leave them out "
+        "(default: raise)",
+    )  # fmt: skip
+    table.add_argument(
+        "--delimiter",
+        metavar="CHAR",
+        help="what separates the columns of CSV files (default: a comma; .tsv: a tab)",
+    )
+    table.add_argument("--decimal", choices=(".", ","), help="the decimal mark of CSV files (default: .)")
+    table.add_argument(
+        "--encoding", metavar="NAME", help="that of CSV files, such as latin-1 (default: utf-8)"
+    )
     table.add_argument("--sort", action="store_true", help="order the sets by their ids")
     table.add_argument(
         "--text", nargs="+", default=[], metavar="COLUMN",
@@ -170,6 +188,14 @@ def _import(commands: Any) -> None:
     arrays = command.add_argument_group("arrays")
     arrays.add_argument("--values", metavar="NAME", help="the array with the points (default: values)")
     arrays.add_argument("--offsets", metavar="NAME", help="the array with the starts (default: offsets)")
+    instruments = command.add_argument_group("files of instruments")
+    instruments.add_argument(
+        "--data-set", type=int, metavar="N", help="read data set N of each FCS file alone, counted from 1"
+    )
+    instruments.add_argument(
+        "--id-parts", type=int, metavar="N",
+        help="take the last N parts of a path as the id: 2 for plate1/A01 (default: 1)",
+    )  # fmt: skip
     add_running(command)
 
 

@@ -104,7 +104,11 @@ class Partitions:
 
         try:
             with pyarrow.parquet.ParquetFile(
-                part.path, read_dictionary=[self._set_id], buffer_size=BUFFER_BYTES, pre_buffer=False
+                part.path,
+                read_dictionary=[self._set_id],
+                buffer_size=BUFFER_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,
             ) as file:
                 there = file.schema_arrow.names
                 missing = [name for name in self._columns if name not in there]
@@ -113,10 +117,12 @@ class Partitions:
                         f"{part.path} has no column {missing[0]!r}, and the frame has: write its files anew"
                     )
                 yield file, list(range(file.num_row_groups)) if part.groups is None else part.groups
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # whose words name the path
                 raise
-            raise SampleSetError(f"{part.path} cannot be read: {str(error).strip()}") from error
+            raise SampleSetError(
+                f"{part.path} cannot be read: {str(error).strip()}. Write it again"
+            ) from error
 
 
 class FilePart(NamedTuple):

@@ -64,7 +64,8 @@ def import_frame(
     Each partition is computed once, on the active Dask client's cluster or on this
     machine's threads, one for each thread at a time (four at most), and written here, in order. A frame that does no
     more than to read local Parquet files is read by pyarrow itself, where no client is active, one partition for each
-    core at a time: twice as fast.
+    core at a time: twice as fast, and checksums of pages, if the files have them, are verified. Dask has no option for
+    that: with a client, or for a frame that does more, import the files by `import_sets` and a `TableReader`.
     Memory: these partitions, the sets of as many more, the set that goes on, and the ids of all sets. A frame whose
     graph holds a shuffle does that again for every partition: write it to Parquet before.
 

@@ -14,15 +14,25 @@ from dkdist.execution.passes import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
 from dkdist.files.store_writing import PARTS_A_THREAD, part_bytes, write_parts
+from dkdist.loops.array_types import F64
 from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.sets.origins import settled_origin
 from dkdist.store import SetStore, open_sets
 from dkdist.store.format.batches import Outline
 from dkdist.store.format.new_arrays import Shards
 from dkdist.store.importing.catalogue import Catalogue, part_batches
-from dkdist.store.importing.sources import agreed, as_reader, first_origin, outline_of
+from dkdist.store.importing.sources import (
+    OriginSample,
+    agreed,
+    as_reader,
+    origin_of,
+    origin_sample,
+    outline_of,
+)
 from dkdist.store.importing.telling import tell
 from dkdist.store.writing.planned_store import PlannedStore
 
+SAMPLED_SOURCES = 16  # read for the origin: as many first batches as two threads read in some seconds
 SOURCES_AT_ONCE = 64  # outlined by one task, at most
 
 
@@ -34,6 +44,7 @@ def import_sets(
     overwrite: bool = False,
     chunk_rows: int | None = None,
     shards: Shards = "auto",
+    origin: Any = None,
     verbose: bool = False,
 ) -> SetStore:
     """Make one new store of many sources: files, seeds, or whatever a function of yours can read, in parallel.
@@ -57,13 +68,16 @@ def import_sets(
         is cleared after the first pass.
     chunk_rows, shards : optional
         As for `write_sets`.
+    origin : array_like of shape (n_dims,), optional
+        Coordinates that the store counts from, so that float32 holds differences far from zero; by default those near
+        the middle of all sources where these lie far from zero, else 0.
     verbose : bool, default=False
         Show progress on standard error, and which columns of tables were taken (which ``dkdist.importing`` logs).
 
     Returns
     -------
     SetStore
-        The same, bit for bit, as `SetWriter` makes of the sources one after another.
+        The same, bit for bit, as `SetWriter` makes of the sources one after another, if it counts from the same origin.
 
     Raises
     ------
@@ -80,8 +94,9 @@ def import_sets(
     ``read.sizes(source)``, or else all of ``read(source)``). Second pass: each task writes a run of whole chunks
     (or shards) of 32 to 512 MiB, reading the sources that overlap it one after another, so that a source is read
     once, and twice at most where a run begins inside it (a folder of tables, which is one source, by one task). The
-    store's origin (see `SetWriter`) is that of the first batch of the first source, which is read for it between
-    the passes unless the first pass read it. Memory of a thread: one source (or what its iterator gives at a time)
+    store's origin (see `SetWriter`) follows from the first batches of all sources, whatever their order: of LiDAR files
+    and sources that the first pass reads, of all; of up to 16 others, spread evenly, which are read for it between the
+    passes once more. Memory of a thread: one source (or what its iterator gives at a time)
     and eight chunks (or a shard). This process holds the sizes, targets and ids of all sets. Runs on the active
     Dask client's cluster, or on this machine's threads. A run that fails or is killed leaves nothing visible.
 
@@ -97,6 +112,7 @@ def import_sets(
     """
     as_flag("overwrite", overwrite)
     as_verbose(verbose)
+    requested = None if origin is None else _as_origin(origin)
     listed = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     if not listed:
         raise ValueError("there are no sources: give at least one")
@@ -105,23 +121,64 @@ def import_sets(
     outlines = agreed(reader, _outlines(reader, listed, verbose))
     dropped = sum(outline.dropped for outline in outlines)
     tell((outline.told for outline in outlines), dropped, verbose=verbose)
-    catalogue, origin = Catalogue.of(listed, outlines), outlines[0].origin
-    if origin is None and catalogue.form["points"][0] == "float32":
-        origin = first_origin(reader, catalogue.sources[0])
+    catalogue = Catalogue.of(listed, outlines)
+    if requested is not None:
+        _require_dimensions(requested, catalogue)
+    start = _origin(reader, catalogue, outlines) if requested is None else requested
     with planned.begun(
         catalogue.form,
         catalogue.edges,
         chunk_rows=chunk_rows,
         shards=shards,
-        origin=origin,
+        origin=start,
         names=catalogue.names,
     ):
         bounds = planned.bounds(part_bytes(planned), catalogue.row_bounds[:-1])
-        batches = partial(part_batches, reader, origin)
+        batches = partial(part_batches, reader, start)
         ids = write_parts(planned, bounds, catalogue.part, batches, "import", verbose)
         if ids is not None:
             catalogue.require_distinct(ids)
     return open_sets(planned.address)
+
+
+def _as_origin(origin: Any) -> F64:
+    """Coordinates as float64; ValueError for anything else."""
+    try:
+        numbers = np.asarray(origin, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array(np.nan)
+    if numbers.ndim != 1 or not np.isfinite(numbers).all():
+        raise ValueError(f"origin must have one finite number for each dimension; got {origin!r:.200}")
+    return numbers
+
+
+def _require_dimensions(origin: F64, catalogue: Catalogue) -> None:
+    """Refuse an origin that the points of the sources cannot be counted from."""
+    dtype, (d,) = catalogue.form["points"]
+    if dtype != "float32" or len(origin) != d:
+        what = f"integer codes ({dtype})" if dtype != "float32" else f"points of {d} dimensions"
+        raise ValueError(
+            f"origin must have one number for each dimension; got {len(origin)}, and the sources have {what}"
+        )
+
+
+def _origin(read: Any, catalogue: Catalogue, outlines: Sequence[Outline]) -> F64 | None:
+    """What the store counts from, by all sources; of those that the first pass did not sample, some are read."""
+    dtype, (d, *_) = catalogue.form["points"]
+    if dtype != "float32":
+        return None
+    samples = [
+        OriginSample(settled_origin(outline.origin), outline.sample)
+        for outline in outlines
+        if outline.sample is not None
+    ]
+    others = [
+        source for source, outline in zip(catalogue.sources, outlines, strict=True) if outline.sample is None
+    ]
+    if others:
+        chosen = [others[i] for i in {k * len(others) // SAMPLED_SOURCES for k in range(SAMPLED_SOURCES)}]
+        samples += filter(None, map_pieces(partial(origin_sample, read), chosen, label="origin"))
+    return origin_of(samples, d)
 
 
 def _outlines(read: Any, sources: Sequence[Any], verbose: bool) -> list[Outline]:

@@ -113,6 +113,11 @@ def opened_file(path: Any) -> BinaryIO:
         raise ValueError(f"{name} is {error}: expected a file") from None
 
 
+def require_regular(path: Any) -> None:
+    """Refuse what a user named that is no file, before a library opens it: it would wait for a pipe for ever."""
+    opened_file(path).close()
+
+
 def path_name(path: Any) -> str:
     """The text of a path; TypeError for anything else."""
     if not isinstance(path, (str, os.PathLike)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import I64, Array
+from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.plain.real_arrays import Columns
 from dkdist.plain.user_line import user_level
 from dkdist.sets.alignment import has_index, places_of
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
+
+LOG = logging.getLogger("dkdist.importing")  # as imports of tables do
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +106,14 @@ class Roles(NamedTuple):
 
 def parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> Parts:
     """What `SampleSets.from_frame` makes sets of."""
+    try:
+        with panics_as_errors():
+            return _parts_of_frame(frame, set_id, points, targets, weights)
+    except RustPanicError as error:  # of polars
+        raise SampleSetError(f"frame cannot be read ({error}): convert it to a pandas DataFrame") from error
+
+
+def _parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights: str | None) -> Parts:
     columns = columns_of_frame(opened_frame(frame, "frame"), "frame")
     roles = roles_of(frame, columns, set_id, points, targets, weights)
     groups = grouped(columns[set_id])
@@ -219,6 +231,7 @@ def _chosen(
         )
     if not chosen:
         raise SampleSetError("frame has no numeric columns left to be coordinates: name some as points")
+    LOG.info("points: %s", ", ".join(chosen))
     return chosen
 
 

@@ -35,7 +35,8 @@ class FromFrames:
             The column of ids, integers or text (which stays text: "007").
         points : names of columns, optional
             The coordinates, in this order; by default all numeric or boolean columns that are nothing else. What is
-            left out, and what only counts rows ("Unnamed: 0"), is told by a warning.
+            left out, and what only counts rows ("Unnamed: 0"), is told by a warning; the columns taken are logged
+            (``dkdist.importing``, level INFO).
         targets : data frame, Series or names of columns, optional
             Entries for each id, joined by the index (pandas) or by a column named as ``set_id``, in any order; or
             columns of ``frame`` that are constant within each set.

@@ -22,6 +22,7 @@ FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
 NOISE = 2.0**-46  # of a value: what differs by less (128 steps of float64) is equal but for rounding
 SAMPLE_VALUES, SAMPLE_ROWS, LEAST_ROWS = 2**16, 1024, 128  # that are looked at
+SOURCE_ROWS = 64  # of one source among many: 64 x 8 bytes a column for each of some thousand sources
 SLAB = 2**16  # rows that are float64 at a time
 TILE = 2**13  # rows that stay in a cache until all their columns have come
 
@@ -69,10 +70,27 @@ class OrderedSample:
                 return None
             least = 0 if self.whole else NOISE * np.abs(self.middle)
             far = lossy & (self.spread > least) & (np.abs(self.middle) >= FAR * self.spread)
-        if not far.any():
+        return self._rounded_middle(far)
+
+    def joint_origin(self, origins: Sequence[F64 | None]) -> F64 | None:
+        """The origin of several sources, of all of which the sample has rows, from the origins that each would have.
+
+        A column that is far from zero in all of them, or in one of them, is counted from the middle of all.
+        """
+        natural = self.natural_origin()
+        for origin in origins:
+            natural = common_origin(natural, origin)
+        if natural is None:
             return None
-        unit = np.exp2(np.ceil(np.log2(np.where(far, self.spread, 1))))
-        return settled_origin(np.where(far, np.round(self.middle / unit) * unit, 0))
+        middle = self._rounded_middle((natural != 0) & (self.spread > 0))
+        return natural if middle is None else settled_origin(np.where(middle != 0, middle, natural))
+
+    def _rounded_middle(self, chosen: NDArray[np.bool_]) -> F64 | None:
+        """The middle of the chosen columns, a multiple of a power of two that is near their spread."""
+        if not chosen.any():
+            return None
+        unit = np.exp2(np.ceil(np.log2(np.where(chosen, self.spread, 1))))
+        return settled_origin(np.where(chosen, np.round(self.middle / unit) * unit, 0))
 
     def crowded(self, origin: F64 | None) -> int | None:
         """The first column whose different values float32, counted from the origin, takes for a few equal ones."""
@@ -98,6 +116,16 @@ def natural_origin(parts: Sequence[Part]) -> F64 | None:
     """The origin of points that are given in parts (n_i, d); None where float32 holds them as they are."""
     sample = OrderedSample.of(parts)
     return None if sample is None else sample.natural_origin()
+
+
+def joint_origin(samples: Sequence[F64], origins: Sequence[F64 | None]) -> F64 | None:
+    """The origin of several sources with some rows (m_i, d) of each; None where float32 holds them as they are."""
+    return OrderedSample.at(np.concatenate(samples)).joint_origin(origins)
+
+
+def rows_of_source(part: Part) -> F64:
+    """Up to SOURCE_ROWS rows of a source, evenly spaced, float64."""
+    return np.asarray(part[:: max(1, -(-len(part) // SOURCE_ROWS))], np.float64)
 
 
 def crowded_column(parts: Sequence[Part], origin: F64 | None) -> int | None:

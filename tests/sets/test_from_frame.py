@@ -235,3 +235,13 @@ def test_real_annotated_data_are_taken():
         found, expected = (dk.SampleSets.from_anndata(a, "donor", **how) for a in (adata, made))
         np.testing.assert_array_equal(found.points, expected.points)
         assert found.ids.tolist() == expected.ids.tolist()
+
+
+def test_the_columns_that_are_taken_are_logged(caplog):
+    frame = pd.DataFrame({"donor": ["a", "b"], "cd3": [1.0, 2.0], "age": [30, 40]})
+    with caplog.at_level("INFO", "dkdist.importing"):
+        SampleSets.from_frame(frame, "donor")
+        assert [record.message for record in caplog.records] == ["points: cd3, age"]
+        caplog.clear()
+        SampleSets.from_frame(frame, "donor", ["cd3"])
+        assert not caplog.records

@@ -67,7 +67,7 @@ def test_a_batch_that_the_origin_cannot_hold_is_refused(tmp_path):
         ):
             store.append(batch)
     with pytest.raises(
-        dk.SampleSetError, match=r"column 1 of set 1 .* counts from 0, the origin of its first batch"
+        dk.SampleSetError, match=r"column 1 of set 1 .* counts from 0, its origin: write a new store"
     ):
         store.append([near[0][:3], far[1]])
     assert len(dk.open_sets(tmp_path / "s")) == 6

@@ -15,6 +15,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.files import store_writing
+from dkdist.files.import_sets import SAMPLED_SOURCES
 from dkdist.store.importing.catalogue import Catalogue
 from dkdist.store.importing.sources import Outline
 
@@ -98,15 +99,18 @@ def test_the_same_bits_as_one_writer(sizes, kind, weights, layout, part_bytes, s
 def test_no_source_is_read_more_than_twice(sizes):
     reader = Sized(sizes)
     imported(reader, chunk_rows=64, shards=None)
-    assert reader.reads[0] <= 3  # once more for the form
-    assert max(reader.reads[1:]) <= 2
+    reads = np.array(reader.reads)
+    assert reads[0] <= 4  # once more for the form
+    assert reads.max(initial=0, where=np.arange(len(reads)) > 0) <= 3
+    assert (reads > 2).sum() <= SAMPLED_SOURCES  # once more for the origin
     assert min(reader.reads) >= 1
 
 
 def test_boundaries_that_cut_no_source_are_preferred():
     reader = Sized([[27] * 4] * 40)  # 108 rows: every other source begins with a chunk
     imported(reader, part_bytes=8 * 500, chunk_rows=8, shards=None)
-    assert reader.reads[1:] == [1] * 39
+    assert set(reader.reads[1:]) == {1, 2}
+    assert sum(reader.reads[1:]) <= 39 + SAMPLED_SOURCES  # those are read for the origin too
 
 
 def test_codes_and_sources_of_any_kind():
@@ -144,8 +148,10 @@ def test_a_killed_import_leaves_the_old_store(tmp_path):
         "import pathlib, sys, time, dkdist as dk\n"
         "from samples import counted_batch\n"
         "beside = pathlib.Path(sys.argv[1]).parent\n"
+        "reads = []\n"
         "def read(i):\n"
-        "    if i == 9:\n"
+        "    reads.append(i)\n"
+        "    if i == 9 and reads.count(9) == 2:\n"
         "        while len(list(beside.glob('.s.writing-*/store/points/c/*'))) < 4: time.sleep(0.01)\n"
         "        print('far\\n', end='', flush=True); time.sleep(60)\n"
         "    return counted_batch(100 * i, 100)\n"
@@ -183,7 +189,7 @@ def test_on_a_cluster_of_processes(tmp_path):
             sets = dk.import_sets(tmp_path / "s", range(30), reader, chunk_rows=64, verbose=True)
             with pytest.raises(dk.StoreFormatError, match="the workers write to another place"):
                 dk.import_sets(MemoryStore(), range(30), reader, chunk_rows=64)
-            with pytest.raises(dk.SourceError, match="source 30 cannot be imported"):
+            with pytest.raises(dk.SourceError, match=r"source 30 cannot be imported \(IndexError"):
                 dk.import_sets(tmp_path / "t", range(31), reader, chunk_rows=64)
         compacted = dk.compact(sets[::2], tmp_path / "half")
         assert dk.verify_sets(sets).n_sets == 90

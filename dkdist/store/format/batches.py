@@ -43,6 +43,8 @@ class Outline(NamedTuple):
     source: Any = None
     told: str = ""
     dropped: int = 0
+    sample: F64 | None = None
+    """(m, d) some rows, from which (of all sources) the origin of a store follows; none where float32 holds them."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,9 @@ def _require_held(given: list[Any], batch: SampleSets, origin: F64, label: str) 
     i = next((i for i, part in enumerate(parts) if crowded_column([part], origin) is not None), 0)
     raise SampleSetError(
         f"column {column} of set {i} of the sets to append lies near {np.median(parts[i][:, column]):.12g} and "
-        f"{CROWDED}, for {label} counts from {origin[column]:.12g}, the origin of its first batch: write a new store "
-        "whose first batch is like all of them, or give the column in two, a coarse and a fine one"
+        f"{CROWDED}, for {label} counts from {origin[column]:.12g}, its origin: write a new store from another origin "
+        "(a first batch that is like all of them; origin= and --origin of imports), or give the column in two, a "
+        "coarse and a fine one"
     )
 
 

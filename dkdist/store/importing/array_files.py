@@ -20,6 +20,7 @@ from dkdist.plain.archives import mapped_array, opened_archive
 from dkdist.plain.files import path_name
 from dkdist.plain.user_line import user_level
 from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets.origins import are_kept
 from dkdist.store.format.batches import Form, Outline, as_columns, form_of
 
 SUFFIXES = (".npz", ".npy")
@@ -89,7 +90,9 @@ class ArrayReader:
             offsets = _offsets(file, chosen)
             ids = file.load("ids") if chosen.ids else None
             form = _form(file, chosen)
-        return Outline(np.diff(offsets), ids, form)
+        (_, (d,)), dtype = form["points"], file.headers[chosen.values][1]
+        sample = np.empty((0, d)) if are_kept([np.empty((0, d), dtype)], None) else None
+        return Outline(np.diff(offsets), ids, form, sample=sample)
 
 
 class _File(NamedTuple):

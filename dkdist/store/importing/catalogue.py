@@ -115,7 +115,7 @@ class Catalogue:
             raise SourceError(
                 f"set {ids[order[[k]]].tolist()[0]!r} is in {one} and in {other}: a set must lie within one source, "
                 "and its id must be its own. Join its points (files of one table are given as their folder), or give "
-                "it another id"
+                "it another id (files of instruments: id_parts=2, --id-parts 2 for the names of their folders too)"
             )
 
 

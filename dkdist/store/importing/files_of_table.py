@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from dkdist.plain.files import path_name
+from dkdist.plain.files import path_name, require_regular
 from dkdist.store.importing.table_files import SUFFIXES, suffix_of, table_suffix
 
 HIDDEN = ("_", ".")  # what Spark and others lay beside their data begins with these
@@ -37,6 +37,7 @@ def files_of(source: Any) -> TableFiles:
     if not os.path.isdir(path):
         if not os.path.exists(path):
             raise FileNotFoundError(f"there is no file or folder {path}: check the path")
+        require_regular(path)
         return TableFiles(path, [path], table_suffix(path), None, [])
     found = [str(file) for file in tables_in(path)]
     if not found:
@@ -64,6 +65,8 @@ def _listed(paths: list[str]) -> TableFiles:
         raise ValueError("a table of no files: give at least one")
     seen = set[str]()
     for path in paths:
+        if os.path.exists(path) and not os.path.isdir(path):
+            require_regular(path)
         if not os.path.isfile(path):
             raise FileNotFoundError(
                 f"there is no file {path}: a table is given as its folder, or as its files"

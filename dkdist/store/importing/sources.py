@@ -11,11 +11,14 @@ import os
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64
+from dkdist.plain.libraries.rust_panics import panics_as_errors
+from dkdist.sets import SampleSets
+from dkdist.sets.origins import joint_origin, rows_of_source, settled_origin
 from dkdist.store.format.batches import Batch, Outline, columns_of, counted_from
 from dkdist.store.places.secrets import secrets_in, url_label, without_secrets
 
@@ -53,7 +56,8 @@ _WHOLE.maxstring = _WHOLE.maxother = 10_000
 def naming(source: Any) -> Iterator[None]:
     """Turn whatever goes wrong while a source is read into a `SourceError` with its name."""
     try:
-        yield
+        with panics_as_errors():
+            yield
     except (SourceError, MemoryError):
         raise
     except Exception as error:
@@ -91,18 +95,44 @@ def _as_sizes(given: Any) -> I64:
 
 
 def _outline_by_reading(read: Any, source: Any) -> Outline:
-    sizes, ids, form, origin, names = [np.empty(0, np.int64)], [], None, None, None
+    sizes, ids, form, origin, names, sample = [np.empty(0, np.int64)], [], None, None, None, None
     for batch in batches_of(read, source):
         sizes.append(batch.sets.sizes)
         ids += [batch.columns["ids"]] if "ids" in batch.columns else []
         form, origin = form or batch.form, batch.sets.origin if origin is None else origin
         names = names or batch.sets.names
-    return Outline(np.concatenate(sizes), np.concatenate(ids) if ids else None, form, origin, names)
+        sample = _sample(batch.sets) if sample is None else sample
+    known = np.concatenate(ids) if ids else None
+    return Outline(np.concatenate(sizes), known, form, origin, names, sample=sample)
 
 
-def first_origin(read: Any, source: Any) -> F64 | None:
-    """The origin of the first batch of a source."""
-    return next((batch.sets.origin for batch in batches_of(read, source)), None)
+def _sample(sets: SampleSets) -> F64:
+    return rows_of_source(sets.relative) + sets.origin
+
+
+class OriginSample(NamedTuple):
+    """The origin that a source would have, and some of its rows (m, d)."""
+
+    origin: F64 | None
+    rows: F64
+
+
+def origin_sample(read: Any, source: Any) -> OriginSample | None:
+    """Those of the first batch of a source, which is read for it; None if it has no sets."""
+    batch = next(batches_of(read, source), None)
+    return None if batch is None else OriginSample(settled_origin(batch.sets.origin), _sample(batch.sets))
+
+
+def origin_of(samples: Sequence[OriginSample], d: int) -> F64:
+    """(d,) the origin of a store of these sources: that of one, or one that follows from all, whatever their order."""
+    fits = [
+        sample for sample in samples if sample.rows.shape[1] == d
+    ]  # others are refused when they are read
+    if len(fits) > 1:
+        origin = joint_origin([sample.rows for sample in fits], [sample.origin for sample in fits])
+    else:
+        origin = fits[0].origin if fits else None
+    return np.zeros(d) if origin is None else origin
 
 
 def batches_of(read: Any, source: Any, origin: F64 | None = None) -> Iterator[Batch]:

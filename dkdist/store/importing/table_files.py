@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -20,6 +21,33 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2")
+
+
+class CsvOptions(NamedTuple):
+    """How CSV files are written: the delimiter (None for that of the suffix), the decimal mark and the encoding."""
+
+    delimiter: str | None
+    decimal: str
+    encoding: str
+
+    @classmethod
+    def checked(cls, delimiter: Any, decimal: Any, encoding: Any) -> CsvOptions:
+        """Options that fit together; ValueError or TypeError for others."""
+        if delimiter is not None and (
+            not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii()
+        ):
+            raise ValueError(f"delimiter must be one ASCII character; got {delimiter!r:.200}")
+        if decimal not in (".", ","):
+            raise ValueError(f"decimal must be '.' or ','; got {decimal!r:.200}")
+        if decimal == delimiter:
+            raise ValueError(f"delimiter and decimal must differ; got {decimal!r} for both")
+        try:
+            codecs.lookup(encoding)
+        except (LookupError, TypeError, ValueError):
+            raise ValueError(
+                f"encoding must be the name of one, such as 'latin-1'; got {encoding!r:.200}"
+            ) from None
+        return cls(delimiter, decimal, encoding)
 
 
 @dataclass(frozen=True)
@@ -45,6 +73,15 @@ class TableReader:
         Columns of CSV files to take as text, even if they look like numbers.
     sort : bool
         Order sets by their ids.
+    missing_points : "raise" or "drop"
+        Refuse rows without an id, a coordinate or a weight (empty, null or NaN), or leave them out (their number is
+        logged).
+    delimiter : str, optional
+        What separates the columns of CSV files, one character: by default ``,``, and a tab for ``.tsv``.
+    decimal : "." or ","
+        The decimal mark of CSV files.
+    encoding : str
+        That of CSV files, such as ``latin-1`` or ``utf-16``.
     missing_targets : "raise" or "drop"
         Refuse sets without a target, or leave them out (their number is logged as a warning).
 
@@ -52,15 +89,17 @@ class TableReader:
     ------
     ValueError
         When reading: for columns that are not there or of a wrong kind, rows without an id, coordinates that are
-        missing or not finite (naming row and file), targets that vary within a set or are missing (naming sets).
+        missing or not finite (naming row and file), targets that vary within a set or are missing (naming sets). One
+        error names all of these, for which the table is read once more.
         `import_sets` makes a `SourceError` of it.
 
     Notes
     -----
     Names of folders such as ``region=eu`` are columns too (Hive partitions), which can be ids or targets; what begins
-    with ``_`` or ``.`` is left alone. CSV files have no types: ids that are all whole numbers as they are printed are
-    int64, and all others text (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their
-    values; whether a column can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
+    with ``_`` or ``.`` is left alone. Checksums of the pages of Parquet files are verified, if the files have them.
+    CSV files have no types: ids that are all whole numbers as they are printed are int64, and all others text
+    (``007`` stays so); targets are whole numbers, numbers, booleans or text, by all of their values; whether a column
+    can be a coordinate is seen in the first two megabytes. Empty text is a missing value.
 
     A table is read twice, ids and targets first. If the rows of a set stand together, that is all; else rows are
     sorted into place, in memory up to 256 MiB, and beyond in temporary files as large as the coordinates (``TMPDIR``
@@ -84,6 +123,10 @@ class TableReader:
     text: tuple[str, ...] = ()
     sort: bool = False
     missing_targets: Literal["raise", "drop"] = "raise"
+    missing_points: Literal["raise", "drop"] = "raise"
+    delimiter: str | None = None
+    decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         as_flag("sort", self.sort)
@@ -93,8 +136,15 @@ class TableReader:
         for name in ("set_id", "weight"):
             if not isinstance(getattr(self, name), (str, type(None) if name == "weight" else str)):
                 raise TypeError(f"{name} is {getattr(self, name)!r:.200}: give the name of a column")
-        if not isinstance(self.missing_targets, str) or self.missing_targets not in ("raise", "drop"):
-            raise ValueError(f"missing_targets is {self.missing_targets!r:.200}: give 'raise' or 'drop'")
+        for name in ("missing_targets", "missing_points"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in ("raise", "drop"):
+                raise ValueError(f"{name} is {value!r:.200}: give 'raise' or 'drop'")
+        self.csv_options()
+
+    def csv_options(self) -> CsvOptions:
+        """How CSV files are written; ValueError for what none is."""
+        return CsvOptions.checked(self.delimiter, self.decimal, self.encoding)
 
     def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, NDArray[Any]], NDArray[Any]]]:
         """(sets, targets, ids), some megabytes at a time."""

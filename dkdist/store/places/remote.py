@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.store.places import retry
 from dkdist.store.places.secrets import secrets_of, without_secrets
 from dkdist.store.places.wrapped import Wrapped
@@ -111,7 +112,8 @@ class RemoteStore(Wrapped):
     async def once(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
         """What a call gives that must not be repeated; its errors are named as all others."""
         try:
-            return await call()
+            with panics_as_errors():
+                return await call()
         except Exception as error:
             raise self._named(error, doing, 1, 0.0) from None
 
@@ -126,7 +128,8 @@ class RemoteStore(Wrapped):
             left = min(retry.TRY_SECONDS, begun + patience - clock()) if whole else None
             try:
                 async with self._places, asyncio.timeout(left):
-                    result = await call()
+                    with panics_as_errors():
+                        result = await call()
             except Exception as error:
                 if retry.status_of(error) is not None:
                     _answered.add(self.label)
@@ -162,7 +165,8 @@ class RemoteStore(Wrapped):
             return io.UnsupportedOperation(f"{what}: this kind of storage cannot do that")
         if isinstance(error, OSError):
             return OSError(*([error.errno] if error.errno else []), f"{what}. Check the storage")
-        return OSError(f"{what}. Check the storage") if retry.is_of_a_client(error) else error
+        is_of_a_client = retry.is_of_a_client(error) or isinstance(error, RustPanicError)
+        return OSError(f"{what}. Check the storage") if is_of_a_client else error
 
 
 def _asked(part: ByteRequest | None) -> float:

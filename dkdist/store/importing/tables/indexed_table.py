@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.plain.ahead import ahead
@@ -23,6 +22,7 @@ from dkdist.plain.real_arrays import Columns
 from dkdist.plain.room import Room
 from dkdist.sets import SampleSets
 from dkdist.sets.conversion import sets_of_columns
+from dkdist.sets.origins import rows_of_source
 from dkdist.sets.point_checks import CODE_DTYPES
 from dkdist.sets.streams.coming_rows import ComingRows
 from dkdist.store.format.batches import Form, Outline, as_columns, form_of
@@ -30,12 +30,18 @@ from dkdist.store.importing.files_of_table import files_of
 from dkdist.store.importing.tables.gathered_rows import Part, Rows, Unsteady, gathered, in_order
 from dkdist.store.importing.tables.set_index import SetIndex, index_of
 from dkdist.store.importing.tables.table_columns import INDEX, Chosen, chosen_columns
-from dkdist.store.importing.tables.table_source import Piece, TableSource
+from dkdist.store.importing.tables.table_problems import (
+    LARGEST,
+    NO_VALUE,
+    NOT_FINITE,
+    refused_values,
+    table_error,
+)
+from dkdist.store.importing.tables.table_source import Piece, TableSource, TableValueError
 
 BATCH_BYTES = 2**24
 AHEAD = 2  # batches
 GATHERED_ROWS = 2**19  # of a piece, if rows are gathered: each looks its sets up
-LARGEST = float(np.finfo(np.float32).max)
 
 Given = tuple[SampleSets, dict[str, Array], Array]
 
@@ -50,6 +56,7 @@ class IndexedTable:
     index: SetIndex
     as_text: frozenset[str]
     told: str
+    required: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, source: Any, columns: Any) -> IndexedTable:
@@ -57,11 +64,21 @@ class IndexedTable:
         opened = _opened(source, columns)
         chosen = chosen_columns(opened, columns)
         looked_at = columns.points is None and INDEX in chosen.points
-        index = index_of(opened, columns, look_at_index=looked_at)
+        required: tuple[str, ...] = ()
+        if columns.missing_points == "drop":
+            coordinates = [name for name in chosen.points if not (looked_at and name == INDEX)]
+            required = (columns.set_id, *coordinates, *_weight(columns))
+        try:
+            index = index_of(opened, columns, look_at_index=looked_at, required=required)
+        except TableValueError as error:
+            raise table_error(opened, columns, chosen.points, required, error) from error
         if looked_at and index.counts_rows and len(chosen.points) > 1:
             points = tuple(name for name in chosen.points if name != INDEX)
             chosen = Chosen(points, {**chosen.left_out, INDEX: "an index"})
-        return cls(source, columns, chosen.points, index, frozenset(opened.as_text), chosen.told())
+        told = chosen.told()
+        if index.dropped_rows:
+            told += f"; dropped rows with missing values: {index.dropped_rows:,}"
+        return cls(source, columns, chosen.points, index, frozenset(opened.as_text), told, required)
 
     def __repr__(self) -> str:
         return files_of(self.source).label
@@ -70,13 +87,15 @@ class IndexedTable:
         """Sizes, ids, form and names; the origin too, where the first batch is gathered from all of the table."""
         table = _opened(self.source, self.columns)
         form = self._form(table.schema)
-        origin = None
+        origin = sample = None
         if self._like(table.schema).points.dtype == np.float32:
             origin = np.zeros(len(self.points))  # which holds such points as they are
+            sample = np.empty((0, len(self.points)))
         elif len(self.index.ids) and not self.index.in_order and form["points"][0] == "float32":
-            origin = self._first_origin(table)
+            first = self._first_sets(table)
+            origin, sample = first.origin, rows_of_source(first.relative) + first.origin
         sizes, ids = self.index.sizes, self.index.ids
-        return Outline(sizes, ids, form, origin, self.points, self, self.told, self.dropped)
+        return Outline(sizes, ids, form, origin, self.points, self, self.told, self.dropped, sample)
 
     @property
     def dropped(self) -> int:
@@ -100,6 +119,9 @@ class IndexedTable:
             raise ValueError(
                 "its rows changed between the two readings: import it when nobody writes to it"
             ) from None
+        except TableValueError as error:
+            table = _opened(self.source, self.columns)
+            raise table_error(table, self.columns, self.points, self.required, error) from error
 
     def _read(self, first: int, origin: F64 | None, *, shortly: bool) -> Iterator[Given]:
         """The batches from the first on; shortly: no column is kept longer than it takes to round it."""
@@ -162,7 +184,7 @@ class IndexedTable:
     def _columns_in_order(self, table: TableSource, *, checked: bool) -> Iterator[Part]:
         sizes, kept = self.index.runs
         ends = np.cumsum(sizes)
-        for piece in table.pieces(self._names):
+        for piece in table.pieces(self._names, required=self.required):
             columns = self._numbers(piece, checked=checked)
             if not kept.all():
                 rows = np.arange(piece.start, piece.start + len(piece.batch))
@@ -174,7 +196,7 @@ class IndexedTable:
         """Columns with the number of each row's set; of the first sets alone, if ``below`` is given."""
         name = self.columns.set_id
         ids = pa.array(self.index.ids[:below]).cast(table.schema.field(name).type)
-        for piece in table.pieces([name, *self._names], GATHERED_ROWS):
+        for piece in table.pieces([name, *self._names], GATHERED_ROWS, self.required):
             codes = _places(piece.batch.column(name), ids)
             columns = self._numbers(piece)
             if codes.null_count:
@@ -182,13 +204,13 @@ class IndexedTable:
                 columns = [column[known] for column in columns]
             yield codes.drop_null().to_numpy(), columns
 
-    def _first_origin(self, table: TableSource) -> F64:
-        """The origin of the first batch, for which the table is read and its rows are chosen."""
+    def _first_sets(self, table: TableSource) -> SampleSets:
+        """The sets of the first batch, for which the table is read and its rows are chosen."""
         first = int(self._cuts(table.schema)[1])
         sizes = self.index.sizes[:first]
         lengths = np.array([sizes.sum()])
         (parts,) = gathered(self._coded_columns(table, first), sizes, lengths, self._like(table.schema))
-        return self._batch(0, first, iter(parts), None)[0].origin
+        return self._batch(0, first, iter(parts), None)[0]
 
     @property
     def _names(self) -> list[str]:
@@ -196,7 +218,7 @@ class IndexedTable:
 
     @property
     def _weight(self) -> list[str]:
-        return [] if self.columns.weight is None else [self.columns.weight]
+        return _weight(self.columns)
 
     def _numbers(self, piece: Piece, *, checked: bool = True) -> list[Array]:
         """Coordinates, and weights if there are any; refuses what is missing or (if ``checked``) no finite number."""
@@ -204,11 +226,14 @@ class IndexedTable:
         for name in self._names:
             column = piece.batch.column(name)
             if column.null_count:
-                raise _refused(piece, name, pc.is_null(column).to_numpy(zero_copy_only=False), "has no value")
+                missing = pc.is_null(column).to_numpy(zero_copy_only=False)
+                where = piece.row_name(int(np.argmax(missing)))
+                raise TableValueError(refused_values(where, name, int(missing.sum()), NO_VALUE))
             values = column.to_numpy(zero_copy_only=False)
             if checked and not _is_held(values):
                 bad = ~(np.abs(values) <= LARGEST)
-                raise _refused(piece, name, bad, "is not a finite number (of 32 bits)")
+                where = piece.row_name(int(np.argmax(bad)))
+                raise TableValueError(refused_values(where, name, int(bad.sum()), NOT_FINITE))
             columns.append(values)
         return columns
 
@@ -253,14 +278,14 @@ def _opened(source: Any, columns: Any) -> TableSource:
         raise ValueError(
             f"text columns are for CSV files; {files.suffix} files have types of their own. Leave them out"
         )
-    weight = () if columns.weight is None else (columns.weight,)
+    for name, default in (("delimiter", None), ("decimal", "."), ("encoding", "utf-8")):
+        if getattr(columns, name) != default and not files.is_csv:
+            raise ValueError(
+                f"{name} is for CSV files, and {files.label} has {files.suffix} files: leave it out"
+            )
     text = [columns.set_id, *columns.targets, *columns.text]
-    return TableSource(files, text, [*(columns.points or ()), *weight])
+    return TableSource(files, text, [*(columns.points or ()), *_weight(columns)], columns.csv_options())
 
 
-def _refused(piece: Piece, name: str, bad: NDArray[np.bool_], what: str) -> ValueError:
-    where = np.flatnonzero(bad)
-    return ValueError(
-        f"column {name!r} {what} in row {piece.row + int(where[0])} of {piece.file} "
-        f"({len(where)} such rows in this part): remove the rows or fill them in"
-    )
+def _weight(columns: Any) -> list[str]:
+    return [] if columns.weight is None else [columns.weight]

@@ -6,6 +6,7 @@ one entry a run, joined (one entry for equal ones) whenever there are many.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from dkdist.loops.array_types import I64, Array
 from dkdist.store.importing.tables.table_columns import INDEX, IndexSums
-from dkdist.store.importing.tables.table_source import Piece, TableSource
+from dkdist.store.importing.tables.table_source import Piece, TableSource, TableValueError
 from dkdist.store.importing.tables.text_values import ids_of, values_of
 
 MOST_ENTRIES = 2**21
@@ -23,6 +24,7 @@ PIECE_ROWS = (
     2**19
 )  # of Parquet files: ids and targets are narrow, and a piece costs as much as thousands of rows
 NAMED = 5  # sets that a message names
+FILL_IN = "Remove such rows, fill them in, or leave them out (missing_points='drop', --missing-points drop)"
 ROWS, FIRST = "number of rows", "first row"
 
 
@@ -30,7 +32,8 @@ class SetIndex(NamedTuple):
     """The sets of a table, in their order in the store; ``sizes`` without those that were dropped.
 
     ``in_order`` says that the rows of the table are in that order too; ``runs`` are then the sizes of all sets and
-    which of them were kept. ``counts_rows`` says that the column called index does nothing else.
+    which of them were kept. ``counts_rows`` says that the column called index does nothing else. ``dropped_rows``
+    counts rows without a required value.
     """
 
     ids: Array
@@ -39,12 +42,15 @@ class SetIndex(NamedTuple):
     in_order: bool
     runs: tuple[I64, NDArray[np.bool_]]
     counts_rows: bool
+    dropped_rows: int
 
 
-def index_of(source: TableSource, columns: Any, *, look_at_index: bool) -> SetIndex:
+def index_of(
+    source: TableSource, columns: Any, *, look_at_index: bool = False, required: Sequence[str] = ()
+) -> SetIndex:
     """Read ids and targets. Refuses rows without an id, and targets that vary within a set or (unless dropped) miss."""
     tally = _Tally(source, columns, look_at_index)
-    for piece in source.pieces(tally.needed, PIECE_ROWS):
+    for piece in source.pieces(tally.needed, PIECE_ROWS, required):
         tally.add(piece)
     entries = tally.entries()
     ids, targets = entries[0].combine_chunks(), {name: entries[name] for name in columns.targets}
@@ -62,6 +68,7 @@ def index_of(source: TableSource, columns: Any, *, look_at_index: bool) -> SetIn
         tally.n_runs == len(ids) and not (np.diff(order) < 0).any(),
         (sizes, ~missing),
         tally.sums is not None and tally.sums.is_index(),
+        tally.n_dropped,
     )
 
 
@@ -73,19 +80,21 @@ class _Tally:
 
     def __init__(self, source: TableSource, columns: Any, look_at_index: bool) -> None:
         self._keys = list(dict.fromkeys([columns.set_id, *columns.targets]))
+        self._decimal = source.decimal
         self._meant = source.as_text - set(columns.text)
         self.needed = [*self._keys, INDEX] if look_at_index else self._keys
         self.sums = IndexSums() if look_at_index else None
         self.files: list[tuple[int, str]] = []
-        self.n_runs = 0
+        self.n_runs = self.n_dropped = 0
         self._held = [_entries(source.schema.empty_table().select(self._keys), 0, 0)]
         self._n_held = 0
         self._last: Any = None
 
     def add(self, piece: Piece) -> None:
         """Take the next rows."""
-        if piece.row == 1:
-            self.files.append((piece.start, piece.file))
+        if not self.files or self.files[-1][1] != piece.file:
+            self.files.append((piece.offset - piece.row + 1, piece.file))
+        self.n_dropped += len(piece.whole) - len(piece.batch)
         if self.sums is not None:
             self.sums.add(piece)
         ids, *targets = (piece.batch.column(name) for name in self._keys)
@@ -98,7 +107,8 @@ class _Tally:
         runs = piece.batch.select(self._keys).take(pa.array(starts))
         runs = pa.table([spelled(column) for column in runs.columns], self._keys)
         _require_ids(piece, runs[0], starts)
-        self._hold(_entries(runs, np.diff(np.append(starts, len(begins))), starts + piece.start))
+        places = starts if piece.kept is None else piece.kept[starts]
+        self._hold(_entries(runs, np.diff(np.append(starts, len(begins))), places + piece.offset))
 
     def _hold(self, entries: pa.Table) -> None:
         self._held.append(entries)
@@ -112,7 +122,8 @@ class _Tally:
         """One entry a set, in the order of their first rows; refuses targets that vary within a set."""
         found = _joined(self._held)
         settled = [
-            _settled(found[name], name in self._meant, is_id=name == self._keys[0]) for name in self._keys
+            _settled(found[name], name in self._meant, self._decimal, is_id=name == self._keys[0])
+            for name in self._keys
         ]
         found = pa.table([*settled, found[ROWS], found[FIRST]], found.column_names)
         found = found if self._meant.isdisjoint(self._keys) else _joined([found])
@@ -160,10 +171,10 @@ def _constant(column: Any, firsts: I64, codes: I64) -> bool:
     return bool(pc.all(same, min_count=0).as_py())
 
 
-def _settled(column: Any, as_text: bool, *, is_id: bool) -> Any:
+def _settled(column: Any, as_text: bool, decimal: str, *, is_id: bool) -> Any:
     """What a column means: its text by the rule of text, whole ids in 64 bits."""
     if as_text:
-        return (ids_of if is_id else values_of)(column)
+        return ids_of(column) if is_id else values_of(column, decimal=decimal)
     if is_id and pa.types.is_integer(column.type) and column.type != pa.uint64():
         return column.cast(pa.int64())
     return column
@@ -175,10 +186,9 @@ def _require_ids(piece: Piece, ids: Any, rows: I64) -> None:
     if pa.types.is_string(ids.type):
         missing = pc.or_(missing, pc.fill_null(pc.equal(ids, ""), True))
     if pc.any(missing).as_py():
-        row = piece.row + int(rows[np.argmax(missing.to_numpy())])
-        raise ValueError(
-            f"column {piece.batch.schema.names[0]!r} has no value in row {row} of {piece.file}: every point belongs to "
-            "a set. Remove such rows or fill them in"
+        where = piece.row_name(int(rows[np.argmax(missing.to_numpy())]))
+        raise TableValueError(
+            f"column {piece.batch.schema.names[0]!r} has no value in {where}: every point belongs to a set. {FILL_IN}"
         )
 
 
@@ -200,7 +210,9 @@ def begins_of(column: Any) -> NDArray[np.bool_]:
     return np.concatenate([[True], differs.to_numpy(zero_copy_only=False)])
 
 
-def _varying(targets: dict[str, Any], numbered: Any, first: Any, files: list[tuple[int, str]]) -> ValueError:
+def _varying(
+    targets: dict[str, Any], numbered: Any, first: Any, files: list[tuple[int, str]]
+) -> TableValueError:
     """The first row at which a set has another target than before, in words."""
     codes = numbered.indices.to_numpy()
     firsts = _firsts(codes, len(numbered.dictionary))[codes]
@@ -212,17 +224,17 @@ def _varying(targets: dict[str, Any], numbered: Any, first: Any, files: list[tup
     start, file = max(pair for pair in files if pair[0] <= row)
     told = ["missing" if value is None else repr(value) for value in found]
     one = numbered.dictionary[int(codes[entry])].as_py()
-    return ValueError(
+    return TableValueError(
         f"target {name!r} is {told[0]} and then {told[1]} within set {one} (row {row - start + 1} of {file}): a target "
         "has one value a set. Repair the table, or make it a coordinate"
     )
 
 
-def _missing(label: str, targets: dict[str, Any], ids: Any) -> ValueError:
+def _missing(label: str, targets: dict[str, Any], ids: Any) -> TableValueError:
     name, column = next((n, c) for n, c in targets.items() if c.null_count)
     found = [repr(one) for one in ids.filter(pc.is_null(column).combine_chunks()).to_pylist()]
     more = ", ..." if len(found) > NAMED else ""
-    return ValueError(
+    return TableValueError(
         f"target {name!r} is missing for {len(found)} of the {len(ids)} sets of {label}: {', '.join(found[:NAMED])}"
         f"{more}. Fill it in, or leave these sets out (missing_targets='drop', --missing-targets drop)"
     )

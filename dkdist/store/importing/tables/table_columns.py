@@ -42,12 +42,14 @@ def chosen_columns(source: TableSource, columns: Any) -> Chosen:
         left = {name: reason for name, reason in why.items() if reason}
     if not chosen:
         raise ValueError(f"{source.label} has no numeric columns left to be coordinates: name some as points")
-    for name in [*chosen, *weight]:
-        if name not in source.numeric:
-            found = source.others.get(name, "text")
-            raise ValueError(f"column {name!r} of {source.label} holds {found}: expected numbers")
-    for name in named[: 1 + len(columns.targets)]:
-        _require_kept(source, name)
+    problems = [
+        f"column {name!r} of {source.label} holds {source.others.get(name, 'text')}: expected numbers"
+        for name in [*chosen, *weight]
+        if name not in source.numeric
+    ]
+    problems += filter(None, (_unkept(source, name) for name in named[: 1 + len(columns.targets)]))
+    if problems:
+        raise ValueError("; ".join(problems))
     return Chosen(tuple(chosen), left)
 
 
@@ -57,21 +59,20 @@ def _why(name: str, text: Any) -> str:
 
 
 def _require_there(source: TableSource, names: list[str]) -> None:
-    for name in names:
-        if name not in source.schema.names:
-            raise ValueError(
-                f"{source.label} has no column {name!r}; it has {', '.join(source.schema.names)}"
-            )
+    missing = [repr(name) for name in dict.fromkeys(names) if name not in source.schema.names]
+    if missing:
+        raise ValueError(
+            f"{source.label} has no column {', '.join(missing)}; it has {', '.join(source.schema.names)}"
+        )
 
 
-def _require_kept(source: TableSource, name: str) -> None:
-    """Refuse an id or a target of a type that no store keeps."""
+def _unkept(source: TableSource, name: str) -> str | None:
+    """Why an id or a target has a type that no store keeps; None if one does."""
     kind = source.schema.field(name).type
     numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not numbers and not pa.types.is_string(kind):
-        raise ValueError(
-            f"column {name!r} of {source.label} has type {kind}: expected numbers, booleans or text. Convert it"
-        )
+        return f"column {name!r} of {source.label} has type {kind}: expected numbers, booleans or text. Convert it"
+    return None
 
 
 def _listed(names: list[str]) -> str:
@@ -91,7 +92,7 @@ class IndexSums:
 
     def add(self, piece: Piece) -> None:
         """Look at some rows."""
-        values = piece.batch.column(INDEX).to_numpy(zero_copy_only=False)
+        values = piece.whole.column(INDEX).to_numpy(zero_copy_only=False)
         if not self._whole or (values.dtype.kind == "f" and not (values == np.rint(values)).all()):
             self._whole = False
             return

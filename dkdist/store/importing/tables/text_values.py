@@ -24,10 +24,10 @@ def ids_of(text: Any) -> Any:
     return _whole(text) if _every(pc.match_substring_regex(text, WHOLE)) else text
 
 
-def values_of(text: Any, *, padded: bool = False) -> Any:
+def values_of(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
     """Numbers, booleans or text by the rule; what is empty (for numbers also NA, NaN, null, ...) is missing.
 
-    ``padded`` numbers may begin with zeros.
+    ``padded`` numbers may begin with zeros; ``decimal`` is the mark of numbers that are not whole.
     """
     text = _without(text, pa.array([""]))
     known = _without(text, NO_VALUE)
@@ -37,13 +37,21 @@ def values_of(text: Any, *, padded: bool = False) -> Any:
         return _whole(known)
     if padded or not pc.any(pc.match_substring_regex(known, PADDED)).as_py():
         try:
-            return known.cast(pa.float64())
+            return _dotted(known, decimal).cast(pa.float64())
         except pa.ArrowInvalid:
             pass
     lower = pc.utf8_lower(known)
     if _every(pc.is_in(lower, value_set=TRUTH, skip_nulls=True), lower):
         return pc.equal(lower, "true")
     return text
+
+
+def _dotted(text: Any, decimal: str) -> Any:
+    """Numbers with a decimal point; those that have one in place of another mark are no numbers."""
+    if decimal == ".":
+        return text
+    marked = pc.replace_substring(text, ".", "no number")
+    return pc.replace_substring(marked, decimal, ".")
 
 
 def _every(fits: Any, known: Any = None) -> bool:

@@ -1,0 +1,1 @@
+"""Faults of other libraries, made into ordinary errors."""

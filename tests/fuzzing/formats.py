@@ -1,0 +1,116 @@
+"""Files of instruments and tables, written by hand, and what an import makes of damaged copies."""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from store.fcs_bytes import fcs_bytes
+from store.las_bytes import las_bytes
+from store.parquet_bytes import parquet_bytes
+
+import dkdist as dk
+
+from .mutations import binary, cut, doubled, flip, numbered, removed, zeroed
+
+RNG = np.random.default_rng(0)
+POINTS = RNG.uniform(0, 100, (60, 3)).round(3)
+COUNTS = {f"FL{i}": RNG.integers(0, 1000, 60).astype("u2") for i in range(3)}
+FLOATS = {**{f"FL{i}": RNG.normal(size=60).astype("f4") for i in range(2)}, "Time": np.arange(60, dtype="f4")}
+TABLE = {"donor": ["a"] * 30 + ["b"] * 30, "x": POINTS[:, 0], "y": np.arange(60), "z": [*POINTS[:59, 1], 1.0]}
+REMEDIES = ("repair it, or leave it out",)
+WAYS = [flip, flip, cut, doubled, zeroed, removed, numbered, numbered, binary, binary]
+
+
+def laz_bytes() -> bytes:
+    """A compressed file, which no hand writes."""
+    import laspy
+
+    las = laspy.LasData(laspy.LasHeader(point_format=3, version="1.2"))
+    las.header.scales = np.full(3, 0.001)
+    las.x, las.y, las.z = POINTS.T
+    made = io.BytesIO()
+    las.write(made, do_compress=True)
+    return made.getvalue()
+
+
+FILES: dict[str, Callable[[], bytes]] = {
+    "counts.fcs": lambda: fcs_bytes(COUNTS, order=">"),
+    "floats.fcs": lambda: fcs_bytes(FLOATS, keywords={"$TIMESTEP": "0.1", "$P1S": "CD3", "$P2G": "2"}),
+    "two.lmd": lambda: fcs_bytes(COUNTS, is_last=False) + fcs_bytes(COUNTS),
+    "old.las": lambda: las_bytes(POINTS),
+    "new.las": lambda: las_bytes(POINTS, minor=4),
+    "packed.laz": laz_bytes,
+    "summed.parquet": lambda: parquet_bytes(TABLE),
+    "bare.parquet": lambda: parquet_bytes(TABLE, has_checksums=False, page_rows=7),
+}
+
+
+def imported(path: Path) -> list[Any]:
+    """The ids, sizes and points of a file."""
+    from zarr.storage import MemoryStore
+
+    reader = dk.TableReader("donor") if path.suffix == ".parquet" else None
+    sets = dk.import_sets(MemoryStore(), [path], reader).load()
+    assert np.isfinite(sets.points).all()
+    return [sets.ids, sets.sizes, sets.points]
+
+
+def prepare(folder: Path) -> Callable[[tuple[str, int]], str]:
+    """What says of a damaged file, by its kind and a seed: "same", "another", "refused", or what must not be."""
+    import dask
+
+    dask.config.set(scheduler="synchronous")
+    warnings.simplefilter("ignore")
+    place = Path(tempfile.mkdtemp(dir=folder))
+    contents, expected = {}, {}
+    for name, make in FILES.items():
+        contents[name] = make()
+        (place / name).write_bytes(contents[name])
+        expected[name] = imported(place / name)
+
+    def changed(question: tuple[str, int]) -> str:
+        name, seed = question
+        rng = random.Random(f"{name} {seed}")
+        copy = place / str(seed)
+        copy.mkdir()
+        try:
+            content, is_summed = damaged(rng, name, contents[name])
+            (copy / name).write_bytes(content)
+            return outcome(copy / name, expected[name], is_summed=is_summed)
+        finally:
+            shutil.rmtree(copy)
+
+    return changed
+
+
+def damaged(rng: random.Random, name: str, content: bytes) -> tuple[bytes, bool]:
+    """A damaged copy, and whether a checksum covers the damage."""
+    if name == "summed.parquet" and rng.random() < 0.5:
+        begin = content.find(POINTS[:, 0].tobytes())
+        page = content[begin : begin + 8 * len(POINTS)]
+        return content[:begin] + flip(rng, page) + content[begin + len(page) :], True
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        content = rng.choice(WAYS)(rng, content)
+    return content, False
+
+
+def outcome(path: Path, expected: list[Any], *, is_summed: bool) -> str:
+    """What an import makes of a file."""
+    try:
+        values = imported(path)
+    except dk.SourceError as error:
+        text = str(error)
+        is_clear = path.name in text and any(remedy in text for remedy in REMEDIES)
+        is_raw = "has no attribute" in text or "object is not" in text or "NoneType" in text
+        return "refused" if is_clear and not is_raw else f"BUG says too little: {text}"
+    if all(np.array_equal(a, b) for a, b in zip(values, expected, strict=True)):
+        return "same"
+    return "WRONG values in spite of a checksum" if is_summed else "another"
