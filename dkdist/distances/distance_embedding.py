@@ -107,8 +107,8 @@ class DistanceEmbedding(SetEmbedding):
         ridge regression; of up to max(512, 2 R) objects, which are all compared; its rows have seen ``y``, so that
         penalties, probabilities and intervals which a learner finds by leaving out some of them are too optimistic:
         score and choose by cross-validation of the whole pipeline), "mixed" (whole objects without repetition as far as
-        they go, then pieces: segments of strings, subsamples of others). Made up: "gaussian" and "walk" (independent points, or a Gaussian random walk,
-        with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the origin; radius the root
+        they go, then pieces: segments of strings, subsamples of others). Made up: "gaussian" and
+        "walk" (independent points, or a Gaussian random walk, with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the origin; radius the root
         mean square, and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
         first-order chain). "auto": "mixed" for strings of up to 256 symbols and sets of up to 64 points in the
         median, unless ``lengths`` are given; "segment" for other strings, "object" for `pairwise`, else "subsample".
