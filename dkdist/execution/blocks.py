@@ -171,6 +171,15 @@ def is_lazy(X: object) -> bool:
     return isinstance(X, da.Array)
 
 
+def require_known_chunks(X: object, name: str = "X") -> None:
+    """Refuse a dask array whose shape is known only once it is computed."""
+    if isinstance(X, da.Array) and np.isnan(X.shape).any():
+        raise ValueError(
+            f"{name} is a dask array of shape {X.shape}, with chunks of unknown length: call "
+            f"{name}.compute_chunk_sizes() first"
+        )
+
+
 def row_blocks(X: Any) -> Blocks:
     """The blocks of a 2-D feature array: a NumPy array is cut into views, a dask array keeps its chunks."""
     return _dask_blocks(X) if is_lazy(X) else _array_blocks(X)
@@ -206,10 +215,7 @@ def as_they_are(name: str, blocks: Sequence[Any]) -> list[Recipe]:
 def _dask_blocks(X: da.Array) -> Blocks:
     if X.ndim != 2:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
-    if np.isnan(X.shape[0]):
-        raise ValueError(
-            "these dask features have chunks of unknown length: call X.compute_chunk_sizes() first"
-        )
+    require_known_chunks(X)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     keys = [(X.name, i, 0) for i in range(X.numblocks[0])]

@@ -6,7 +6,9 @@ resolve. The graph holds such a key as a future (by itself or among the argument
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from dask._task_spec import Alias, GraphNode, TaskRef, convert_legacy_graph
@@ -30,6 +32,7 @@ class FutureNode(GraphNode):
         self._dependencies = frozenset()
 
     def __call__(self, values: Any = ()) -> Any:
+        """Wait for the result."""
         return self.future.result()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -45,11 +48,13 @@ def nodes_of(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
     graph: dict[Key, GraphNode] = convert_legacy_graph(values)
     absent = _absent(graph, keys)
     if absent:
-        futures = {future.key: future for future in _futures(values.values())}
+        futures = {future.key: future for future in chain(_client_futures(absent), _futures(values.values()))}
         client = active_client()
         for key in absent:
             _require_result(key, futures.get(key), client)
-        references = {key: TaskRef(key) for key in absent}  # a worker that receives a future connects as a client
+        references = {
+            key: TaskRef(key) for key in absent
+        }  # a worker that receives a future connects as a client
         for key, node in graph.items():
             if not isinstance(node, Alias) and not node.dependencies.isdisjoint(absent):
                 graph[key] = node.substitute(references)  # type: ignore[arg-type]
@@ -73,6 +78,18 @@ def _absent(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[Key]:
     return absent
 
 
+def _client_futures(keys: Iterable[Key]) -> list[Any]:
+    """Futures of the current client for those of the keys that it holds: `dask.optimize` drops futures from graphs."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return []
+    try:
+        client = distributed.Client.current()
+    except ValueError:  # there is none
+        return []
+    return [distributed.Future(key, client) for key in keys if key in client.futures]
+
+
 def _futures(values: Iterable[Any]) -> Iterator[Any]:
     """Futures among the values of a graph and the arguments of its tasks."""
     for value in values:
@@ -90,7 +107,9 @@ def _futures(values: Iterable[Any]) -> Iterator[Any]:
 
 def _require_result(key: Key, future: Any, client: Any | None) -> None:
     if future is None:
-        raise ValueError(f"the dask array needs {key!r}, which its graph does not contain: make the array again")
+        raise ValueError(
+            f"the dask array needs {key!r}, which its graph does not contain: make the array again"
+        )
     if future.status in ("cancelled", "lost"):
         raise ValueError(
             f"the dask array needs the result {key!r} of a cluster, which is {future.status}: its client was closed or "
@@ -98,6 +117,6 @@ def _require_result(key: Key, future: Any, client: Any | None) -> None:
         )
     if client is not None and future.client.scheduler.address != client.scheduler.address:
         raise ValueError(
-            f"the dask array was persisted on the cluster at {future.client.scheduler.address}, but the active client is "
-            f"of {client.scheduler.address}: persist the array there, or make the other client the active one"
+            f"the dask array was persisted on the cluster at {future.client.scheduler.address}, but the active client "
+            f"is of {client.scheduler.address}: persist the array there, or make the other client the active one"
         )

@@ -171,7 +171,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
         classes : array-like, optional
             All classes there will ever be; needed in the first call.
         sample_weight : array-like of shape (n,) or None

@@ -115,7 +115,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
         sample_weight : array-like of shape (n,) or None
         """
         reset = not hasattr(self, "_stream")
