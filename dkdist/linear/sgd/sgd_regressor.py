@@ -60,8 +60,8 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
 
     Notes
     -----
-    Cost and memory as in `IncrementalSGDClassifier`. Up to about 5000 features `IncrementalRidge` needs one
-    pass, and no step.
+    Cost, memory and the order of the rows, which depends on the block size, as in `IncrementalSGDClassifier`. Up to
+    about 5000 features `IncrementalRidge` needs one pass, and no step.
 
     References
     ----------
