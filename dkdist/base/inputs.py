@@ -29,7 +29,7 @@ from dkdist.base.embedding_spec import Domain
 from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
 from dkdist.base.parameter_checks import settled
 from dkdist.execution.arrays import cut
-from dkdist.execution.blocks import Blocks, source_blocks
+from dkdist.execution.blocks import Blocks, require_known_chunks, source_blocks
 from dkdist.execution.passes import collect
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import require_same_names
@@ -333,6 +333,7 @@ def require_rows_of_features(estimator: Any, X: Any) -> None:
             f"{type(estimator).__name__} takes rows of features, found sample sets ({type(X).__name__}): put an "
             "embedding before it, such as DivergenceEmbedding, in a pipeline"
         )
+    require_known_chunks(X)
     if np.ma.is_masked(X):
         raise ValueError("X is masked in part: fill the masked values, or drop their rows")
     if isinstance(X, (str, bytes, PathLike)):

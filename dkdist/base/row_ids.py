@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils._set_output import _get_output_config
 
-from dkdist.execution.blocks import is_lazy
+from dkdist.execution.blocks import is_lazy, require_known_chunks
 from dkdist.loops.array_types import Array
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.alignment import aligned, has_default_index, has_index, in_order
+from dkdist.sets.alignment import aligned, has_default_index, has_index, in_order, load_collection
 from dkdist.store import SetStore
 
 UNKNOWN = object()  # the owner of rows that none of our steps has made
@@ -87,7 +87,7 @@ def own_rows(rows: Any) -> Any:
 
 def beside_targets(rows: Any, sets: Any, y: Any) -> Any:
     """Rows of sets (or made of rows) as ``fit_transform`` hands them on: as they are, if targets are in their order."""
-    owner = _owner_of(sets)
+    owner, y = _owner_of(sets), load_collection(y)
     if owner is None or not has_index(y):
         return rows
     ids = ids_of(sets)
@@ -115,9 +115,11 @@ def with_index(estimator: Any, rows: Any) -> Any:
 
 
 def in_row_order(X: Any, **beside: Any) -> tuple[Any, ...]:
-    """X without its guard, and what has one entry a set: Series and frames in the order of X, by their index."""
+    """X without its guard, and what has one entry a set, in memory: Series and frames in the order of X, by index."""
+    require_known_chunks(X)
     for name, values in beside.items():
         _require_no_dict(values, name)
+    beside = {name: load_collection(values) for name, values in beside.items()}
     owner = _owner_of(X)
     indexed = [] if owner is None else [name for name, values in beside.items() if has_index(values)]
     if not indexed:  # or nothing to join it to: sets without ids

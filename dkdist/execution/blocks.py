@@ -2,8 +2,9 @@
 
 A block's *recipe* is the part of a graph that only this block needs (read, embed, features). It is carried
 whole into the task that uses the block, so nothing between the store and the user of the block is ever held
-by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph; and so does what
-a job runs, so that a large function (a model that predicts, say) travels once to each worker and not with each task.
+by a scheduler. What several blocks need, such as drawn parameters, stays one shared key of the graph; so do futures,
+whose results workers have; and so does what a job runs, so that a large function (a model that predicts, say) travels
+once to each worker and not with each task.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 from dask.base import tokenize
 from dask.typing import Key
 
+from dkdist.execution.dask_graph import FutureNode, nodes_of
 from dkdist.execution.processes.process import drawn, waiting
 from dkdist.execution.processes.processors import Alike, alike
 from dkdist.execution.run import active_client
@@ -169,6 +171,15 @@ def is_lazy(X: object) -> bool:
     return isinstance(X, da.Array)
 
 
+def require_known_chunks(X: object, name: str = "X") -> None:
+    """Refuse a dask array whose shape is known only once it is computed."""
+    if isinstance(X, da.Array) and np.isnan(X.shape).any():
+        raise ValueError(
+            f"{name} is a dask array of shape {X.shape}, with chunks of unknown length: call "
+            f"{name}.compute_chunk_sizes() first"
+        )
+
+
 def row_blocks(X: Any) -> Blocks:
     """The blocks of a 2-D feature array: a NumPy array is cut into views, a dask array keeps its chunks."""
     return _dask_blocks(X) if is_lazy(X) else _array_blocks(X)
@@ -204,14 +215,11 @@ def as_they_are(name: str, blocks: Sequence[Any]) -> list[Recipe]:
 def _dask_blocks(X: da.Array) -> Blocks:
     if X.ndim != 2:
         raise ValueError(f"expected features of shape (n_sets, n_features), found {X.ndim} dimension(s)")
-    if np.isnan(X.shape[0]):
-        raise ValueError(
-            "these dask features have chunks of unknown length: call X.compute_chunk_sizes() first"
-        )
+    require_known_chunks(X)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     keys = [(X.name, i, 0) for i in range(X.numblocks[0])]
-    graph: Mapping[Key, GraphNode] = convert_legacy_graph(dict(X.__dask_graph__()))
+    graph: Mapping[Key, GraphNode] = nodes_of(X, keys)
     mapped = {key for key, node in graph.items() if row_map(node) is not None}
     if mapped and not mapped.issuperset(keys):
         from dkdist.execution.row_slices import rows_first  # for rows that were taken of others
@@ -241,6 +249,10 @@ def split_graph(
     shared = {k: graph[k] for k, who in owner.items() if who is None}
     recipes = []
     for key in keys:
+        if owner[key] is None:  # every recipe ends with a node of its own
+            block = ("block", key)
+            recipes.append(Recipe(block, (Alias(block, key),), (key,)))
+            continue
         nodes: dict[Key, GraphNode] = {}
         needs: dict[Key, None] = {}
         _collect(graph, key, owner, nodes, needs)
@@ -249,12 +261,12 @@ def split_graph(
 
 
 def _claim(graph: Mapping[Key, GraphNode], key: Key, owner: dict[Key, Key | None]) -> None:
-    """Mark what ``key`` needs as its own, or as shared where another key came first."""
+    """Mark what ``key`` needs as its own, or as shared: futures, and where another key came first."""
     stack = [key]
     while stack:
         k = stack.pop()
         if k not in owner:
-            owner[k] = key
+            owner[k] = None if isinstance(graph[k], FutureNode) else key
         elif owner[k] is None or owner[k] == key:
             continue
         else:

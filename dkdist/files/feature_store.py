@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.execution.arrays import even_rows, lazy_from_calls
-from dkdist.execution.blocks import is_lazy, row_blocks
+from dkdist.execution.blocks import is_lazy, require_known_chunks, row_blocks
 from dkdist.execution.passes import collect, map_pieces
 from dkdist.execution.run import plan_blocks
 from dkdist.loops.array_types import F32, Array
@@ -83,6 +83,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
 
 def _as_rows(features: Any) -> Any:
     """Features as a two-dimensional array of real numbers; ValueError for anything else."""
+    require_known_chunks(features, "features")
     rows = features if is_lazy(features) else real_array("features", features)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise ValueError(

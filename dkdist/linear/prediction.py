@@ -123,7 +123,7 @@ class LinearClassifier(ClassifierMixin, LinearLearner):
         ----------
         X : ndarray or dask array of shape (n, n_features)
             Blocks of a dask array are made, compared and let go; only two sums of each come back.
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
             The true classes.
         sample_weight : array-like of shape (n,) or None
         """
@@ -159,7 +159,7 @@ class LinearRegressor(RegressorMixin, LinearLearner):
         ----------
         X : ndarray or dask array of shape (n, n_features)
             Blocks of a dask array are made, compared and let go; only a sum of each comes back.
-        y : array-like of shape (n,) or (n, n_targets)
+        y : array-like or dask collection of shape (n,) or (n, n_targets)
             The true targets.
         sample_weight : array-like of shape (n,) or None
         """

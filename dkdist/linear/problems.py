@@ -66,7 +66,7 @@ def naming_missing(y: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        missing = [] if y is None or is_lazy(y) else _without_value(y)
+        missing = [] if y is None else _without_value(y)
         if not missing:
             raise
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -93,8 +93,6 @@ def _is_missing(value: Any) -> bool:
 def _as_problem(
     estimator: BaseEstimator, X: Any, y: Any, *, reset: bool, numeric: bool, multi_output: bool
 ) -> tuple[Any, NDArray[Any]]:
-    if is_lazy(y):
-        raise ValueError("targets must be in memory, found a dask array: give y.compute()")
     require_rows_of_features(estimator, X)
     if not is_lazy(X):
         kinds = {

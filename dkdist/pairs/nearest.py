@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dkdist.base.inputs import within_floats
 from dkdist.base.parameter_checks import draw_seed, one_of, positive, whole
 from dkdist.base.roles import Role
-from dkdist.execution.blocks import is_lazy
+from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.pairs.row_cells import TRIED, Recall, RowCells, filled_cells, library, n_trained
 from dkdist.pairs.searched_rows import SearchedRows
@@ -89,6 +89,7 @@ class NearestSets(BaseEstimator):
             raise ValueError(f"recall must be a share above 0 and at most 1, found {self.recall!r:.200}")
         seed = draw_seed(self.random_state)
         if is_lazy(X):
+            row_blocks(X)  # refuses what is no matrix, or of unknown size
             validate_data(self, X, skip_check_array=True)
             if self.engine == "faiss":
                 raise ValueError(

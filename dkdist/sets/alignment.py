@@ -21,6 +21,11 @@ def has_index(values: Any) -> bool:
     return pandas is not None and isinstance(values, (pandas.Series, pandas.DataFrame))
 
 
+def load_collection(values: Any) -> Any:
+    """The values of a dask array, Series or frame; everything else as it is."""
+    return values.compute() if getattr(values, "__dask_graph__", None) is not None else values
+
+
 def aligned(values: Any, ids: Array | None, what: str = "y") -> Any:
     """``values`` in the order of the ids of the sets (n,): a pandas Series or frame by its index, all else as it is.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import I64, Array
-from dkdist.sets.alignment import aligned, has_index
+from dkdist.sets.alignment import aligned, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
@@ -121,7 +121,8 @@ class Labelled:
 
 
 def as_named(targets: Any) -> dict[str, Any]:
-    """Targets by name; a single array, or Series, is "y"."""
+    """Targets by name; a single array, or Series, is "y". Those of Dask are computed."""
+    targets = load_collection(targets)
     if targets is None:
         return {}
     if has_index(targets) and targets.ndim == 2:
@@ -133,7 +134,8 @@ def as_named(targets: Any) -> dict[str, Any]:
             "of the sets; SampleSets.from_frame and import_frame take it as it is"
         )
     else:
-        named = dict(targets) if isinstance(targets, Mapping) else {"y": targets}
+        given = targets if isinstance(targets, Mapping) else {"y": targets}
+        named = {name: load_collection(values) for name, values in given.items()}
     for name in named:
         check_name(name)
     return named

@@ -348,7 +348,8 @@ def open_sets(store: Any, *, block_sets: int | None = None) -> SetStore:
         A directory, a zip file, ``s3://...``, ``https://...`` and so on. A URL finds its credentials in the
         environment of each process; a store object carries its own.
     block_sets : int, optional
-        The number of sets you want in a block of work; by default it follows from the size of the sets.
+        The number of sets you want in a block of work; by default it follows from the size of the sets. Rows of
+        embeddings and features do not depend on it; SGD learners shuffle within blocks, so their coefficients do.
 
     Returns
     -------

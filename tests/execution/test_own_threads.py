@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -20,6 +21,8 @@ from dkdist.execution.own_threads import each, fold_items, paced
 from dkdist.execution.passes import collect, fold, map_pieces
 from dkdist.execution.processes.process import waiting
 from dkdist.execution.run import without_scheduler
+
+from .counted import Item
 
 X = np.random.default_rng(0).random((60, 4))
 
@@ -112,6 +115,23 @@ def test_runs_within_tasks_of_runs() -> None:
     with dask.config.set(num_workers=1):
         found = collect(blocks(20), deeper, [2] * 3)
     np.testing.assert_allclose(found, 3 * (X + 1).sum())
+
+
+@pytest.mark.parametrize("window", [1, 2, 4, None])
+def test_at_most_window_items_are_alive_before_a_slow_step(window: int | None) -> None:
+    gc.collect()
+    Item.alive = Item.most = 0
+
+    def slow_step(count: int, item: Item) -> int:
+        time.sleep(0.005)
+        return count + 1
+
+    with dask.config.set(num_workers=8):
+        assert blocks().share_all
+        assert without_scheduler()  # so that these threads do it
+        jobs = [Job((i % 12,)) for i in range(40)]
+        assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
+    assert Item.most == (window or 8 + 2)  # the bound holds, and is used; by default two more than threads
 
 
 def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:

@@ -22,8 +22,9 @@ from dkdist import (
     IncrementalSGDRegressor,
     OnePassSearch,
 )
+from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
-from dkdist.learners.held_out import held_out_in_stream
+from dkdist.learners.held_out import choose_held_out, held_out_in_stream
 
 ALPHAS = [0.01, 1.0, 100.0]
 LEARNERS = [IncrementalRidge, IncrementalRidgeClassifier, IncrementalSGDClassifier, IncrementalSGDRegressor]
@@ -113,6 +114,21 @@ def test_weighted_sgd_comes_close_to_the_exact_minimisers() -> None:
     ridge = Ridge(1e-3).fit(X, y, w)
     sgd = IncrementalSGDRegressor(n_epochs=60, random_state=0).fit(X, y, w)
     np.testing.assert_allclose(sgd.coef_, ridge.coef_, atol=0.1)
+
+
+@pytest.mark.parametrize("n_lanes", [1, 2])
+def test_measured_losses_of_sgd_are_weighted_means(n_lanes: int) -> None:
+    rng = np.random.default_rng(0)
+    y, w = rng.standard_normal(200), rng.uniform(0.1, 5.0, 200)
+    X = da.from_array(np.zeros((200, 2)), chunks=(200 // n_lanes, -1))  # so that all predict the mean
+    model = IncrementalSGDRegressor(n_epochs=1, n_lanes=n_lanes, validation_fraction=0.5, random_state=0).fit(
+        X, y, w
+    )
+    held = choose_held_out(200, 0.5, (draw_seed(0), Role.HELD_OUT))
+    squares = (y - np.average(y, weights=w)) ** 2 / 2  # before the first step of a lane, of all its rows
+    curves = (model.loss_curve_, ~held), (model.validation_loss_curve_, held)
+    for curve, rows in curves:
+        np.testing.assert_allclose(curve, [np.average(squares[rows], weights=w[rows])], rtol=1e-12)
 
 
 @pytest.mark.parametrize("learner", [IncrementalSGDClassifier, IncrementalSGDRegressor])

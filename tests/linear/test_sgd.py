@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dkdist.execution.passes
-from dkdist import IncrementalSGDClassifier, IncrementalSGDRegressor
+from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
@@ -96,6 +96,20 @@ def test_numpy_and_dask_of_the_same_blocks_agree_to_the_bit() -> None:
     lazy = da.from_array(X, chunks=(300, -1))
     assert isinstance(b.predict(lazy), np.ndarray)
     np.testing.assert_allclose(b.predict(lazy), b.predict(X), rtol=1e-5)
+
+
+def test_the_block_size_is_part_of_the_answer_and_costs_little() -> None:
+    X, y, _ = small(4000)
+    chunks = [da.from_array(X, chunks=(rows, -1)) for rows in (64, 1000)]
+    a, b = (IncrementalSGDRegressor(validation_fraction=0.1, random_state=0).fit(lazy, y) for lazy in chunks)
+    assert not np.array_equal(a.coef_, b.coef_)
+    exact = Ridge(alpha=1e-6 * len(X)).fit(X.astype("f8"), y).score(X, y)
+    assert min(a.score(X, y), b.score(X, y)) > exact - 0.001
+    again = IncrementalSGDRegressor(validation_fraction=0.1, random_state=0).fit(chunks[0].persist(), y)
+    assert model_bits(again) == model_bits(a)
+    # sums of 4,000 products of float32 numbers are exact to some 1e-7 each, in whatever order
+    ridges = [IncrementalRidge(alphas=[1.0]).fit(lazy, y).coef_ for lazy in chunks]
+    np.testing.assert_allclose(*ridges, rtol=1e-5)
 
 
 def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
@@ -207,7 +221,7 @@ def test_what_cannot_be_learned_from_is_refused_before_any_block_is_made() -> No
         (lambda: clone(fitted).fit(lazy, np.zeros(100)), "1 class"),
         (lambda: clone(fitted).fit(lazy, None), "requires y"),
         (lambda: IncrementalSGDRegressor().fit(lazy, np.append(y[:-1], np.nan)), "NaN"),
-        (lambda: clone(fitted).fit(lazy, da.from_array(c)), "y.compute"),
+        (lambda: clone(fitted).fit(lazy, da.from_array(c[:-1])), "100 rows but y has 99"),
         (lambda: clone(fitted).set_params(alpha=-1.0).fit(lazy, c), "'alpha' parameter"),
         (lambda: fitted.predict(lazy[:, :5]), "5 features.*8 features"),
         (lambda: fitted.partial_fit(lazy[:, :5], c), "5 features.*8 features"),

@@ -143,11 +143,23 @@ def test_columns_of_equal_values_and_of_mostly_zeros(method, per_set):
         np.testing.assert_allclose(found[0][:4, 1], expected, rtol=1e-6)
 
 
-def test_what_is_equal_but_for_a_hundredth_is_measured_by_the_others():
+@pytest.mark.parametrize("per_set", [False, True])
+def test_what_is_equal_but_for_a_hundredth_is_measured_by_the_others(per_set):
     x = np.zeros((200, 1))
     x[:2, 0] = [3, 5]
+    found = dk.SetScaler(per_set=per_set).fit_transform([x])
     # of two values the averaged median is 4
-    np.testing.assert_allclose(dk.SetScaler().fit([x]).scale_, 4 / 0.67448975, rtol=1e-6)
+    np.testing.assert_allclose(found.points, x / (4 / 0.67448975), rtol=1e-6)
+
+
+@pytest.mark.parametrize("per_set", [False, True])
+@pytest.mark.parametrize("method", ["robust", "standard"])
+def test_outliers_without_weight_in_a_column_without_spread_keep_their_distance(method, per_set):
+    x, weights = np.full((9, 1), 7.25), np.ones(9)
+    x[:3, 0], weights[:3] = [9.5, -1e3, 1e3], 0.0
+    sets = dk.SampleSets.from_arrays([x] * 2, [weights] * 2)
+    found = dk.SetScaler(method, per_set).fit_transform(sets)
+    assert found[0][:, 0].tolist() == [2.25, -10.0, 10.0, *[0.0] * 6]  # a scale of 1, clipped at 10
 
 
 def test_none_changes_nothing(store):

@@ -39,7 +39,10 @@ def run_section(_: Evidence) -> Section:
         ("BLAS", ", ".join(found["BLAS"])),
         ("compiled loops for", found["compiled loops"][0]),
     ]
-    said = "Results have the same bits on processors of one kind; on others the last digits may differ."
+    said = (
+        "For the same seed and block size, results have the same bits on processors of one kind; on others the last "
+        "digits may differ."
+    )
     return Section("Environment", [pairs_table("", pairs), paragraph(said, "note")])
 
 

@@ -58,7 +58,7 @@ def streamed_sample(name: str, P: Any) -> Streamed | None:
     """The sample that P is, if it is read block by block; None for anything in memory."""
     if isinstance(P, SetStore) and len(P) != 1:
         return _of_sets(name, P)
-    lazy = lazy_points(P, None)
+    lazy = lazy_points(name, P, None)
     if lazy is None:
         return None
     if lazy.weighted:

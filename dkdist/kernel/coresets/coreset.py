@@ -185,7 +185,7 @@ def coreset(
         from dkdist.kernel.coresets.streamed_coreset import streamed_coreset
         from dkdist.kernel.distance.lazy.lazy_points import lazy_points
 
-        lazy = lazy_points(P, weights)
+        lazy = lazy_points("P", P, weights)
         if lazy is not None:
             made = streamed_coreset(lazy, size, sigma, kernel, method, optimal_weights, random_state)
             return Coreset(*made, kernel=kernel, names=dimension_names(P))

@@ -168,10 +168,6 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise ValueError(
                 f"expected a 2-D dask array of real numbers, found {X.ndim}-D of dtype {X.dtype}"
             )
-        if np.isnan(X.shape[0]):
-            raise ValueError(
-                "this dask array has chunks of unknown length: call X.compute_chunk_sizes() first"
-            )
         if reset:
             self.n_features_in_ = int(X.shape[1])
         elif X.shape[1] != self.n_features_in_:

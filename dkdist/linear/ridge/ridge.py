@@ -96,7 +96,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,) or (n, n_targets)
+        y : array-like or dask collection of shape (n,) or (n, n_targets)
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
@@ -116,7 +116,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,) or (n, n_targets)
+        y : array-like or dask collection of shape (n,) or (n, n_targets)
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()

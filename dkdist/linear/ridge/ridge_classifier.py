@@ -109,7 +109,8 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,), or (n, n_labels) of 0 and 1 for labels that do not exclude each other
+        y : array-like or dask collection of shape (n,), or (n, n_labels) of 0 and 1 for labels that do not exclude
+            each other
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()
@@ -134,7 +135,7 @@ class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
         classes : array-like, optional
             All classes there will ever be; needed in the first call.
         sample_weight : array-like of shape (n,) or None

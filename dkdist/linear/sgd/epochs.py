@@ -5,7 +5,8 @@
                    one task, up to 32 batches or 65,536 rows at a time; what lanes have come to is summed in a tree
                    of tasks, and then all meet (`learners.descent.sgd_steps.meet`)
 
-All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit.
+All that is random follows from (seed, role, epoch, block): neither workers nor interruptions change a bit. Mini-batches
+are blocks, so the order of the rows depends on the block size.
 
 A run ends after so many epochs, when held-out rows no longer improve, or when it has arrived. An averaged iterate
 approaches its limit about as c / e after e epochs, so that what the second half of the epochs has gained is what is

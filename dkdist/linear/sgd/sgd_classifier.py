@@ -108,6 +108,12 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
     A row's weight multiplies its steps (in ``fit`` weights are divided by their mean), and its loss wherever that is
     measured; a row of weight 0 is not there. With weights c the default step is divided by E c^2 / E c.
 
+    An epoch shuffles the blocks, and the rows within each block: a mini-batch is a block (a chunk of a dask array,
+    ``block_sets`` sets of a store, at most 1,024 rows of an array in memory). So another block size is another order of
+    the rows, and gives other coefficients at about the same accuracy. For one block size and seed, coefficients are
+    identical for any number of workers, any scheduler, and arrays in memory, lazy or persisted. Of two block sizes,
+    `IncrementalRidgeClassifier` has coefficients that differ by rounding alone.
+
     An epoch makes every block once. A row costs about 1.3 us a decision function at 5000 float32 features.
     As many blocks are alive as there are threads, and two more; on a cluster twice that. Rows stored in the
     order of their targets are recognised and up to eight blocks shuffled together, two such batches at a time at
@@ -171,7 +177,7 @@ class IncrementalSGDClassifier(LinearClassifier, IncrementalSGD):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
         classes : array-like, optional
             All classes there will ever be; needed in the first call.
         sample_weight : array-like of shape (n,) or None

@@ -60,8 +60,8 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
 
     Notes
     -----
-    Cost and memory as in `IncrementalSGDClassifier`. Up to about 5000 features `IncrementalRidge` needs one
-    pass, and no step.
+    Cost, memory and the order of the rows, which depends on the block size, as in `IncrementalSGDClassifier`. Up to
+    about 5000 features `IncrementalRidge` needs one pass, and no step.
 
     References
     ----------
@@ -115,7 +115,7 @@ class IncrementalSGDRegressor(LinearRegressor, IncrementalSGD):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
         sample_weight : array-like of shape (n,) or None
         """
         reset = not hasattr(self, "_stream")

@@ -92,7 +92,7 @@ class IncrementalSGD(LinearLearner):
         Parameters
         ----------
         X : ndarray or dask array of shape (n, n_features)
-        y : array-like of shape (n,)
+        y : array-like or dask collection of shape (n,)
         sample_weight : array-like of shape (n,) or None
         """
         self._validate_params()

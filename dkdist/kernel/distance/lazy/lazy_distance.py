@@ -101,7 +101,7 @@ def lazy_kernel_distance(
 
 def _points(name: str, X: Any, weights: Any) -> LazyPoints:
     """The set X, in blocks; what is in memory has weights of its own, as `kernel_distance` takes them."""
-    lazy = lazy_points(X, weights)
+    lazy = lazy_points(name, X, weights)
     if lazy is not None:
         return lazy
     x = points_of(name, X)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.execution.blocks import Blocks, is_lazy, point_blocks, source_blocks
+from dkdist.execution.blocks import Blocks, is_lazy, point_blocks, require_known_chunks, source_blocks
 from dkdist.loops.array_types import F64, Array
 from dkdist.sets import SampleSetError
 from dkdist.store import SetStore
@@ -26,8 +26,11 @@ class LazyPoints(NamedTuple):
         return self.blocks.n_rows
 
 
-def lazy_points(P: Any, weights: Any) -> LazyPoints | None:
-    """The set that P is, if it is one of those that are read piece by piece; None for anything in memory."""
+def lazy_points(name: str, P: Any, weights: Any) -> LazyPoints | None:
+    """The set that P is, if it is one of those that are read piece by piece; None for anything in memory.
+
+    Messages call it ``name``.
+    """
     if isinstance(P, SetStore):
         return _of_store(P, weights)
     if is_zarr_array(P):
@@ -39,6 +42,8 @@ def lazy_points(P: Any, weights: Any) -> LazyPoints | None:
         pieces, bounds = array_pieces(P)
         return LazyPoints(source_blocks(pieces, bounds, P.nbytes), P.shape[1], False)
     if is_lazy(P):
+        require_known_chunks(P, name)
+        require_known_chunks(weights, "weights")
         _require_points(P)
         if weights is not None and (len(np.shape(weights)) != 1 or len(weights) != P.shape[0]):
             raise SampleSetError(
