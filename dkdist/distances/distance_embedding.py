@@ -101,19 +101,20 @@ class DistanceEmbedding(SetEmbedding):
         coordinates (float32, or float64 where the sets have an origin).
     sampler : str, collection or callable, default="auto"
         Where random objects come from. From the data: "subsample" (random points of an object, in order), "segment" (a
-        contiguous piece), "element" (single points), "object" (whole objects without repetition: the
-        representative-set method), "leverage" (the same, rare objects rather: drawn by ridge leverage scores of the
-        kernel exp(-gamma d)), "supervised" (the same, one after the other those whose features explain ``y`` best by
-        ridge regression; of up to max(512, 2 R) objects, which are all compared; its rows have seen ``y``, so that
-        penalties, probabilities and intervals which a learner finds by leaving out some of them are too optimistic:
-        score and choose by cross-validation of the whole pipeline), "mixed" (whole objects without repetition as far as
-        they go, then pieces: segments of strings, subsamples of others). Made up: "gaussian" and
-        "walk" (independent points, or a Gaussian random walk, with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the origin; radius the root
-        mean square, and the largest, norm of the data); for strings "uniform" and "markov" (over the data's symbols; a
-        first-order chain). "auto": "mixed" for strings of up to 256 symbols and sets of up to 64 points in the
-        median, unless ``lengths`` are given; "segment" for other strings, "object" for `pairwise`, else "subsample".
-        Or your own: objects of the same kind as the sets (a list of arrays or strings, `SampleSets`, a store), or a
-        function that is given a ``numpy.random.Generator`` and gives one object, called R times in `fit`.
+        contiguous piece), "element" (single points), "object" (whole objects without repetition: the representative-set
+        method), "leverage" (the same, rare objects rather: drawn by ridge leverage scores of the kernel exp(-gamma d)),
+        "supervised" (the same, one after the other those whose features explain ``y`` best by ridge regression; of up
+        to max(512, 2 R) objects, which are all compared; its rows have seen ``y``, so that penalties, probabilities and
+        intervals which a learner finds by leaving out some of them are too optimistic: score and choose by
+        cross-validation of the whole pipeline), "mixed" (whole objects without repetition as far as they go, then
+        pieces: segments of strings, subsamples of others). Made up: "gaussian" and "walk" (independent points, or a
+        Gaussian random walk, with the data's mean and standard deviation ``sigma``), "sphere" and "ball" (about the
+        origin; radius the root mean square, and the largest, norm of the data); for strings "uniform" and "markov"
+        (over the data's symbols; a first-order chain). "auto": "mixed" for strings of up to 256 symbols and sets of up
+        to 64 points in the median, unless ``lengths`` are given; "segment" for other strings, "object" for `pairwise`,
+        else "subsample". Or your own: objects of the same kind as the sets (a list of arrays or strings, `SampleSets`,
+        a store), or a function that is given a ``numpy.random.Generator`` and gives one object, called R times in
+        `fit`.
     n_components : int, optional
         The number R of random objects; by default 1024, or as many as ``sampler`` gives.
     gamma : float, list of floats, "auto" or "median", default="auto"
