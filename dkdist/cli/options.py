@@ -131,6 +131,13 @@ def add_cluster(group: Any) -> None:
     group.add_argument("--tls-key", metavar="FILE", help="the private key of that certificate")
 
 
+def nonempty_text(text: str) -> str:
+    """Return the text; an error if it is empty, as where a shell variable is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty. Check that its shell variable is set")
+    return text
+
+
 def numbers(*words: str) -> Callable[[str], Any]:
     """A reader of one of the words, a number, or several numbers separated by commas (as a tuple)."""
 

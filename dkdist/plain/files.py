@@ -118,6 +118,8 @@ def path_name(path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"expected the path of a file, found {type(path).__name__}: give a str or a Path")
     name = os.fsdecode(path)
+    if not name:
+        raise ValueError("the path of a file must not be empty: give the name of a file")
     if "\0" in name:
         raise ValueError(f"a file cannot be called {name!r}: it holds a null character. Check the path")
     return name
