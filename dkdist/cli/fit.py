@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,14 @@ from dkdist.cli.console import scheduler, stopwatch, wants_progress
 from dkdist.cli.machine.automatic import Chosen, automatic_model, require_no_choices
 from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
 from dkdist.cli.output.answer import answer
+from dkdist.cli.output.output_files import require_output_file, require_output_folder, require_output_store
 from dkdist.cli.scores import line_of, score_document
 from dkdist.store.features import find_features
 
 
 def embed(args: Namespace) -> None:
     """Fit the embedding on the store and write the rows it makes."""
+    require_output_store("OUTPUT", args.output, staged=args.overwrite)
     _require_no_features(args.output, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
     with scheduler(args):
@@ -34,7 +35,9 @@ def embed(args: Namespace) -> None:
 
 def fit(args: Namespace) -> None:
     """Train, report, save."""
-    require_new_file(args.model, overwrite=args.overwrite)
+    require_output_file("--model", args.model, overwrite=args.overwrite)
+    if args.checkpoint is not None:
+        require_output_folder("--checkpoint", args.checkpoint)
     require_no_choices(args)
     sets = dkdist.open_sets(args.store)
     targets = target_of(sets, args.target)
@@ -44,7 +47,7 @@ def fit(args: Namespace) -> None:
     with scheduler(args):
         chosen = _trained(args, task, sets[train], targets[train])
         seconds = watch()
-        dkdist.save_model(chosen.model, args.model)
+        dkdist.save_model(chosen.model, args.model, overwrite=args.overwrite)
         held_out = None
         if len(test):
             held_out = score_document(chosen.model, targets[test], chosen.model.predict(sets[test]))
@@ -69,19 +72,6 @@ def fit(args: Namespace) -> None:
         *([] if held_out is None else [("held out", line_of(held_out))]),
     ]
     answer(args, document, [*pairs, ("model", args.model)])
-
-
-def require_new_file(path: str, *, overwrite: bool) -> None:
-    """Refuse, before any work starts, a file that could not be written or that is there and is to stay."""
-    require_folder(path)
-    if Path(path).exists() and not overwrite:
-        raise FileExistsError(f"{path} is there already: give --overwrite, or another name")
-
-
-def require_folder(path: str) -> None:
-    """Refuse a file that could not be written, before any work starts."""
-    if Path(path).is_dir() or not Path(path).parent.is_dir():
-        raise ValueError(f"{path} cannot be written: expected a file in a directory that is there")
 
 
 def _require_no_features(output: str, *, overwrite: bool) -> None:

@@ -51,7 +51,7 @@ def task_of(args: Namespace, targets: NDArray[Any]) -> str:
         return str(args.task)
     if targets.dtype.kind not in CLASS_KINDS + NUMBER_KINDS:
         raise ValueError(
-            f"target {args.target!r} has dtype {targets.dtype}: expected numbers, booleans or text"
+            f"--target {args.target} has dtype {targets.dtype}: expected numbers, booleans or text"
         )
     return "classify" if targets.dtype.kind in CLASS_KINDS else "regress"
 
@@ -60,7 +60,7 @@ def target_of(sets: Any, name: str) -> NDArray[Any]:
     """A target of a store by name; ValueError if sets lack it."""
     if name not in sets.targets:
         known = ", ".join(sets.targets) or "none at all"
-        raise ValueError(f"the store has no target {name!r}; it has {known}")
+        raise ValueError(f"--target {name}: the store has no target {name!r}; it has {known}")
     values: NDArray[Any] = sets.targets[name]
     if values.dtype.kind == "f":
         lost = np.flatnonzero(np.isnan(values.reshape(len(values), -1)).any(axis=1))
