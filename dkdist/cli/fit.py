@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 from typing import Any
 
@@ -88,6 +89,26 @@ def _trained(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> Ch
     return Chosen(model, None, None, None)
 
 
+def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> None:
+    """Refuse a fraction that leaves nothing to train on or to score, or not one set of every class."""
+    n, n_classes = len(targets), 1
+    if task == "classify":
+        classes, counts = np.unique(targets, return_counts=True)
+        if counts.min() < 2:
+            only = classes[np.argmin(counts)]
+            raise ValueError(
+                f"--train-fraction {fraction:g} needs 2 sets of every class; class {str(only)!r} has one. Leave it out "
+                "to train on all sets"
+            )
+        n_classes = len(classes)
+    n_train = math.floor(fraction * n)
+    if min(n_train, n - n_train) < n_classes:
+        raise ValueError(
+            f"--train-fraction {fraction:g} leaves {n_train} of {n} sets to train on and {n - n_train} to score: "
+            f"each needs at least {n_classes}. Give another fraction, or 1 to train on all sets"
+        )
+
+
 def split(
     targets: NDArray[Any], task: str, fraction: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -95,8 +116,7 @@ def split(
     everything = np.arange(len(targets))
     if fraction == 1:
         return everything, everything[:0]
-    if not 0 < fraction < 1:
-        raise ValueError(f"--train-fraction must be above 0 and at most 1, found {fraction}")
+    _require_both_parts(targets, task, fraction)
     train, test = train_test_split(
         everything, train_size=fraction, random_state=seed, stratify=targets if task == "classify" else None
     )

@@ -8,13 +8,16 @@ from typing import Any, NoReturn
 import dkdist
 from dkdist.cli.machine.completion import SHELLS, PrintCompletion
 from dkdist.cli.options import (
+    MAX_CHUNK_ROWS,
     add_automatic,
     add_cluster,
     add_embedding,
     add_learning,
     add_overwrite,
     add_running,
+    chunk_rows,
     nonempty_text,
+    whole_number,
 )
 from dkdist.cli.output.command_texts import (
     COMPACT_TEXT,
@@ -225,9 +228,9 @@ def _compact(commands: Any) -> None:
     command.add_argument("--to", metavar="OTHER", help="write another store and leave this one as it is")
     command.add_argument("--overwrite", action="store_true", help="replace OTHER if it is there")
     chunk = "points a chunk, a power of two (default: about 1 MiB of them)"
-    command.add_argument("--chunk-rows", type=int, metavar="N", help=chunk)
+    command.add_argument("--chunk-rows", type=chunk_rows, metavar="N", help=chunk)
     shard = "points a shard, a multiple of a chunk's (default: where it helps)"
-    command.add_argument("--shards", type=int, metavar="N", help=shard)
+    command.add_argument("--shards", type=whole_number(1, MAX_CHUNK_ROWS - 1), metavar="N", help=shard)
     add_running(command)
 
 

@@ -46,8 +46,11 @@ def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[st
     unknown = _NO_COLUMN.search(text)
     if unknown:
         named = [o for o, value in _texts(args, option_by_name) if unknown[1] in value.split(",")]
-        text += "".join(f". Correct {option}" for option in named[:1])
-    return " ".join(text.split())
+        text += "".join(f" (see {option})" for option in named[:1])
+    line = " ".join(text.split())
+    return "".join(
+        c if c.isprintable() else ascii(c)[1:-1] for c in line
+    )  # a terminal obeys control characters
 
 
 def with_options(text: str, option_by_name: Mapping[str, str]) -> str:

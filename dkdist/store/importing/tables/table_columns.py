@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dkdist.store.importing.tables.csv_advice import csv_advice
 from dkdist.store.importing.tables.table_source import Piece, TableSource
 
 WRITTEN_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index that it writes
@@ -59,8 +60,9 @@ def _why(name: str, text: Any) -> str:
 def _require_there(source: TableSource, names: list[str]) -> None:
     for name in names:
         if name not in source.schema.names:
+            advice = csv_advice(source.first_csv) if source.first_csv else ""
             raise ValueError(
-                f"{source.label} has no column {name!r}; it has {', '.join(source.schema.names)}"
+                f"{source.label} has no column {name!r}; it has {', '.join(source.schema.names)}{advice}"
             )
 
 

@@ -15,6 +15,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from dkdist.store.importing.files_of_table import TableFiles
+from dkdist.store.importing.tables.csv_advice import LATIN_1, csv_advice, is_encoding_error
 from dkdist.store.importing.tables.text_values import values_of
 
 PIECE_BYTES = 2 * 2**20  # of a CSV file
@@ -44,6 +45,7 @@ class TableSource:
 
     def __init__(self, files: TableFiles, text: Sequence[str], numbers: Sequence[str]) -> None:
         self.label = files.label
+        self.first_csv = files.paths[0] if files.is_csv else None
         fields, self.others = _csv(files, text, numbers) if files.is_csv else _parquet(files)
         self.numeric = [name for name in fields if name not in self.others]
         self.as_text = {name for name, kind in fields.items() if kind == pa.string() and files.is_csv}
@@ -80,6 +82,8 @@ class TableSource:
                     yield Piece(file, row, start, batch)
                 row, start = row + len(batch), start + len(batch)
         except pa.ArrowInvalid as error:
+            if is_encoding_error(error):
+                raise ValueError(f"{self.label}: {error}. {LATIN_1}") from error
             raise ValueError(
                 f"{self.label}: {error}. Which columns hold numbers is taken from the first rows: name the coordinates "
                 "as points, or repair the value"
@@ -154,11 +158,14 @@ def _csv(
 
 def _head(path: str, suffix: str) -> pa.RecordBatch:
     """The first rows of a file, all of them text."""
-    schema = _opened(path, suffix, {}).schema
-    _require_distinct(path, schema.names)
-    texts = pa.schema([(name, pa.string()) for name in schema.names])
-    given = iter(_opened(path, suffix, dict.fromkeys(schema.names, pa.string())))
-    return next(given, pa.RecordBatch.from_pylist([], texts))
+    try:
+        schema = _opened(path, suffix, {}).schema
+        _require_distinct(path, schema.names)
+        texts = pa.schema([(name, pa.string()) for name in schema.names])
+        given = iter(_opened(path, suffix, dict.fromkeys(schema.names, pa.string())))
+        return next(given, pa.RecordBatch.from_pylist([], texts))
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: {error}{csv_advice(path, error)}") from error
 
 
 def _opened(path: str, suffix: str, types: dict[str, Any]) -> Any:

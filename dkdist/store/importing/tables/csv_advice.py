@@ -1,0 +1,44 @@
+"""Remedies for CSV files in another encoding, or with another delimiter, than they are read with."""
+
+from __future__ import annotations
+
+import codecs
+
+SAMPLE_BYTES = 2**16
+NAME_BY_DELIMITER = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+LATIN_1 = (
+    "It is not UTF-8 text, perhaps Latin-1: convert it to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`"
+)
+UTF_16 = "It is UTF-16 text: convert it to UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"
+
+
+def csv_advice(path: str, error: Exception | None = None) -> str:
+    """What to do about a file that could not be read or lacks a column, behind a full stop; "" if that is unknown."""
+    if is_encoding_error(error):
+        advice = LATIN_1
+    elif path.lower().endswith((".csv", ".tsv")):
+        advice = _advice_of_sample(path)
+    else:
+        advice = ""
+    return advice and f". {advice}"
+
+
+def is_encoding_error(error: Exception | None) -> bool:
+    """Whether bytes were no UTF-8 text."""
+    return isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
+
+
+def _advice_of_sample(path: str) -> str:
+    with open(path, "rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in sample:
+        return UTF_16
+    header = sample.partition(b"\n")[0].decode("latin-1")
+    expected = "\t" if path.lower().endswith(".tsv") else ","
+    delimiter = max(NAME_BY_DELIMITER, key=header.count)
+    if header.count(delimiter) <= header.count(expected):
+        return ""
+    return (
+        f"Its columns are separated by {NAME_BY_DELIMITER[delimiter]}, expected {NAME_BY_DELIMITER[expected]}: "
+        "convert it, decimal commas to points as well"
+    )
