@@ -15,7 +15,6 @@ OPTION_BY_PARAMETER = {
     "budget": "--budget",
     "chunk_rows": "--chunk-rows",
     "domain": "--domain",
-    "missing_targets": "--missing-targets",
     "n_basis": "--n-basis",
     "n_components": "--features",
     "n_epochs": "--epochs",
@@ -28,7 +27,7 @@ OPTION_BY_PARAMETER = {
 
 # Names that prose uses as words count only in front of a value or a demand; no name counts in quotes or paths.
 _PARAMETER = re.compile(
-    r"(?<![\w'\"./=-])(?:n_basis|n_components|n_epochs|random_state|chunk_rows|missing_targets)(?![\w'\"./])"
+    r"(?<![\w'\"./=-])(?:n_basis|n_components|n_epochs|random_state|chunk_rows)(?![\w'\"./])"
     r"|(?<![\w'\"./=-])(?:alphas?|bandwidth|budget|domain|shards|sigma|structure)(?==| must| needs| is \S+: give)"
     r"|(?<=The ')(?:\w+)(?=' parameter)"
 )
