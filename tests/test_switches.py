@@ -100,6 +100,7 @@ def calls(tmp_path):
         "pairwise": lambda **s: dk.pairwise(abs, **s),
         "plot.collection": lambda **s: dk.plot.collection(SQUARE, **s),
         "verify_sets": lambda **s: dk.verify_sets(stored(tmp_path), **s),
+        "save_model": lambda **s: dk.save_model(dk.IncrementalRidge().fit(X, Y), tmp_path / "m.npz", **s),
         "write_features": lambda **s: dk.write_features(tmp_path / "z", X, **s),
         "write_sets": lambda **s: dk.write_sets(tmp_path / "v", SETS, **s),
     }

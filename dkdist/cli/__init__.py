@@ -6,35 +6,58 @@ when the command runs. An expected failure is one line on standard error and exi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
-from dkdist.cli.parser import build_parser
+from dkdist.cli.output.error_lines import error_line
+from dkdist.cli.output.standard_streams import has_reader, output_failure, usable_streams
+from dkdist.cli.parser import build_parser, option_names
 
 EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (0, 2 for an expected failure, 130 after Ctrl-C)."""
-    args = build_parser().parse_args(argv)
+    with usable_streams():
+        if sys.stdout is None:
+            return _report("error: standard output is closed: redirect it to a file, or to /dev/null", 2)
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    args, options = Namespace(debug=False), dict[str, str]()
     try:
+        args = build_parser().parse_args(argv)
+        options = option_names(args.command)
         from dkdist.cli.console import calm_warnings, told_of_compiling
 
         module, function = args.run.split(":")
-        with calm_warnings(), told_of_compiling():
+        with calm_warnings(options), told_of_compiling():
             getattr(importlib.import_module(module), function)(args)
-            sys.stdout.flush()
     except KeyboardInterrupt:
-        print("\ndkdist: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except EXPECTED as error:
-        if args.debug:
+        return _report("interrupted", 130, start="\n")
+    except SystemExit:  # of --help, and of arguments that are refused
+        failure = output_failure()
+        if failure is None or not has_reader(failure):
             raise
-        print(f"dkdist: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    except EXPECTED as error:
+        failure = output_failure()
+        if failure is None:
+            if args.debug:
+                raise
+            return _report(f"error: {error_line(error, args, options)}", 2)
+    else:
+        failure = output_failure()
+    if failure is None or not has_reader(failure):
+        return 0
+    return _report(f"error: standard output cannot be written: {failure.strerror}", 2)
+
+
+def _report(message: str, status: int, start: str = "") -> int:
+    """Print a message on standard error, if that can be written; returns the exit code."""
+    with contextlib.suppress(OSError):
+        print(f"{start}dkdist: {message}", file=sys.stderr)
+    return status

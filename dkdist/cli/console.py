@@ -6,9 +6,11 @@ import sys
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from dkdist.cli.output.error_lines import with_options
+from dkdist.cli.output.output_files import require_output_file
 from dkdist.loops.compiling import WATCH
 
 MOST_WARNINGS = 5
@@ -48,6 +50,8 @@ def scheduler(args: Namespace) -> Iterator[None]:
             raise ValueError("certificates are for a cluster: give --scheduler or --scheduler-file as well")
         yield
         return
+    if args.performance_report is not None:
+        require_output_file("--performance-report", args.performance_report, overwrite=True)
     from dkdist.execution.cluster.connecting import address_in, connect
     from dkdist.execution.cluster.tls import credentials
     from dkdist.execution.dashboard.report import reported
@@ -59,7 +63,7 @@ def scheduler(args: Namespace) -> Iterator[None]:
 
 
 @contextmanager
-def calm_warnings() -> Iterator[None]:
+def calm_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
     """Show warnings as single lines, the first few of them."""
     shown = 0
 
@@ -67,7 +71,7 @@ def calm_warnings() -> Iterator[None]:
         nonlocal shown
         shown += 1
         if shown <= MOST_WARNINGS:
-            print(f"dkdist: warning: {message}", file=sys.stderr)
+            print(f"dkdist: warning: {with_options(str(message), option_by_name)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

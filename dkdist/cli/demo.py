@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.cli.console import stopwatch
+from dkdist.cli.output.output_files import require_output_folder
 
 SEED = 0
 HELD_OUT = 0.25
@@ -46,6 +47,7 @@ def run(args: Namespace) -> None:
         raise ImportError("the demo draws a picture with matplotlib: pip install 'dkdist[plots]'")
     from dkdist.cli.picture import draw_confusions
 
+    require_output_folder("--output", args.output)
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
     with _stage("images to sets of weighted points"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from dkdist.cli.console import scheduler, stopwatch, wants_progress
 from dkdist.cli.machine.automatic import Chosen, automatic_model, require_no_choices
 from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
 from dkdist.cli.output.answer import answer
+from dkdist.cli.output.output_files import require_output_file, require_output_folder, require_output_store
 from dkdist.cli.scores import line_of, score_document
 from dkdist.store.features import find_features
 
 
 def embed(args: Namespace) -> None:
     """Fit the embedding on the store and write the rows it makes."""
+    require_output_store("OUTPUT", args.output, staged=args.overwrite)
     _require_no_features(args.output, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
     with scheduler(args):
@@ -34,7 +36,9 @@ def embed(args: Namespace) -> None:
 
 def fit(args: Namespace) -> None:
     """Train, report, save."""
-    require_new_file(args.model, overwrite=args.overwrite)
+    require_output_file("--model", args.model, overwrite=args.overwrite)
+    if args.checkpoint is not None:
+        require_output_folder("--checkpoint", args.checkpoint)
     require_no_choices(args)
     sets = dkdist.open_sets(args.store)
     targets = target_of(sets, args.target)
@@ -44,7 +48,7 @@ def fit(args: Namespace) -> None:
     with scheduler(args):
         chosen = _trained(args, task, sets[train], targets[train])
         seconds = watch()
-        dkdist.save_model(chosen.model, args.model)
+        dkdist.save_model(chosen.model, args.model, overwrite=args.overwrite)
         held_out = None
         if len(test):
             held_out = score_document(chosen.model, targets[test], chosen.model.predict(sets[test]))
@@ -71,19 +75,6 @@ def fit(args: Namespace) -> None:
     answer(args, document, [*pairs, ("model", args.model)])
 
 
-def require_new_file(path: str, *, overwrite: bool) -> None:
-    """Refuse, before any work starts, a file that could not be written or that is there and is to stay."""
-    require_folder(path)
-    if Path(path).exists() and not overwrite:
-        raise FileExistsError(f"{path} is there already: give --overwrite, or another name")
-
-
-def require_folder(path: str) -> None:
-    """Refuse a file that could not be written, before any work starts."""
-    if Path(path).is_dir() or not Path(path).parent.is_dir():
-        raise ValueError(f"{path} cannot be written: expected a file in a directory that is there")
-
-
 def _require_no_features(output: str, *, overwrite: bool) -> None:
     """Refuse finished features, or another store, before any work starts; unfinished ones are gone on with."""
     found = None if overwrite else find_features(output)
@@ -98,6 +89,26 @@ def _trained(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> Ch
     return Chosen(model, None, None, None)
 
 
+def _require_both_parts(targets: NDArray[Any], task: str, fraction: float) -> None:
+    """Refuse a fraction that leaves nothing to train on or to score, or not one set of every class."""
+    n, n_classes = len(targets), 1
+    if task == "classify":
+        classes, counts = np.unique(targets, return_counts=True)
+        if counts.min() < 2:
+            only = classes[np.argmin(counts)]
+            raise ValueError(
+                f"--train-fraction {fraction:g} needs 2 sets of every class; class {str(only)!r} has one. Leave it out "
+                "to train on all sets"
+            )
+        n_classes = len(classes)
+    n_train = math.floor(fraction * n)
+    if min(n_train, n - n_train) < n_classes:
+        raise ValueError(
+            f"--train-fraction {fraction:g} leaves {n_train} of {n} sets to train on and {n - n_train} to score: "
+            f"each needs at least {n_classes}. Give another fraction, or 1 to train on all sets"
+        )
+
+
 def split(
     targets: NDArray[Any], task: str, fraction: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -105,8 +116,7 @@ def split(
     everything = np.arange(len(targets))
     if fraction == 1:
         return everything, everything[:0]
-    if not 0 < fraction < 1:
-        raise ValueError(f"--train-fraction must be above 0 and at most 1, found {fraction}")
+    _require_both_parts(targets, task, fraction)
     train, test = train_test_split(
         everything, train_size=fraction, random_state=seed, stratify=targets if task == "classify" else None
     )

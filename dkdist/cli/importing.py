@@ -13,6 +13,7 @@ from typing import Any
 
 import dkdist
 from dkdist.cli.console import scheduler, wants_progress
+from dkdist.cli.output.output_files import require_output_store
 from dkdist.store.importing.files_of_table import files_of
 from dkdist.store.importing.kinds import READERS, SUFFIXES, kind_of, sources_in
 from dkdist.store.importing.telling import LOG
@@ -45,6 +46,7 @@ def run(args: Namespace) -> None:
             f"{args.store} is there already: give --overwrite or --append, or another place"
         )
     reader = _reader(args, sources)
+    require_output_store("STORE", args.store, append=args.append)
     with _told():
         (_append if args.append else _write)(args, sources, reader)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import dkdist
-from dkdist.cli.options import FEATURES
+from dkdist.cli.options import FEATURES, MAX_SEED
 
 CLASS_KINDS, NUMBER_KINDS = "biuU", "f"
 
@@ -42,16 +42,28 @@ def pipeline(args: Namespace, task: str, *, verbose: bool) -> Pipeline:
 
 def learner(args: Namespace, task: str, *, verbose: bool) -> Any:
     """The learner alone."""
+    if args.seed > MAX_SEED:
+        raise ValueError(f"--seed must be at most {MAX_SEED} for a learner; got {args.seed}")
     return _LEARNERS[args.learner or "ridge"](args, task, verbose)
 
 
 def task_of(args: Namespace, targets: NDArray[Any]) -> str:
-    """Whether to classify or regress."""
+    """Whether to classify or regress; ValueError where the target does not suit ``--task``."""
+    if args.task == "regress" and targets.dtype.kind not in "biuf":
+        raise ValueError(
+            f"--task regress needs numbers, but target {args.target!r} holds text. Use --task classify, or leave it out"
+        )
+    if args.task == "classify" and targets.dtype.kind == "f" and np.any(targets != np.floor(targets)):
+        value = targets[targets != np.floor(targets)][0]
+        raise ValueError(
+            f"--task classify needs classes, but target {args.target!r} holds fractions such as {value:.6g}. Use "
+            "--task regress, or leave it out"
+        )
     if args.task is not None:
         return str(args.task)
     if targets.dtype.kind not in CLASS_KINDS + NUMBER_KINDS:
         raise ValueError(
-            f"target {args.target!r} has dtype {targets.dtype}: expected numbers, booleans or text"
+            f"--target {args.target} has dtype {targets.dtype}: expected numbers, booleans or text"
         )
     return "classify" if targets.dtype.kind in CLASS_KINDS else "regress"
 
@@ -60,7 +72,7 @@ def target_of(sets: Any, name: str) -> NDArray[Any]:
     """A target of a store by name; ValueError if sets lack it."""
     if name not in sets.targets:
         known = ", ".join(sets.targets) or "none at all"
-        raise ValueError(f"the store has no target {name!r}; it has {known}")
+        raise ValueError(f"--target {name}: the store has no target {name!r}; it has {known}")
     values: NDArray[Any] = sets.targets[name]
     if values.dtype.kind == "f":
         lost = np.flatnonzero(np.isnan(values.reshape(len(values), -1)).any(axis=1))
@@ -78,6 +90,10 @@ def _ridge(args: Namespace, task: str, verbose: bool) -> Any:
     given = [o for o, v in (("--epochs", args.epochs), ("--checkpoint", args.checkpoint)) if v is not None]
     if given:
         raise ValueError(f"{' and '.join(given)} is for --learner sgd; ridge makes one pass. Leave it out")
+    if args.alphas is not None and np.min(args.alphas) == 0:
+        raise ValueError(
+            "--alpha must be above 0 for --learner ridge; got 0. Give a small number such as 1e-6"
+        )
     kind = dkdist.IncrementalRidgeClassifier if task == "classify" else dkdist.IncrementalRidge
     alphas = {} if args.alphas is None else {"alphas": args.alphas}
     return kind(**alphas, random_state=args.seed, verbose=verbose)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from typing import Any
+
+MAX_EPOCHS = 1_000_000
+MAX_SEED = 2**32 - 1  # of scikit-learn's estimators, the learners among them
+MAX_CHUNK_ROWS = 2**52
 
 DIVERGENCES = ("hellinger", "jensen-shannon", "total-variation", "chi2")
 
@@ -29,11 +34,11 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         help="what the distance between two sets' rows is (default: hellinger, the cheapest)",
     )  # fmt: skip
     group.add_argument(
-        "--n-basis", type=lambda text: text if text == "auto" else int(text), metavar="N",
+        "--n-basis", type=whole_number(2, word="auto"), metavar="N",
         help="basis functions per dimension (default: auto, as many as the bandwidth needs)",
     )  # fmt: skip
     group.add_argument(
-        "--bandwidth", type=numbers("auto"), metavar="H",
+        "--bandwidth", type=numbers(1e-30, 1e30, word="auto"), metavar="H",
         help="smoothing of the densities, as a share of the domain's width; one number or one per dimension, "
         "separated by commas (default: auto)",
     )  # fmt: skip
@@ -48,14 +53,16 @@ def add_embedding(command: argparse.ArgumentParser) -> None:
         "between sets (default: joint up to three dimensions, from there on pairs, where there are any)",
     )  # fmt: skip
     group.add_argument(
-        "--features", type=int, metavar="D",
+        "--features", type=_feature_count, metavar="D",
         help="random features, an even number, or 0 for none (default: 2000)",
     )  # fmt: skip
     group.add_argument(
-        "--sigma", type=numbers("median"), metavar="S",
+        "--sigma", type=numbers(1e-30, 1e30, word="median", single=True), metavar="S",
         help="width of the kernel between rows (default: median, their typical distance)",
     )  # fmt: skip
-    group.add_argument("--seed", type=int, default=0, help="fixes everything that is random (default: 0)")
+    group.add_argument(
+        "--seed", type=whole_number(0), default=0, help="fixes everything that is random (default: 0)"
+    )  # fmt: skip
 
 
 def add_learning(command: argparse.ArgumentParser) -> None:
@@ -70,13 +77,13 @@ def add_learning(command: argparse.ArgumentParser) -> None:
         help="default: classify if the target holds integers, text or booleans, regress if it holds floats",
     )  # fmt: skip
     group.add_argument(
-        "--alpha", "--alphas", type=numbers(), metavar="A,A", dest="alphas",
+        "--alpha", "--alphas", type=numbers(0, 1e300), metavar="A,A", dest="alphas",
         help="strength of the penalty; ridge chooses among several (default: the learner's own)",
     )  # fmt: skip
     passes = "passes over the data, for sgd (default: until it has arrived)"
-    group.add_argument("--epochs", type=int, metavar="N", help=passes)
+    group.add_argument("--epochs", type=whole_number(1, MAX_EPOCHS), metavar="N", help=passes)
     group.add_argument(
-        "--train-fraction", type=float, default=1.0, metavar="F",
+        "--train-fraction", type=_fraction, default=1.0, metavar="F",
         help="train on this share of the sets and report the score on the rest (default: 1, no score)",
     )  # fmt: skip
 
@@ -91,7 +98,7 @@ def add_automatic(command: argparse.ArgumentParser) -> None:
         "--train-fraction",
     )  # fmt: skip
     group.add_argument(
-        "--budget", type=float, metavar="SECONDS",
+        "--budget", type=numbers(1e-3, 1e9, single=True), metavar="SECONDS",
         help="for --automatic: about how long it may take (default: as long as it needs)",
     )  # fmt: skip
 
@@ -131,24 +138,87 @@ def add_cluster(group: Any) -> None:
     group.add_argument("--tls-key", metavar="FILE", help="the private key of that certificate")
 
 
-def numbers(*words: str) -> Callable[[str], Any]:
-    """A reader of one of the words, a number, or several numbers separated by commas (as a tuple)."""
+def nonempty_text(text: str) -> str:
+    """Return the text; an error if it is empty, as where a shell variable is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty. Check that its shell variable is set")
+    return text
+
+
+def _unexpected(expected: str, text: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"must be {expected}; got {text!r:.80}")
+
+
+def whole_number(
+    minimum: int, maximum: int | None = None, *, word: str | None = None
+) -> Callable[[str], Any]:
+    """A reader of a whole number within limits, or of one word."""
+    limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum:,}"
+    expected = f"a whole number {limits}" + (f", or {word}" if word else "")
 
     def read(text: str) -> Any:
-        if text in words:
+        if text == word:
             return text
-        values = tuple(float(part) for part in text.split(","))
+        value = _number(int, text)
+        if value is None or value < minimum or (maximum is not None and value > maximum):
+            raise _unexpected(expected, text)
+        return value
+
+    return read
+
+
+def numbers(
+    minimum: float, maximum: float, *, word: str | None = None, single: bool = False
+) -> Callable[[str], Any]:
+    """A reader of a number within limits, of several separated by commas (as a tuple), or of one word."""
+    count = "a number" if single else "a number, or several separated by commas,"
+    expected = f"{count} from {minimum:g} to {maximum:g}" + (f", or {word}" if word else "")
+
+    def read(text: str) -> Any:
+        if text == word:
+            return text
+        values = tuple(_number(float, part) for part in text.split(","))
+        if (single and len(values) > 1) or not all(v is not None and minimum <= v <= maximum for v in values):
+            raise _unexpected(expected, text)
         return values[0] if len(values) == 1 else values
 
-    read.__name__ = " or ".join(("number", *words))  # how argparse names what was expected
     return read
+
+
+def _number(kind: type[int] | type[float], text: str) -> Any:
+    """The number that a text holds, or None."""
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+def _feature_count(text: str) -> int:
+    value: int | None = _number(int, text)
+    if value is None or value < 0 or value % 2:
+        raise _unexpected("an even whole number, or 0 for none", text)
+    return value
+
+
+def _fraction(text: str) -> float:
+    value: float | None = _number(float, text)
+    if value is None or not 0 < value <= 1:
+        raise _unexpected("a number above 0 and at most 1", text)
+    return value
+
+
+def chunk_rows(text: str) -> int:
+    """Read a power of two."""
+    value: int | None = _number(int, text)
+    if value is None or not 1 <= value < MAX_CHUNK_ROWS or value & (value - 1):
+        raise _unexpected("a power of two", text)
+    return value
 
 
 def _domain(text: str) -> Any:
     if text in ("robust", "data", "unit"):
         return text
-    low, high = (float(part) for part in text.split(","))
-    return low, high
-
-
-_domain.__name__ = "LOW,HIGH, 'unit', 'data' or 'robust'"
+    values = [_number(float, part) for part in text.split(",")]
+    if len(values) != 2 or None in values or not -math.inf < values[0] < values[1] < math.inf:
+        raise _unexpected("LOW,HIGH with LOW < HIGH, unit, data or robust", text)
+    return tuple(values)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NoReturn
 
 import dkdist
 from dkdist.cli.machine.completion import SHELLS, PrintCompletion
 from dkdist.cli.options import (
+    MAX_CHUNK_ROWS,
     add_automatic,
     add_cluster,
     add_embedding,
     add_learning,
     add_overwrite,
     add_running,
+    chunk_rows,
+    nonempty_text,
+    whole_number,
 )
 from dkdist.cli.output.command_texts import (
     COMPACT_TEXT,
@@ -69,9 +73,17 @@ them are of one kind, a set lies within one file, and they are read in parallel.
 """
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message with a hint at the help, and exit with status 2."""
+        self.exit(2, f"{self.prog}: error: {message}. See '{self.prog} --help'\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``dkdist``; ``args.run`` names the function that runs the command."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "dkdist", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     shown = f"dkdist {dkdist.__version__}"
@@ -95,7 +107,25 @@ def build_parser() -> argparse.ArgumentParser:
         _warm,
     ):
         add(commands)
+    for command in commands.choices.values():
+        _refuse_empty_text(command)
     return parser
+
+
+def _refuse_empty_text(command: argparse.ArgumentParser) -> None:
+    """Refuse empty text in every argument of a command that has no reader of its own."""
+    for action in command._actions:
+        if action.type is None and action.nargs != 0 and action.choices is None:
+            action.type = nonempty_text
+
+
+def option_names(command: str) -> dict[str, str]:
+    """The names of a command's arguments as users type them, by attribute: ``{"alphas": "--alpha"}``."""
+    (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return {
+        action.dest: action.option_strings[0] if action.option_strings else str(action.metavar)
+        for action in commands.choices[command]._actions
+    }
 
 
 def _command(
@@ -116,7 +146,7 @@ def _command(
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(run=f"dkdist.cli.{run}")
+    command.set_defaults(run=f"dkdist.cli.{run}", command=name)
     command.add_argument("--debug", action="store_true", help="on an error, show where it came from")
     if store is not None:
         command.add_argument("store", metavar="STORE", help=store)
@@ -224,9 +254,9 @@ def _compact(commands: Any) -> None:
     command.add_argument("--to", metavar="OTHER", help="write another store and leave this one as it is")
     command.add_argument("--overwrite", action="store_true", help="replace OTHER if it is there")
     chunk = "points a chunk, a power of two (default: about 1 MiB of them)"
-    command.add_argument("--chunk-rows", type=int, metavar="N", help=chunk)
+    command.add_argument("--chunk-rows", type=chunk_rows, metavar="N", help=chunk)
     shard = "points a shard, a multiple of a chunk's (default: where it helps)"
-    command.add_argument("--shards", type=int, metavar="N", help=shard)
+    command.add_argument("--shards", type=whole_number(1, MAX_CHUNK_ROWS - 1), metavar="N", help=shard)
     add_running(command)
 
 

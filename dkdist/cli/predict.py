@@ -19,6 +19,7 @@ from dkdist.cli.output.prediction_table import (
     require_output,
     write_predictions,
 )
+from dkdist.cli.output.standard_streams import require_encodable
 from dkdist.cli.scores import line_of, score_document
 from dkdist.execution.progress import Progress
 
@@ -35,11 +36,13 @@ def predict(args: Namespace) -> None:
     asked = [model.predict]
     if args.probabilities:
         asked.append(_probabilities_of(model, args.model))
-    predicted, *probabilities = _of_all(args, asked, sets)
     ids = np.arange(len(sets)) if sets.ids is None else sets.ids
     classes = model.classes_ if hasattr(model, "classes_") else None
+    if args.output == STANDARD_OUTPUT:
+        require_encodable("--output -", map(str, [*ids, *([] if classes is None else classes)]))
+    predicted, *probabilities = _of_all(args, asked, sets)
     found = Predictions(ids, predicted, probabilities[0] if probabilities else None, classes)
-    write_predictions(args.output, found)
+    write_predictions(args.output, found, overwrite=args.overwrite)
     if args.output == STANDARD_OUTPUT:
         return
     document = {

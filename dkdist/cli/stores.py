@@ -13,6 +13,7 @@ from dkdist.cli.console import bytes_text, scheduler, stopwatch, wants_progress
 from dkdist.cli.output.answer import answer
 from dkdist.cli.output.descriptions import features_document, features_pairs, sets_document, sets_pairs
 from dkdist.cli.output.model_description import model_document, model_pairs
+from dkdist.cli.output.output_files import require_output_store
 
 
 def info(args: Namespace) -> None:
@@ -54,6 +55,7 @@ def compact(args: Namespace) -> None:
     """Replace the store by a compact one, or write another."""
     if args.overwrite and args.to is None:
         raise ValueError("--overwrite is for the store that --to names: leave it out")
+    require_output_store("STORE" if args.to is None else "--to", args.to or args.store)
     watch = stopwatch()
     with scheduler(args):
         chunks = {"chunk_rows": args.chunk_rows, "shards": "auto" if args.shards is None else args.shards}

@@ -26,12 +26,13 @@ import dkdist
 from dkdist.files.model_text import Arrays, describe, make, passed_functions, require_fitted
 from dkdist.plain.archives import MOST_MEMBERS, ArchiveError, opened_archive
 from dkdist.plain.files import replacing
+from dkdist.plain.flags import as_flag
 from dkdist.plain.json_text import read_json
 
 FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+def save_model(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Save a fitted estimator of this library, or a scikit-learn Pipeline of them, as one file.
 
     Parameters
@@ -41,9 +42,13 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         ``StandardScaler``, or a ``Pipeline`` of these.
     path : path-like
         The file to write, usually ``*.npz``; what is there is replaced in one step, or stays as it was.
+    overwrite : bool, default=True
+        Replace a file that exists. With False only one of several processes that save to one path succeeds.
 
     Raises
     ------
+    FileExistsError
+        If ``path`` exists and ``overwrite`` is false.
     NotFittedError
         If the model, or a step of it, was not fitted.
     ValueError
@@ -77,6 +82,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((dk.load_model(path).transform(X) == model.transform(X)).all())
     True
     """
+    overwrite = as_flag("overwrite", overwrite)
     require_fitted(model)
     arrays: Arrays = {}
     described = describe(model, "the model", arrays)
@@ -90,7 +96,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     }
     text = json.dumps(header).encode()
     _require_readable(text, arrays)
-    with replacing(path) as file:
+    with replacing(path, overwrite=overwrite) as file:
         np.savez(file, allow_pickle=False, **{HEADER: np.frombuffer(text, np.uint8)}, **arrays)
 
 

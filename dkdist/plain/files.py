@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+PARTIAL = ".partial"
 AT_ONCE = 8  # flushes under way: a journal takes several in one turn
 NO_FLUSHING = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
+NO_LINKS = {*NO_FLUSHING, errno.EPERM, errno.EACCES, errno.EMLINK}
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 READ = os.O_RDONLY | CAREFUL | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -39,14 +41,17 @@ class NotRegularError(ValueError):
 
 
 @contextlib.contextmanager
-def written_whole(path: str, *, beside: str | None = None, flush: bool = True) -> Iterator[int]:
+def written_whole(
+    path: str, *, beside: str | None = None, flush: bool = True, overwrite: bool = True
+) -> Iterator[int]:
     """A file descriptor to write to; when the block ends its file takes the place of ``path``, flushed if asked to.
 
     If the block raises, nothing is left and ``path`` is as it was. ``beside`` is the folder, on the same file system,
-    in which the file grows; by default that of ``path``, where the move is then flushed too.
+    in which the file grows; by default that of ``path``, where the move is then flushed too. Without ``overwrite`` a
+    file that exists by then is a FileExistsError, whoever made it.
     """
     folder = os.path.dirname(os.path.abspath(path))
-    growing = os.path.join(beside or folder, f".{uuid.uuid4().hex}.partial")
+    growing = os.path.join(beside or folder, f".{uuid.uuid4().hex}{PARTIAL}")
     handle = os.open(growing, CREATE | CAREFUL, 0o666)
     try:
         try:
@@ -55,13 +60,29 @@ def written_whole(path: str, *, beside: str | None = None, flush: bool = True) -
                 os.fsync(handle)
         finally:
             os.close(handle)
-        os.replace(growing, path)
+        if overwrite:
+            os.replace(growing, path)
+        else:
+            _move_without_replacing(growing, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(growing)
         raise
     if flush and beside is None:
         flush_folder(folder)
+
+
+def _move_without_replacing(growing: str, path: str) -> None:
+    """Rename a file; FileExistsError, and nothing done, if the other name exists."""
+    try:
+        os.link(growing, path)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        os.close(os.open(path, CREATE | CAREFUL))  # reserves the name
+        os.replace(growing, path)
+    else:
+        os.unlink(growing)
 
 
 def write_all(handle: int, *parts: Buffer) -> None:
@@ -94,10 +115,19 @@ def open_regular(path: str) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def replacing(path: Any) -> Iterator[BinaryIO]:
-    """A new file that takes the place of ``path`` in one step at the end; what fails leaves the old one, or none."""
-    with written_whole(path_name(path)) as handle, open(handle, "wb", closefd=False) as file:
-        yield file
+def replacing(path: Any, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """A new file that takes the place of ``path`` in one step at the end; what fails leaves the old one, or none.
+
+    An OSError names ``path``. Without ``overwrite`` a file that exists at the end is a FileExistsError.
+    """
+    name = path_name(path)
+    try:
+        with written_whole(name, overwrite=overwrite) as handle, open(handle, "wb", closefd=False) as file:
+            yield file
+    except OSError as error:
+        if error.errno is None or not str(error.filename or PARTIAL).endswith(PARTIAL):
+            raise
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def opened_file(path: Any) -> BinaryIO:
@@ -123,6 +153,8 @@ def path_name(path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"expected the path of a file, found {type(path).__name__}: give a str or a Path")
     name = os.fsdecode(path)
+    if not name:
+        raise ValueError("the path of a file must not be empty: give the name of a file")
     if "\0" in name:
         raise ValueError(f"a file cannot be called {name!r}: it holds a null character. Check the path")
     return name

@@ -56,7 +56,6 @@ def test_the_best_candidate_is_saved_and_all_is_told(bags, few, tmp_path, capsys
         (["--automatic", "--learner", "ridge"], "leave out --learner"),
         (["--automatic", "--progress"], "shows no progress"),
         (["--budget", "3"], "--budget is for --automatic"),
-        (["--automatic", "--budget", "-1"], "budget seconds"),
     ],
 )
 def test_what_does_not_go_together(options, message, bags, tmp_path, capsys):

@@ -116,7 +116,6 @@ def test_options_that_a_fit_refuses_are_refused(blind, capsys):
     for options, message in (
         (["--target", "height"], "no target 'height'"),
         (["--epochs", "3"], "--epochs is for --learner sgd"),
-        (["--features", "7"], "must be even"),
     ):
         assert main(["plan", blind, *options]) == 2
         assert message in capsys.readouterr().err

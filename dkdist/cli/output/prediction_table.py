@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.cli.fit import require_new_file
+from dkdist.cli.output.output_files import require_output_file
 from dkdist.plain.files import replacing
 
 STANDARD_OUTPUT = "-"
@@ -56,15 +56,15 @@ def require_output(output: str, *, probabilities: bool, overwrite: bool) -> None
         )
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise ImportError("Parquet is written with pyarrow: pip install 'dkdist[frames]'")
-    require_new_file(output, overwrite=overwrite)
+    require_output_file("--output", output, overwrite=overwrite)
 
 
-def write_predictions(output: str, found: Predictions) -> None:
+def write_predictions(output: str, found: Predictions, *, overwrite: bool) -> None:
     """Write the table to a file, whole or not at all, or to standard output."""
     if output == STANDARD_OUTPUT:
         _write_lines(sys.stdout, found)
         return
-    with replacing(output) as file:
+    with replacing(output, overwrite=overwrite) as file:
         _WRITERS[Path(output).suffix](file, found)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import dkdist as dk
 from dkdist.cli.console import scheduler, stopwatch
-from dkdist.cli.fit import require_folder
 from dkdist.cli.model import target_of
+from dkdist.cli.output.output_files import require_output_file
 from dkdist.cli.reporting.data_section import data_section
 from dkdist.cli.reporting.evidence import Evidence, gathered
 from dkdist.cli.reporting.model_section import model_section
@@ -26,16 +26,14 @@ def report(args: Namespace) -> None:
     """Predict every set, and write what that shows."""
     if find_spec("matplotlib") is None:
         raise ImportError("a report draws its pictures with matplotlib: pip install 'dkdist[plots]'")
-    require_folder(args.output)
-    if Path(args.output).exists() and not args.overwrite:
-        raise ValueError(f"{args.output} is there already: give --overwrite to replace it, or another name")
+    require_output_file("--output", args.output, overwrite=args.overwrite)
     sets, watch = dk.open_sets(args.store), stopwatch()
     target = _target(sets, args.target)
     model = dk.load_model(args.model)
     with scheduler(args):
         evidence = gathered(model, sets, target, target_of(sets, target))
         text = report_page(evidence, f"{Path(args.model).name}: {target}")
-    with replacing(args.output) as file:
+    with replacing(args.output, overwrite=args.overwrite) as file:
         file.write(text.encode("utf-8"))
     print(f"wrote {args.output} ({len(text) / 1e6:.1f} MB) in {watch():.1f} s")
     print("open it in any browser; it loads nothing from elsewhere", file=sys.stderr)

@@ -10,11 +10,14 @@ distance. From four dimensions on: a rank-1 lattice folded by the tent map, whic
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
 
 from dkdist.loops.array_types import F64
+
+MAX_NODES = 2**27  # of one set: weights of 1 GiB
 
 
 def midpoints(q: int) -> tuple[F64, F64]:
@@ -23,7 +26,13 @@ def midpoints(q: int) -> tuple[F64, F64]:
 
 
 def tensor_weights(rules: list[tuple[F64, F64]]) -> F64:
-    """Weights of the tensor rule, the last dimension running fastest."""
+    """Weights of the tensor rule, the last dimension running fastest; ValueError if they are too many."""
+    sizes = [len(w) for _, w in rules]
+    if math.prod(sizes) > MAX_NODES:
+        raise ValueError(
+            f"{' x '.join(map(str, sizes))} nodes a set are more than {MAX_NODES}: lower n_basis, or use "
+            "structure='marginal'"
+        )
     weights = np.ones(1)
     for _, w in rules:
         weights = np.outer(weights, w).ravel()

@@ -23,6 +23,9 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2")
 
 
+DEFAULT_ENCODING = "utf-8"
+
+
 class CsvOptions(NamedTuple):
     """How CSV files are written: the delimiter (None for that of the suffix), the decimal mark and the encoding."""
 
@@ -126,7 +129,7 @@ class TableReader:
     missing_points: Literal["raise", "drop"] = "raise"
     delimiter: str | None = None
     decimal: Literal[".", ","] = "."
-    encoding: str = "utf-8"
+    encoding: str = DEFAULT_ENCODING
 
     def __post_init__(self) -> None:
         as_flag("sort", self.sort)

@@ -127,9 +127,11 @@ def as_address(store: Any) -> Address:
         return Address(os.path.abspath(store.root))
     if isinstance(store, Store):
         return Address(store)
-    if not isinstance(store, (str, os.PathLike)) or not os.fspath(store):
+    if not isinstance(store, (str, os.PathLike)):
         raise TypeError(f"a store is a path, a URL or a Zarr store object, found {type(store).__name__}")
     text = os.fspath(store)
+    if not text:
+        raise ValueError("the path of a store must not be empty: give a path or a URL")
     if "\0" in str(text):
         raise ValueError(f"a store cannot be called {text!r}: it holds a null character. Check the path")
     if text.startswith("file://"):

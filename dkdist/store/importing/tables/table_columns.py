@@ -63,6 +63,7 @@ def _require_there(source: TableSource, names: list[str]) -> None:
     if missing:
         raise ValueError(
             f"{source.label} has no column {', '.join(missing)}; it has {', '.join(source.schema.names)}"
+            f"{source.advice()}"
         )
 
 

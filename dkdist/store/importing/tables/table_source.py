@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from dkdist.loops.array_types import I64
 from dkdist.store.importing.files_of_table import TableFiles
-from dkdist.store.importing.table_files import CsvOptions
+from dkdist.store.importing.table_files import DEFAULT_ENCODING, CsvOptions
+from dkdist.store.importing.tables.csv_advice import LATIN_1, csv_advice, is_encoding_error
 from dkdist.store.importing.tables.text_values import values_of
 
 PIECE_BYTES = 2 * 2**20  # of a CSV file
@@ -69,8 +70,9 @@ class TableSource:
     def __init__(
         self, files: TableFiles, text: Sequence[str], numbers: Sequence[str], options: CsvOptions
     ) -> None:
-        self.decimal = options.decimal
+        self.decimal, self._delimiter = options.decimal, options.delimiter
         self.label, self._is_csv = files.label, files.is_csv
+        self._first, self._is_utf8 = files.paths[0], options.encoding == DEFAULT_ENCODING
         fields, self.others = _csv(files, text, numbers, options) if files.is_csv else _parquet(files)
         self.numeric = [name for name in fields if name not in self.others]
         self.as_text = {name for name, kind in fields.items() if kind == pa.string() and files.is_csv}
@@ -114,10 +116,16 @@ class TableSource:
         except (pa.ArrowException, OSError) as error:
             if not self._is_csv:
                 raise self._damaged(names, error) from error
+            if is_encoding_error(error) and self._is_utf8:
+                raise ValueError(f"{self.label}: {error}. {LATIN_1}") from error
             raise ValueError(
                 f"{self.label}: {error}. Which columns hold numbers is taken from the first rows: name the coordinates "
                 "as points, or repair the value"
             ) from error
+
+    def advice(self) -> str:
+        """What to do about a column that is not there."""
+        return csv_advice(self._first, self._delimiter) if self._is_csv else ""
 
     def _damaged(self, names: list[str], error: Exception) -> Exception:
         """The error of reading Parquet files, with the name of the first file that cannot be read."""
@@ -235,10 +243,12 @@ def _head(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
         return _first_rows(path, suffix, options)
     except (pa.ArrowInvalid, UnicodeError) as error:
         delimiter = options.delimiter or _delimiter(suffix)
-        raise ValueError(
-            f"{path} cannot be read as CSV ({str(error)!r:.200}). Check delimiter={delimiter!r} (--delimiter) and "
-            f"encoding={options.encoding!r} (--encoding), or repair the file"
-        ) from error
+        advice = options.encoding == DEFAULT_ENCODING and csv_advice(path, options.delimiter, error)
+        advice = advice or (
+            f". Check delimiter={delimiter!r} (--delimiter) and encoding={options.encoding!r} (--encoding), or repair "
+            "the file"
+        )
+        raise ValueError(f"{path} cannot be read as CSV ({str(error)!r:.200}){advice}") from error
 
 
 def _first_rows(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
