@@ -139,6 +139,7 @@ def measure(shape: Shape, folder: Path, cgroup: bool) -> tuple[dict[str, Any], l
     write_store(store, shape)
     common = [str(store), "--target", "y", "--task", shape.task, "--learner", shape.learner]
     common += ["--train-fraction", "1"]
+    common += ["--sigma", "1"] if shape.n_sets == 1 else []  # of one row there is no median distance
     fit = ["fit", *common, "--model", str(model), "--overwrite"]
     planned = run(["plan", *common, "--json"], folder)
     fitted = run(fit, folder)

@@ -44,7 +44,7 @@ SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
 SAMPLE_PAIRED = 1024  # points whose distances are looked at
-SURVEY_COPIES = 2  # of a block: as it is decoded, and as points
+SURVEY_COPIES = 3  # of a block: as it is decoded, as points, and as the work on it keeps them
 SAMPLE_BYTES = 28  # of a sampled coordinate: float32, and sorted float64 values with weights
 
 NONE = np.empty(0, np.int64)
