@@ -61,7 +61,7 @@ class RemoteStore(Wrapped):
         try:
             bound_bodies(min(most, _asked(byte_range)))
             value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
-            n_bytes = 0 if value is None else len(value)
+            n_bytes: float = 0 if value is None else len(value)
         except BodyTooLargeError:
             value, n_bytes = None, inf
         if byte_range is not None and n_bytes > _asked(byte_range):
