@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from distributed import Client, LocalCluster
 
 import dkdist as dk
+from dkdist._utils.memory_budget import memory_limit
 
 MOST_COMPONENTS = 10
 
@@ -56,7 +56,7 @@ def describe_machine() -> str:
     libraries = ", ".join(
         f"{name} {version(name)}" for name in ("numpy", "numba", "dask", "zarr", "scikit-learn")
     )
-    memory = psutil.virtual_memory().total / 2**30
+    memory = memory_limit() / 2**30
     return (
         f"{names[0] if names else platform.processor()} ({simd}), {os.cpu_count()} cores, {memory:.0f} GiB, "
         f"Python {platform.python_version()}, {libraries}"

@@ -21,6 +21,7 @@ from dkdist.base.drawn_samples import (
     moments,
     no_sample,
     sample_share,
+    sample_size,
     some,
     some_runs,
     weighing_of,
@@ -31,16 +32,20 @@ from dkdist.base.parameter_checks import settled
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, require_known_chunks, source_blocks
 from dkdist.execution.passes import collect
+from dkdist.execution.run import resources
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore
+from dkdist.store.set_pieces import WHOLE_BYTES
 
 SAMPLE_SETS = 256  # sets that data-driven choices look at
 SAMPLE_RUNS = 8
 SAMPLE_POINTS = 2**22
 SAMPLE_PAIRED = 1024  # points whose distances are looked at
+SURVEY_COPIES = 3  # of a block: as it is decoded, as points, and as the work on it keeps them
+SAMPLE_BYTES = 28  # of a sampled coordinate: float32, and sorted float64 values with weights
 
 NONE = np.empty(0, np.int64)
 
@@ -191,6 +196,17 @@ def _survey(sets: Sets, domain: Domain | None, skip: bool, sampled: bool) -> Sur
     reason = next((part.reason for part in found if part.reason), "")
     require_some(sets, bad, reason)
     return _together(found, bad, reason)
+
+
+def survey_bytes(sets: SetStore) -> int:
+    """Memory of a survey of a store, in this process: blocks that are read at once, and a sample of the points."""
+    there, n_dims = resources(), sets.n_dims
+    bounds = cut(sets.sizes, 4 * sets.read_dims, 0, sets.block_sets)
+    ends = np.concatenate([[0], np.cumsum(sets.sizes)])[bounds]
+    block_bytes = 4 * sets.read_dims * int(np.diff(ends).max())
+    n_threads = min(there.threads, len(bounds) - 1)
+    sample = n_dims * min(sets.n_points, sample_size(n_dims))
+    return SURVEY_COPIES * n_threads * min(block_bytes, WHOLE_BYTES) + SAMPLE_BYTES * sample
 
 
 def require_some(sets: Sets, bad: I64, reason: str) -> None:

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 import dkdist
 from dkdist.cli.console import scheduler, stopwatch, wants_progress
 from dkdist.cli.machine.automatic import Chosen, automatic_model, require_no_choices
+from dkdist.cli.machine.fit_plan import require_fit_memory
 from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
 from dkdist.cli.output.answer import answer
 from dkdist.cli.output.output_files import require_output_file, require_output_folder, require_output_store
@@ -85,6 +86,7 @@ def _require_no_features(output: str, *, overwrite: bool) -> None:
 def _trained(args: Namespace, task: str, sets: Any, targets: NDArray[Any]) -> Chosen:
     if args.automatic:
         return automatic_model(args, task, sets, targets)
+    require_fit_memory(args, sets, targets, task)
     model = pipeline(args, task, verbose=wants_progress(args)).fit(sets, targets)
     return Chosen(model, None, None, None)
 

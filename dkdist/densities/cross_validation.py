@@ -43,6 +43,8 @@ MOST_DEGREES = {1: 256, 2: 128, 3: 32}
 SEARCH_SETS = 64
 SEARCH_NUMBERS = 2**21  # coordinates of points
 AT_ONCE = 2**21  # coefficients
+COORDINATE_BYTES = 48  # of a sampled coordinate: its copies on the unit cube, merged and folded, with weights
+COEFFICIENT_BYTES = 44  # of a coefficient: those of points and folded points, squares and unbiased products
 ROUNDS = 8  # over the dimensions
 ATOM = 0.1  # of a set's weight, from which several equal points are no part of a density
 MOST_ALONE = 0.9  # of sum_i u_i^2: a set of one place, or as good as one, tells nothing of its density
@@ -63,6 +65,14 @@ def cross_validated(sets: Sets, bad: I64, domain: Domain, structure: str, finest
     with one_blas_thread():  # more would wait for each other, as products are small
         found = [_of_places(distinct_points(u, offsets, weights), finest, u.shape[1]) for u in columns]
     return np.concatenate(found)[None, :]
+
+
+def search_bytes(n_sets: int, n_points: int, d: int) -> int:
+    """Memory of `cross_validated` on so many sets and points, at most: the sample, and coefficients of its sets."""
+    n_sampled = int(np.clip(SEARCH_NUMBERS // d // max(1, n_points // n_sets), 1, min(SEARCH_SETS, n_sets)))
+    terms = max(int(n**k) for k, n in MOST_DEGREES.items() if k <= d)
+    coefficients = min(n_sampled * terms, AT_ONCE)
+    return COORDINATE_BYTES * n_sampled * (n_points // n_sets) * d + COEFFICIENT_BYTES * coefficients
 
 
 def _points(sets: SampleSets, first: int) -> tuple[F32, I64, F32 | None]:

@@ -96,7 +96,7 @@ class PairPlan(Cost):
         time = "" if self.seconds is None else f"; about {format_time(self.seconds)}, from a sample of pairs"
         return (
             f"{self.what}: {self.pairs.n_pairs:,} pairs of sets, a matrix of {n:,} x {m:,} float64 "
-            f"({format_bytes(self.peak_bytes)}; limit {format_bytes(self.limit_bytes)}){read}{time}"
+            f"({format_bytes(self.work_bytes)}), {self.memory_text}{read}{time}"
         )
 
 
@@ -108,8 +108,8 @@ def plan_pairs(
     seconds = None
     if sample is not None:
         seconds = (sample[0] * pairs.n_prepared + sample[1] * pairs.n_pairs) / cores
-    (n, m), limit = pairs.shape, resources(local=True).memory
-    return PairPlan(what, pairs.n_tiles, 1, read_bytes, 8 * n * m, limit, pairs, seconds)
+    (n, m), there = pairs.shape, resources(local=True)
+    return PairPlan(what, pairs.n_tiles, 1, read_bytes, 8 * n * m, there.base, there.memory, pairs, seconds)
 
 
 def fill_pairs(

@@ -110,7 +110,7 @@ def fold_window(blocks: Blocks) -> int:
     if blocks.local or active_client() is None:
         return least
     there, a_block = resources(), blocks.row_bytes * int(np.diff(blocks.bounds).max(initial=0))
-    small = min(WAITING_BYTES, there.memory // WAITING_SHARE) // max(1, a_block)
+    small = min(WAITING_BYTES, there.free // WAITING_SHARE) // max(1, a_block)
     return max(least, there.processes * min(small, LARGEST_WINDOW))
 
 

@@ -6,10 +6,11 @@ that is split among threads would not always give the same bits. (Nor would proc
 A plan is made before a run starts: blocks, bytes, passes and peak memory; a run that cannot fit is refused, and one
 that is asked for its plan alone (`plan_of`) ends there.
 
-    peak of a process ~ (threads + items waiting) x one block + state
+    peak of a process = base + work,    work ~ (threads + items waiting) x one block + state
 
-Blocks are counted at their finished size; what is read for one is counted beside it. Items that wait are spread
-over the processes.
+The base is what the process holds when the plan is made: the interpreter, libraries and data in memory. Blocks are
+counted at their finished size; what is read for one is added. Items that wait are spread over the processes. Limits
+are those of `memory_budget`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import dask.threaded
 import numpy as np
-import psutil
 from dask._task_spec import GraphNode
 from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
 from dask.typing import Key
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import format_bytes
 
+from dkdist._utils.memory_budget import configured_limit, memory_limit, resident_bytes
 from dkdist.execution.processes.process import (
     keep_freed_memory,
     one_blas_thread,
@@ -141,14 +142,21 @@ def active_client() -> Any | None:
 class Resources(NamedTuple):
     """``threads`` are those of the largest process, ``memory`` the limit of the smallest in bytes.
 
-    ``workers`` are the addresses of those that a cluster has, one for each thread.
+    ``base`` are the bytes that a process holds already, at most. ``workers`` are the addresses of those that a cluster
+    has, one for each thread.
     """
 
     processes: int
     threads: int
     all_threads: int
     memory: int
+    base: int
     workers: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> int:
+        """Bytes that a process may still allocate."""
+        return max(0, self.memory - self.base)
 
 
 def at_once(local: bool = False) -> int:
@@ -159,15 +167,13 @@ def at_once(local: bool = False) -> int:
 def resources(local: bool = False) -> Resources:
     """Ask the active client's cluster, or this machine (``local``: this machine in any case).
 
-    The memory limit is the configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else what the
-    cluster's workers were given, else the memory that is free here. CommClosedError of a client that is closing.
+    The memory limit is the configuration ``dkdist.memory-limit`` (bytes, or "2GiB") if it is set, else that of the
+    cluster's workers, else the smallest that applies to this process. CommClosedError of a client that is closing.
     """
-    configured = dask.config.get("dkdist.memory-limit", None)
-    limit = parse_bytes(configured) if configured is not None else psutil.virtual_memory().available
     client = None if local else active_client()
     if client is None:
         threads = _n_threads()
-        return Resources(1, threads, threads, int(limit))
+        return Resources(1, threads, threads, memory_limit(), resident_bytes())
     told = client.scheduler_info(n_workers=-1)
     if "workers" not in told:  # it lost its scheduler, or was told to close
         from dkdist.execution.cluster.failures import closing_client
@@ -176,10 +182,10 @@ def resources(local: bool = False) -> Resources:
     workers = told["workers"]
     counts = [w["nthreads"] for w in workers.values()] or [1]
     limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]
-    if configured is None and limits:
-        limit = min(limits)
+    limit = min(limits) if limits and configured_limit() is None else memory_limit()
+    base = max((w.get("metrics", {}).get("memory", 0) for w in workers.values()), default=0)
     of_threads = [address for t in range(max(counts)) for address, w in workers.items() if t < w["nthreads"]]
-    return Resources(len(counts), max(counts), sum(counts), int(limit), tuple(of_threads))
+    return Resources(len(counts), max(counts), sum(counts), int(limit), int(base), tuple(of_threads))
 
 
 def n_cores(local: bool = False) -> int:
@@ -190,16 +196,33 @@ def n_cores(local: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run will do and take; ``check`` refuses one that does not fit, ``announced`` prints it, shows progress."""
+    """What a run will do and take; ``check`` refuses one that does not fit, ``announced`` prints it, shows progress.
+
+    A process holds ``base_bytes`` before the run, and ``work_bytes`` more at its peak.
+    """
 
     what: str
     n_blocks: int
     passes: int
     read_bytes: int
-    peak_bytes: int
+    work_bytes: int
+    base_bytes: int
     limit_bytes: int
 
     to_fix: ClassVar[str]
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory of a process at its peak."""
+        return self.base_bytes + self.work_bytes
+
+    @property
+    def memory_text(self) -> str:
+        """Base, peak and limit, for messages."""
+        return (
+            f"peak memory about {format_bytes(self.peak_bytes)} a process (base {format_bytes(self.base_bytes)}, work "
+            f"{format_bytes(self.work_bytes)}; limit {format_bytes(self.limit_bytes)})"
+        )
 
     def check(self) -> None:
         """Raise MemoryError if the peak does not fit."""
@@ -262,8 +285,7 @@ class Plan(Cost):
         return (
             f"{self.what}: {self.n_rows:,} rows in {self.n_blocks:,} blocks of up to {format_bytes(self.block_bytes)}"
             f"{read}, {self.passes} pass{'es' if self.passes > 1 else ''}; "
-            f"peak memory about {format_bytes(self.peak_bytes)} a process (limit {format_bytes(self.limit_bytes)})"
-            f"{self.kept}"
+            f"{self.memory_text}{self.kept}"
         )
 
 
@@ -282,7 +304,7 @@ class Keep(NamedTuple):
             return plan
         in_memory = self.place == MEMORY
         kept = f"; rows are made once and kept, {format_bytes(self.n_bytes)} in {self.place}"
-        return replace(plan, peak_bytes=plan.peak_bytes + in_memory * self.n_bytes, kept=kept)
+        return replace(plan, work_bytes=plan.work_bytes + in_memory * self.n_bytes, kept=kept)
 
 
 def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int) -> Keep:
@@ -295,7 +317,7 @@ def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int)
     n_bytes = blocks.n_rows * blocks.source_bytes
     here = blocks.share_all and without_scheduler()
     if cache == "auto":
-        room = min(UNASKED_BYTES, resources(local=True).memory // UNASKED_SHARE)
+        room = min(UNASKED_BYTES, resources(local=True).free // UNASKED_SHARE)
         return Keep(MEMORY, n_bytes) if here and n_bytes <= room else Keep()
     if cache == MEMORY and not here:
         raise ValueError(
@@ -324,6 +346,8 @@ def plan_blocks(
     read_block = -(-blocks.read_bytes // max(1, len(blocks)))
     there = resources(blocks.local)
     waiting_here = -(-waiting // there.processes)
-    peak = (there.threads + waiting_here) * block_bytes + there.threads * read_block + state_bytes
+    work = (there.threads + waiting_here) * block_bytes + there.threads * read_block + state_bytes
     n = len(blocks) if n_blocks is None else n_blocks
-    return Plan(what, n, passes, blocks.read_bytes, peak, there.memory, blocks.n_rows, block_bytes)
+    return Plan(
+        what, n, passes, blocks.read_bytes, work, there.base, there.memory, blocks.n_rows, block_bytes
+    )

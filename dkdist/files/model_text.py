@@ -35,7 +35,7 @@ from dkdist.files.model_kinds import (
     require_params,
     require_record,
 )
-from dkdist.files.model_trial import require_working
+from dkdist.files.model_trial import require_drawable, require_working
 from dkdist.plain.kept import KEPT, field_names
 from dkdist.sets import SampleSets
 
@@ -146,6 +146,8 @@ def _(value: BaseEstimator, where: str, arrays: Arrays) -> Any:
     require_no_places(name, params)
     left_out = {*params, *getattr(value, "not_saved", ())}
     fitted = {key: item for key, item in vars(value).items() if key not in left_out}
+    if "spec_" in fitted:
+        require_drawable(name, fitted["spec_"])
     return {
         "estimator": name,
         "params": _describe_named(params, name, arrays),

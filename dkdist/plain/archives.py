@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from dkdist._utils.memory_budget import require_memory
 from dkdist.plain.files import opened_file
 
 Array = NDArray[Any]
@@ -94,6 +95,7 @@ class Archive:
     def read(self, name: str) -> Array:
         """An array, whole; the archive checks a crc32 of it."""
         with self._opened(name) as (stream, header):
+            require_memory((2 if header.dtype == np.bool_ else 1) * header.nbytes, f"array {name!r} needs")
             values = np.empty(header.nbytes, np.uint8)
             got = 0
             while got < len(values):

@@ -19,6 +19,8 @@ from zarr import codecs as plain
 from zarr.abc.codec import Codec
 from zarr.codecs import BloscCodec, ShardingCodec, ZstdCodec
 
+from dkdist._utils.memory_budget import require_memory
+
 RESTORE = "The data is damaged: restore the store from a copy, or write it again"
 
 
@@ -34,6 +36,10 @@ class StoreFormatError(ValueError):
     ...     print(str(error)[:21])
     there is no zarr.json
     """
+
+
+class ObjectTooLargeError(StoreFormatError):
+    """An object is longer than it can be: it is not read again."""
 
 
 class WrongChunkError(Exception):
@@ -62,6 +68,7 @@ ITEM_BYTES = {
 CODECS = {"bytes", "blosc", "zstd", "crc32c", "vlen-utf8", "sharding_indexed"}
 MAX_ROWS = 2**53
 MAX_CHUNK_BYTES = 2**31  # what blosc can hold
+MAX_CHUNK_STRINGS = 2**24  # which take 400 MB even if all are empty; ours have 2**13
 MAX_SHARD_CHUNKS = 2**20
 MAX_SHARD_BYTES = 2**36
 MAX_BYTES = 2**60
@@ -112,6 +119,10 @@ def check_array(name: str, metadata: dict[str, Any]) -> None:
     _check_bytes(name, "claims", item * math.prod(shape), MAX_BYTES)
     inner = _check_codecs(name, metadata["codecs"], chunk)
     _check_bytes(name, "has chunks of", item * math.prod(inner), MAX_CHUNK_BYTES)
+    if dtype == "string" and math.prod(inner) > MAX_CHUNK_STRINGS:
+        raise ValueError(
+            f"array '{name}' has chunks of {math.prod(inner)} strings: expected at most {MAX_CHUNK_STRINGS}"
+        )
     if inner != chunk:
         _check_bytes(name, "has shards of", item * math.prod(chunk), MAX_SHARD_BYTES)
 
@@ -203,7 +214,15 @@ class VLenUTF8Codec(plain.VLenUTF8Codec):
         found = int.from_bytes(chunk_bytes.as_numpy_array()[:4].tobytes(), "little")
         if found != math.prod(chunk_spec.shape):
             raise ValueError(f"a chunk holds {found} strings, expected {math.prod(chunk_spec.shape)}")
+        require_memory(
+            string_bytes(found, len(chunk_bytes) - 4 * (found + 1)), f"a chunk of {found} strings needs"
+        )
         return super()._decode_sync(chunk_bytes, chunk_spec)
+
+
+def string_bytes(n_strings: int, text_bytes: int) -> int:
+    """Memory of strings while they are decoded: Python's own, and as NumPy holds them."""
+    return 24 * n_strings + 56 * min(n_strings, text_bytes) + 3 * text_bytes
 
 
 def _require_fit(size: int, chunk_spec: Any) -> None:
@@ -211,6 +230,7 @@ def _require_fit(size: int, chunk_spec: Any) -> None:
     most = MAX_CHUNK_BYTES if strings else math.prod(chunk_spec.shape) * chunk_spec.dtype.item_size
     if size > most:
         raise ValueError(f"a chunk would be decoded to {size} bytes, expected at most {most}")
+    require_memory(size, "a decoded chunk needs")
 
 
 def _zstd_size(header: bytes) -> int:

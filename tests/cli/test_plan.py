@@ -62,7 +62,10 @@ def test_the_plan_is_the_one_that_a_fit_prints(options, bags, blind, small, tmp_
     assert captured.err == ""
     line = next(line for line in captured.out.splitlines() if line.startswith("plan"))
     assert main(["fit", bags, *asked, "--model", str(tmp_path / "m.npz"), "--progress"]) == 0
-    assert line.removeprefix("plan").strip() in capsys.readouterr().err.splitlines()
+    printed = [line.partition("peak memory")[0] for line in capsys.readouterr().err.splitlines()]
+    assert (
+        line.removeprefix("plan").strip().partition("peak memory")[0] in printed
+    )  # memory is that of its process
 
 
 def test_columns_are_exact_or_at_most(bags, blind, tmp_path, capsys):
@@ -93,6 +96,52 @@ def test_what_does_not_fit_is_said_and_fails(blind, small, capsys):
         assert "This does not fit" in captured.err
         assert main(command) == 2
         assert "looks at" in capsys.readouterr().out
+
+
+def test_the_plan_is_printed_and_checked_before_anything_is_measured(blind, small, capsys, monkeypatch):
+    measured = []
+    monkeypatch.setattr(
+        plan, "rates_here", lambda asked, tell: measured.append(capsys.readouterr().out) or RATES
+    )
+    assert main(["plan", blind, "--target", "wide", *small]) == 0
+    assert "before the work, of 2.15 GB" in measured[0]
+    assert "takes" not in measured[0]
+    assert capsys.readouterr().out.startswith("takes     ")
+    with dask.config.set({"dkdist.memory-limit": "1 MB"}):
+        assert main(["plan", blind, "--target", "wide", *small]) == 2
+    assert len(measured) == 1
+
+
+def test_a_fit_that_does_not_fit_reads_no_point(blind, small, tmp_path, capsys):
+    model = tmp_path / "m.npz"
+    with dask.config.set({"dkdist.memory-limit": "1 MB"}):
+        assert main(["fit", blind, "--target", "wide", "--model", str(model), *small]) == 2
+    assert "This does not fit" in capsys.readouterr().err
+    assert not model.exists()
+
+
+@pytest.mark.parametrize("n_sets", [30, 90])
+def test_rates_are_measured_at_a_capped_size(n_sets, tmp_path, capsys, monkeypatch):
+    """And where there are no more sets than features, no matrix of features by features is made."""
+    lengths, grams = [], []
+    ridge, accumulate = stage_rates._ridge, stage_rates.accumulate
+    for name, few in (("MAX_COORDINATES", 1600), ("FEW_SETS", 20), ("SMALL", (8, 16)), ("LARGE", 16)):
+        monkeypatch.setattr(stage_rates, name, few)
+    monkeypatch.setattr(stage_rates, "MAX_MEASURED_COLUMNS", 40)
+    monkeypatch.setattr(stage_rates, "REPEATS", 1)
+    monkeypatch.setattr(
+        stage_rates, "_ridge", lambda asked, made: lengths.append(made.shape[1]) or ridge(asked, made)
+    )
+    monkeypatch.setattr(stage_rates, "accumulate", lambda *args: grams.append(args) or accumulate(*args))
+    monkeypatch.setattr(plan, "rates_here", lambda asked, tell: stage_rates.measure(asked))
+    path = str(tmp_path / "sets.zarr")
+    dk.write_sets(path, np.random.default_rng(0).random((n_sets, 5, 2)))
+    found = planned(
+        [path, "--features", "60", "--bandwidth", "0.1", "--sigma", "1", "--task", "regress"], capsys
+    )
+    assert (found["n_features"], lengths) == (60, [40])
+    assert found["rates"]["learn"] > 0
+    assert bool(grams) == (n_sets > 60)
 
 
 def test_it_is_said_how_often_points_are_read(blind, capsys):
@@ -187,7 +236,7 @@ def test_the_plan_tells_seconds(blind, small, capsys):
 def test_rates_are_measured_once_and_kept(blind, small, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(plan, "rates_here", stage_rates.rates_here)
     monkeypatch.setattr(stage_rates, "kept_code", lambda: (str(tmp_path / "new"), True))
-    for name, few in (("MOST_POINTS", 800), ("FEW_SETS", 20), ("SMALL", (8, 16))):
+    for name, few in (("MAX_COORDINATES", 1600), ("FEW_SETS", 20), ("SMALL", (8, 16))):
         monkeypatch.setattr(stage_rates, name, few)
     ridge, sgd = [blind, "--target", "wide", *small], [blind, "--learner", "sgd", "--epochs", "2", *small]
     first = []

@@ -89,13 +89,13 @@ def test_a_worker_gives_memory_back_when_it_has_much_more_than_after_the_last_ti
     returns.look()  # no worker's process: nothing happens
     assert returns.least == 0
     returns.wanted = True
-    returns.least = before = process.resident()
+    returns.least = before = process.resident_bytes()
     gaps = [np.ones(2**17, np.uint8) for _ in range(2 * returns.most // 2**17)]  # too small for maps
     last = np.ones(2**16, np.uint8)
-    assert process.resident() > before + returns.most
+    assert process.resident_bytes() > before + returns.most
     del gaps
     returns.look()
-    assert process.resident() < before + returns.most / 2
+    assert process.resident_bytes() < before + returns.most / 2
     assert last.all()
     trimmed = returns.least
     returns.look()  # little more than that

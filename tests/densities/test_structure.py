@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,18 @@ KINDS = {
     "l2": lambda **a: dk.L2Embedding(6, bandwidth=0.15, domain=BOX, outside="clip", **a),
     "histogram": lambda **a: dk.HistogramEmbedding(4, domain=BOX, outside="clip", **a),
 }  # fmt: skip
+
+
+def test_pairs_are_tested_set_by_set_in_little_memory() -> None:
+    """Cosines of all points at once would take 72 bytes a coordinate."""
+    sets = dk.SampleSets.from_arrays(np.random.default_rng(0).random((100, 60, 40)))
+    differing_dependence(sets[:8])
+    tracemalloc.start()
+    differing_dependence(sets)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    matrices = 12 * 8 * (3 * sets.n_dims) ** 2
+    assert peak < matrices + 16 * sets.points.size  # the halves, and what orders their points
 
 
 def classes(n: int, d: int, pairs: Any, n_points: int = 40, rho: float = 0.6, seed: int = 0) -> dk.SampleSets:

@@ -9,9 +9,11 @@ import pickle
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dask
 import joblib
 import numpy as np
 import pytest
@@ -19,8 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
+from dkdist._utils.memory_budget import resident_bytes
 from dkdist.execution.checkpoint import Checkpoint
 from dkdist.files.model_file import _sha256
+from dkdist.files.model_trial import require_working
+from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
+from dkdist.plain.archives import opened_archive
 
 RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 2, 1, (20, 2)) for i in range(40)]
@@ -56,6 +62,48 @@ def test_places_on_the_disk_are_neither_kept_nor_restored(tmp_path: Path) -> Non
     assert again.memory is None
     assert again[-1].checkpoint is None
     assert again.predict(SETS).tolist() == model.predict(SETS).tolist()
+
+
+def test_models_whose_parameters_would_take_minutes_to_draw_are_refused(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """A file of 1 kB names any sizes: they are looked at before anything is drawn, and when a model is saved."""
+    monkeypatch.setattr(FourierSpec, "draw", lambda spec: pytest.fail(f"{spec} was drawn"))
+    model = dk.RandomFourierFeatures(10, method="iid", random_state=0).fit(np.eye(4, dtype=np.float32))
+    sizes = {"iid": (2**20, 2**10), "orthogonal": (2**16, 2**14), "structured": (2**24 + 2, 4)}
+    for method, (n_components, n_inputs) in sizes.items():
+        spec = replace(model.spec_, method=method, n_components=n_components, n_inputs=n_inputs)
+        with pytest.raises(ValueError, match=r"numbers to draw|features, expected 1 to"):
+            require_working("RandomFourierFeatures", spec)
+    model.spec_ = replace(model.spec_, n_components=2**24, n_inputs=2**10)
+    with pytest.raises(ValueError, match=r"RandomFourierFeatures has 1.72e\+10 numbers to draw"):
+        dk.save_model(model, tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        (dk.DivergenceEmbedding("hellinger", 8, bandwidth=0.2), {"n_basis": 2**12}),
+        (dk.DivergenceEmbedding("hellinger", 8, bandwidth=0.2, structure="marginal"), {"n_basis": 2**20}),
+        (dk.MeanEmbedding(20, method="sobol", random_state=0), {"n_components": 2**22}),
+    ],
+    ids=["joint", "marginal", "mean"],
+)
+def test_embeddings_of_any_size_are_not_drawn(model: Any, sizes: dict[str, int], monkeypatch: Any) -> None:
+    spec = replace(model.fit(SETS).spec_, **sizes)
+    monkeypatch.setattr(type(spec), "draw", lambda spec: pytest.fail("it was drawn"))
+    with pytest.raises(ValueError, match="numbers to draw"):
+        require_working("it", spec)
+
+
+def test_arrays_of_files_ask_for_memory(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros(2**22))
+    with (
+        dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**24}),
+        opened_archive(tmp_path / "a.npz", compressed=False) as archive,
+        pytest.raises(MemoryError, match=r"array 'x' needs 33.6 MB"),
+    ):
+        archive.read("x")
 
 
 def test_a_planted_cache_is_never_opened(tmp_path: Path) -> None:

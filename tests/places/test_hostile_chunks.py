@@ -6,14 +6,17 @@ import pickle
 import struct
 import zipfile
 
+import dask
 import numpy as np
 import pytest
 import zarr
+from crc32c import crc32c
 from numcodecs import Blosc, Zstd
 from store.samples import assert_same_sets
 from zarr.storage import MemoryStore
 
-from dkdist.store import StoreFormatError, open_sets, write_sets
+from dkdist._utils.memory_budget import resident_bytes
+from dkdist.store import StoreFormatError, open_sets, refusals, write_sets
 from dkdist.store.places.address import put_bytes
 
 from .forged import SETS, assert_refused, put, read, store_with
@@ -118,3 +121,62 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch):
         with pytest.raises(StoreFormatError):
             open_sets(memory).verify()
     assert not (tmp_path / "unpickled").exists()
+
+
+def many_strings(n, text=b""):
+    """A store whose one chunk of ids claims ``n`` strings in some kB: all are empty, but for the first."""
+    memory = MemoryStore()
+    write_sets(memory, SETS, ids=["a", "b", "c"], chunk_rows=4)
+    document = read(memory, "ids/zarr.json")
+    document["chunk_grid"]["configuration"]["chunk_shape"] = [n]
+    put_bytes(memory, "ids/zarr.json", json.dumps(document).encode())
+    root = read(memory, "zarr.json")
+    for name in ("checksum", "table"):
+        root["attributes"]["dkdist"].pop(name, None)
+    put_bytes(memory, "zarr.json", json.dumps(root).encode())
+    payload = struct.pack("<II", n, len(text)) + text + bytes(4 * (n - 1))
+    chunk = Blosc("zstd", clevel=9, shuffle=Blosc.SHUFFLE).encode(payload)
+    put_bytes(memory, "ids/c/0", bytes(chunk) + crc32c(bytes(chunk)).to_bytes(4, "little"))
+    return memory
+
+
+def test_chunks_of_strings_ask_for_memory_and_are_not_read_again(monkeypatch):
+    n, decoded = 2**22, []
+    decode = refusals.VLenUTF8Codec._decode_sync
+    monkeypatch.setattr(
+        refusals.VLenUTF8Codec, "_decode_sync", lambda *args: decoded.append(1) or decode(*args)
+    )
+    assert len(open_sets(many_strings(n)).ids) == 3
+    decoded.clear()
+    with dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**26}):
+        sets = open_sets(many_strings(n))
+        with pytest.raises(MemoryError, match=rf"'ids' .*a chunk of {n} strings needs 101 MB"):
+            _ = sets.ids
+    assert len(decoded) == 1
+
+
+def test_one_long_string_among_many_asks_for_memory(tmp_path):
+    """NumPy gives all strings of an array the length of the longest."""
+    ids = [f"{i}" for i in range(2000)]
+    write_sets(tmp_path / "s", np.zeros((2001, 1, 1)), ids=[*ids, "x" * 100_000])
+    with dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**27}):
+        sets = open_sets(tmp_path / "s")
+        with pytest.raises(MemoryError, match=r"'ids' .*up to 100000 characters.*read fewer sets"):
+            _ = sets.ids
+        assert sets[:2000].ids.tolist() == ids
+
+
+def test_metadata_of_too_many_strings_a_chunk_are_refused():
+    def change(document):
+        document["chunk_grid"]["configuration"]["chunk_shape"] = [2**25]
+
+    assert_refused(store_with("targets/s", change), "chunks of 33554432 strings: expected at most 16777216")
+
+
+def test_reading_more_points_than_fit_is_refused(tmp_path):
+    write_sets(tmp_path / "s", np.zeros((4, 2**20, 1), np.float32))
+    with (
+        dask.config.set({"dkdist.memory-limit": resident_bytes() + 2**23}),
+        pytest.raises(MemoryError, match=r"rows 0 to 4194303 of array 'points' .*read fewer sets at a time"),
+    ):
+        open_sets(tmp_path / "s").load()

@@ -1,7 +1,11 @@
 """Stores behind a plain web server, which lists nothing: opened by the names that their commit gives."""
 
+import contextlib
+import gzip
 import json
 import pickle
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -96,3 +100,73 @@ def test_features_are_read(tmp_path):
     with servers.web(servers.files(tmp_path)) as host:
         found = find_features(f"http://{host}/f")
         np.testing.assert_array_equal(np.concatenate([found.read_block(i) for i in range(3)]), rows)
+
+
+class Endless(servers.Files):
+    """Sends a document, or a chunk, that never ends; ``sent`` counts its bytes and the requests."""
+
+    endless = "zarr.json"
+    sent, requests = 0, 0
+
+    def do_GET(self):
+        if not self.path.endswith(self.endless):
+            super().do_GET()
+            return
+        type(self).requests += 1
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while type(self).sent < 2**28:
+                type(self).sent += self.wfile.write(bytes(2**16))
+
+
+@pytest.mark.parametrize(("endless", "bound"), [("zarr.json", 2**21), ("points/c/0/0", 2**18)])
+def test_an_endless_object_is_read_up_to_its_bound_once(endless, bound, tmp_path):
+    write_sets(tmp_path / "s", SETS, chunk_rows=16)
+    handler = type("Handler", (Endless,), {"directory": str(tmp_path), "endless": endless})
+    with (
+        servers.web(partial(handler, directory=str(tmp_path))) as host,
+        pytest.raises(StoreFormatError, match=rf"{endless} of http://{host}/s is longer than"),
+    ):
+        open_sets(f"http://{host}/s").load()
+    assert handler.requests == 1
+    assert handler.sent < bound + 2**24  # what sockets hold comes in addition
+
+
+class Compressing(servers.Files):
+    """Compresses whatever it is asked for, and notes what encodings were accepted."""
+
+    accepted: ClassVar[set[str]] = set()
+
+    def do_GET(self):
+        self.accepted.add(self.headers["Accept-Encoding"])
+        body = gzip.compress(bytes(2**26))
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_compressed_bodies_are_refused_and_not_asked_for(tmp_path):
+    with (
+        servers.web(partial(Compressing, directory=str(tmp_path))) as host,
+        pytest.raises(OSError, match=r"zarr.json of .*Content-Encoding 'gzip'.*turn off its compression"),
+    ):
+        open_sets(f"http://{host}/s")
+    assert Compressing.accepted == {"identity"}
+
+
+def test_a_long_page_of_an_error_is_no_object(tmp_path):
+    class NotFound(servers.Files):
+        def do_GET(self):
+            self.send_response(404)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(bytes(2**22))
+
+    with (
+        servers.web(partial(NotFound, directory=str(tmp_path))) as host,
+        pytest.raises(StoreFormatError, match=r"there is no zarr.json"),
+    ):
+        open_sets(f"http://{host}/s")

@@ -1,15 +1,15 @@
 """``dkdist plan``: what a fit would read, hold and make, and how long it takes, by the store's own numbers; no point is
 read.
 
-The plan is the one that the learner itself makes of its blocks, and prints when it begins. What the embedding would
-choose by looking at the points is taken at its largest: as many nodes as it ever takes. Seconds are those of made-up
-sets of the same size on this machine (`stage_rates`), of which `stage_seconds` makes a whole fit.
+The plan (`fit_plan`) is that of the learner's blocks, which the fit prints when it begins, with the memory of the
+embedding's choices. What the embedding would choose by looking at the points is taken at its largest: as many nodes as
+it ever takes. The plan is checked and printed first. Seconds are those of made-up sets of the same size on this machine
+(`stage_rates`), of which `stage_seconds` makes a whole fit.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
 from argparse import Namespace
 from typing import Any
 
@@ -18,54 +18,55 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import dkdist
-from dkdist.cli.console import bytes_text, scheduler
+from dkdist.cli.console import bytes_text, print_pairs, scheduler
 from dkdist.cli.fit import split
+from dkdist.cli.machine.fit_plan import FitPlan, fit_to_made_up_sets, plan_fit
 from dkdist.cli.machine.stage_rates import Asked, rates_here
 from dkdist.cli.machine.stage_seconds import FitSizes, stage_seconds
-from dkdist.cli.model import feature_options, feature_steps, learner, target_of, task_of
-from dkdist.cli.output.answer import answer
+from dkdist.cli.model import feature_options, feature_steps, target_of, task_of
+from dkdist.cli.output.answer import answer, print_json
+from dkdist.cli.output.json_keys import PLAN
 from dkdist.execution.blocks import most_sets
-from dkdist.execution.run import n_cores, plan_of
+from dkdist.execution.run import n_cores
 from dkdist.linear.ridge.ridge_fitting import FEW_ROWS
 from dkdist.linear.ridge.ridge_solving import HELD_OUT, LEAVE_ONE_OUT
 from dkdist.linear.sgd.epochs import FEW_CORES
 
-FINEST = 1e-4  # a bandwidth for which every embedding takes all nodes it may
+NAME_WIDTH = len("looks at")  # of the first column, which is printed in two parts
 ENOUGH = 0.5  # of the distance of nodes
 MEDIAN_BLOCKS = 32  # that are made for the median distance of rows, at most
 MEASURING = "measuring how fast this machine is, once for such a fit: a second or two"
 
 
 def plan(args: Namespace) -> None:
-    """Print the plan; MemoryError after it if it does not fit."""
+    """Print the plan, then measure how long the fit takes; MemoryError instead of that if it does not fit."""
     sets = dkdist.open_sets(args.store)
     targets, task = _targets(args, sets)
     train, _ = split(targets, task, args.train_fraction, args.seed)
     sets, targets = sets[train], targets[train]
     with scheduler(args):
-        steps = feature_steps(args)
-        columns, rows = _features_of(sets, steps)
-        model = learner(args, task, verbose=False)
-        if args.learner == "sgd":
-            model.set_params(eta0=1.0)  # by default it is found by making a block
-        found = plan_of(lambda: model.fit(rows, targets))
-        document = _document(sets, columns, rows.shape[1], found, feature_options(args))
+        planned = plan_fit(args, sets, targets, task)
+        found, document = planned.plan, _document(sets, planned, feature_options(args))
+        if not args.json:
+            print_pairs(_pairs(args, document, found))
+            sys.stdout.flush()
+        if args.json and not document["fits"]:
+            print_json(document)
+        found.check()
         n_classes = len(np.unique(targets)) if task == "classify" else 0
-        document |= _times(args, document, found, sets.names, steps, model, n_classes if n_classes > 2 else 1)
-    answer(args, document, _pairs(args, document, found))
-    found.check()
+        document |= _times(args, document, planned, sets.names, n_classes if n_classes > 2 else 1)
+    answer(args, document, [(f"{'takes':<{NAME_WIDTH}}", _taken(document))])
 
 
 def _times(
     args: Namespace,
     document: dict[str, Any],
-    found: Any,
+    planned: FitPlan,
     names: Any,
-    steps: list[Any],
-    model: Any,
     n_outputs: int,
 ) -> dict[str, Any]:
     """Seconds of the stages on the clock, and of one processor for a point or set."""
+    steps, model, found = planned.steps, planned.model, planned.plan
     asked, kept = feature_options(args), bool(found.kept)
     cores, sgd = n_cores(), args.learner == "sgd"
     if not sgd:  # which way it chooses decides what it solves
@@ -76,7 +77,7 @@ def _times(
     if asked["bandwidth"] == "auto":  # the one for which so many nodes are enough
         n_basis = steps[0].n_basis_
         usual = clone(steps[0]).set_params(n_basis=n_basis, bandwidth=ENOUGH / n_basis)
-        steps = [_settled(usual, document["n_dims"], names), *steps[1:]]
+        steps = [fit_to_made_up_sets(usual, document["n_dims"], names), *steps[1:]]
     fit = Asked(
         points,
         document["n_dims"],
@@ -88,6 +89,7 @@ def _times(
         cores,
         fresh,
         block_sets,
+        dual=not sgd and document["n_sets"] <= document["n_features"],
     )
     rates = rates_here(fit, lambda: print(f"dkdist: {MEASURING}", file=sys.stderr, flush=True))
     blocks = min(MEDIAN_BLOCKS, found.n_blocks) if asked["features"] and asked["sigma"] == "median" else 0
@@ -114,44 +116,21 @@ def _targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
     return targets, task_of(args, targets)
 
 
-def _features_of(sets: Any, steps: list[Any]) -> tuple[int, Any]:
-    """The embedding's columns and the lazy features; no point was looked at, but for two made-up sets."""
-    embedding, *features = steps
-    if embedding.bandwidth == "auto":
-        embedding.set_params(bandwidth=FINEST)
-    _settled(embedding, sets.n_dims, sets.names)
-    embedding.origin_ = sets.origin
-    rows = embedding.transform(sets)
-    columns = rows.shape[1]
-    for step in features:
-        if step.sigma == "median":
-            step.set_params(sigma=1.0)
-        rows = step.fit(rows).transform(rows)
-    return columns, rows
-
-
-def _settled(embedding: Any, n_dims: int, names: Any) -> Any:
-    """The embedding fitted to two made-up sets."""
-    made_up = list(np.random.default_rng(0).random((2, 8, n_dims), np.float32))
-    stand_ins = dkdist.SampleSets.from_arrays(made_up, names=names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the bandwidth, which is nobody's choice
-        return embedding.set_params(domain="unit").fit(stand_ins)
-
-
-def _document(sets: Any, columns: int, n_features: int, found: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    return {
+def _document(sets: Any, planned: FitPlan, asked: dict[str, Any]) -> dict[str, Any]:
+    found = planned.plan
+    return dict.fromkeys(PLAN) | {
         "n_sets": len(sets),
         "n_points": sets.n_points,
         "n_dims": sets.n_dims,
-        "columns": columns,
+        "columns": planned.columns,
         "columns_exact": asked["n_basis"] != "auto" or asked["bandwidth"] != "auto",
-        "n_features": n_features,
+        "n_features": planned.rows.shape[1],
         "n_blocks": found.n_blocks,
         "block_bytes": found.block_bytes,
         "looks": 1,
         "passes": found.passes,
         "bytes_a_pass": found.read_bytes,
+        "base_bytes": found.base_bytes,
         "peak_bytes": found.peak_bytes,
         "limit_bytes": found.limit_bytes,
         "fits": found.peak_bytes <= found.limit_bytes,
@@ -173,14 +152,16 @@ def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str,
         passes = f"one to fit, whose rows are kept for {passes}"
     else:
         passes += " to fit"
-    held = f"{bytes_text(found['peak_bytes'])} a process at its peak, of {bytes_text(found['limit_bytes'])}"
+    held = (
+        f"{bytes_text(found['peak_bytes'])} a process at its peak, {bytes_text(found['base_bytes'])} before the work, "
+        f"of {bytes_text(found['limit_bytes'])}"
+    )
     return [
         ("store", f"{found['n_sets']:,} sets, {found['n_points']:,} points in {found['n_dims']} dimensions"),
         ("looks at", "; ".join(looks)),
         ("makes", made),
         ("reads", f"{bytes_text(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
         ("holds", held),
-        ("takes", _taken(found)),
         ("plan", plan),
     ]
 

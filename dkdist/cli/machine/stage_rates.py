@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import repeat
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 
 import dask
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.pipeline import make_pipeline
 
 import dkdist
@@ -48,11 +49,15 @@ from dkdist.learners.rows import Known, Rows
 from dkdist.linear.ridge.ridge_solving import GIVEN, HELD_OUT, Ask, found_from_sums
 from dkdist.loops.compile import kept_code
 
-MOST_POINTS = 400_000  # that are made up
+MAX_COORDINATES = 800_000  # of made-up points
+MIN_SETS = 16
 FEW_SETS = 512  # that are fitted for what is beside the stages
 REPEATS = 5  # of which the median counts
 SMALL = 256, 640  # equations that are solved from rows
 LARGE = 1024  # from sums
+MAX_MEASURED_COLUMNS = (
+    2048  # of rows that a learner is measured on; the rates of longer rows follow from these
+)
 MOST_KEPT = 200  # answers in the file
 
 F32 = np.dtype(np.float32)
@@ -63,6 +68,7 @@ class Asked(NamedTuple):
 
     ``on_request`` features are made when a step comes to them; else ``cores`` make pieces or blocks of them and learn
     at the same time. ``fresh`` are the same steps before they are fitted. Blocks hold up to ``block_sets`` sets.
+    ``dual``: ridge solves for as many unknowns as there are sets, which are no more than the features.
     """
 
     n_points: int
@@ -75,6 +81,7 @@ class Asked(NamedTuple):
     cores: int
     fresh: tuple[Any, ...]
     block_sets: int
+    dual: bool
 
     @property
     def key(self) -> str:
@@ -86,6 +93,7 @@ class Asked(NamedTuple):
             self.on_request,
             self.cores,
             self.block_sets,
+            self.dual,
             *self.fresh,
         ]
         said += [step.spec_ for step in self.steps] + [type(self.learner).__name__, self.learner.get_params()]
@@ -131,9 +139,15 @@ def _write(path: Path, document: Any) -> None:
 
 
 def measure(asked: Asked) -> StageRates:
-    """Run each stage some times, on one thread; what makes and reads blocks of features on as many as in a fit."""
-    n = int(np.clip(MOST_POINTS // asked.n_points, 16, asked.block_sets))
-    points = np.random.default_rng(0).random((n, asked.n_points, asked.n_dims), np.float32)
+    """Run each stage some times, on one thread; what makes and reads blocks of features on as many as in a fit.
+
+    Sizes are capped, and rates scaled: embedding a set, and making and descending rows, takes time in proportion to
+    points and columns, and adding up Gram matrices to the square of the columns.
+    """
+    requested_columns, asked = learner_columns(asked), _capped(asked)
+    n_points = min(asked.n_points, max(1, MAX_COORDINATES // (MIN_SETS * asked.n_dims)))
+    n = int(np.clip(MAX_COORDINATES // (n_points * asked.n_dims), MIN_SETS, asked.block_sets))
+    points = np.random.default_rng(0).random((n, n_points, asked.n_dims), np.float32)
     with tempfile.TemporaryDirectory() as folder, one_blas_thread(), dask.config.set(num_workers=1):
         made_up = dkdist.SampleSets.from_arrays(list(points), names=asked.names)
         store = os.path.join(folder, "sets.zarr")
@@ -145,7 +159,8 @@ def measure(asked: Asked) -> StageRates:
         lazy = embedding.transform(sets)
         rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
         features_of = partial(_pieces if _is_sgd(asked.learner) else _features, tables, rows)
-        made = features_of() if features else rows
+        made = features_of() if features else np.ascontiguousarray(rows[:, :MAX_MEASURED_COLUMNS])
+        per_row = made.shape[-1] / n if asked.dual else 1.0  # products of pairs of rows
         learn, squares, solve = (
             _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
         )
@@ -154,15 +169,37 @@ def measure(asked: Asked) -> StageRates:
             start=0.0,
             read=read / sets.n_points,
             look=(_usual(lambda: survey(sets, None, skip=False, sampled=True)) - read) / sets.n_points,
-            embed=(_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
+            embed=asked.n_points / n_points * (_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
             features=0.0
             if asked.on_request or not features
             else _while_others_do(features_of, asked.cores) / n,
-            learn=_while_others_do(learn, 1 if asked.on_request else asked.cores) / n,
+            learn=per_row * _while_others_do(learn, 1 if asked.on_request else asked.cores) / n,
             squares=squares,
             solve=solve,
         )
-        return found._replace(start=_beside_stages(asked, sets[:FEW_SETS], found))
+        sgd, measured = _is_sgd(asked.learner), made.shape[-1]
+        here = _for_columns(found, learner_columns(asked) / measured, sgd)
+        start = _beside_stages(asked, sets[:FEW_SETS], here)
+        return _for_columns(found._replace(start=start), requested_columns / measured, sgd)
+
+
+def _for_columns(rates: StageRates, ratio: float, sgd: bool) -> StageRates:
+    """The rates of rows that are longer by a ratio than the measured ones."""
+    return rates._replace(features=rates.features * ratio, learn=rates.learn * ratio ** (1 if sgd else 2))
+
+
+def _capped(asked: Asked) -> Asked:
+    """The same fit with no more random features than are measured."""
+    if learner_columns(asked) <= MAX_MEASURED_COLUMNS or len(asked.steps) == 1:
+        return asked
+    *first, features = asked.steps
+    small = copy(features)
+    small.spec_ = replace(features.spec_, n_components=MAX_MEASURED_COLUMNS)
+    *fresh, untrained = asked.fresh
+    return asked._replace(
+        steps=(*first, small),
+        fresh=(*fresh, clone(untrained).set_params(n_components=MAX_MEASURED_COLUMNS)),
+    )
 
 
 def _beside_stages(asked: Asked, sets: Any, rates: StageRates) -> float:
@@ -253,13 +290,21 @@ def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callabl
 
 
 def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float, float]:
-    """Sums over all rows, and seconds to solve for all penalties over the second and third power of their number."""
+    """Sums over all rows, or products of them, and seconds to solve over the second and third power of the unknowns."""
     n, D = made.shape
+    if asked.dual:
+        return partial(_row_products, made), *_solving_rows(asked)
     known = Known(np.ones((n, asked.n_outputs)), np.arange(n) % 10 == 0)
     split = asked.learner.selection == HELD_OUT and len(asked.learner.penalties()) > 1
     squares, solve = _solving(asked, split) if asked.learner.selection == HELD_OUT else _solving_rows(asked)
     rows = Rows((0,), (n,), D, known)
     return lambda: accumulate(F32, True, split, None, iter([made]), rows), squares, solve
+
+
+def _row_products(made: Any) -> Any:
+    """The Gram matrix of rows, in float64 as ridge has it."""
+    X = made.astype(np.float64)
+    return X @ X.T
 
 
 def _solving(asked: Asked, split: bool) -> tuple[float, float]:

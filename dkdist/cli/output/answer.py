@@ -16,11 +16,16 @@ from dkdist.cli.console import print_pairs
 def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]) -> None:
     """Print the document if ``--json`` asks for it, else a text or names and values."""
     if args.json:
-        print(json.dumps(plain(document), allow_nan=False))
+        print_json(document)
     elif isinstance(told, str):
         print(told)
     else:
         print_pairs(told)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print the document as one line of JSON."""
+    print(json.dumps(plain(document), allow_nan=False))
 
 
 def plain(value: Any) -> Any:

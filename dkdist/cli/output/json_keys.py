@@ -76,11 +76,12 @@ PLAN = {
     "looks": "passes over the points before the learner's",
     "passes": "of the learner, at most",
     "bytes_a_pass": "read from the store",
-    "peak_bytes": "of memory",
-    "limit_bytes": "of memory",
+    "base_bytes": "of memory that a process holds before the work",
+    "peak_bytes": "of memory that a process holds at its peak, base included",
+    "limit_bytes": "of memory that a process may use",
     "fits": "whether the peak is below the limit",
     "cores": "that the seconds are for",
-    "seconds": "to {look, choose, fit, solve, all}, by rates measured here",
+    "seconds": "to {look, choose, fit, solve, all}, by rates measured here; null if it does not fit",
     "rates": "seconds of one processor: {start} in all, {read, look} a point, {embed, features, learn} a set, "
     "{solve} for the third power of the columns",
 }

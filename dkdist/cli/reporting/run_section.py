@@ -7,9 +7,8 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-import psutil
-
 import dkdist as dk
+from dkdist._utils.memory_budget import memory_limit
 from dkdist.cli.reporting.evidence import Evidence
 from dkdist.cli.reporting.page import Section, paragraph
 from dkdist.execution.processes.processors import kernels
@@ -34,7 +33,7 @@ def run_section(_: Evidence) -> Section:
         ("system", platform.platform()),
         (
             "processor",
-            f"{_processor()}, {os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB",
+            f"{_processor()}, {os.cpu_count()} cores, {memory_limit() / 2**30:.0f} GiB",
         ),
         ("BLAS", ", ".join(found["BLAS"])),
         ("compiled loops for", found["compiled loops"][0]),

@@ -75,13 +75,15 @@ def _halves(sets: SampleSets) -> SampleSets:
 
 def _correlations(halves: SampleSets) -> F64:
     """(3 d, 3 d) correlations over sets of T of first halves with T of second ones, each set by its size."""
-    m, offsets = DEGREES * halves.n_dims, halves.offsets
+    m = DEGREES * halves.n_dims
     first, second, both, square_1, square_2 = np.zeros((5, m, m))
     total = 0.0
-    scores, sizes = _scores(halves)
     for s in range(0, len(halves), 2):
-        one, other = (scores[offsets[k] : offsets[k + 1]] for k in (s, s + 1))
-        T1, T2, w = one.T @ one, other.T @ other, float(np.sqrt(sizes[s] * sizes[s + 1]))
+        one, other = (
+            _scores(halves[s : s + 1]),
+            _scores(halves[s + 1 : s + 2]),
+        )  # of all sets: 72 d bytes a point
+        T1, T2, w = one[0].T @ one[0], other[0].T @ other[0], float(np.sqrt(one[1] * other[1]))
         total += w
         for to, part in ((first, T1), (second, T2), (both, T1 * T2), (square_1, T1**2), (square_2, T2**2)):
             to += w * part
@@ -91,14 +93,14 @@ def _correlations(halves: SampleSets) -> F64:
     return np.divide(covariance, np.sqrt(np.where(known, v1 * v2, 1)), out=np.zeros_like(v1), where=known)
 
 
-def _scores(halves: SampleSets) -> tuple[F64, F64]:
-    """(n_points, 3 d) cosines of ranks less their means, times c^(1/2); and 1 / sum c^2 of each half."""
-    points, offsets = halves.relative, halves.offsets
+def _scores(half: SampleSets) -> tuple[F64, float]:
+    """(n_points, 3 d) cosines of one half's ranks less their means, times c^(1/2); and 1 / sum c^2."""
+    points, offsets = half.relative, half.offsets
     u = np.empty(points.shape)
-    weights = weight_array(halves.weights)
-    ranked_sets(points, offsets, points, offsets, *weights, u)
-    w = np.ones(len(points)) if halves.weights is None else halves.weights.astype(np.float64)
-    c = w / np.repeat(np.add.reduceat(w, offsets[:-1]), halves.sizes)
+    ranked_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
+    w = np.ones(len(points)) if half.weights is None else half.weights.astype(np.float64).reshape(-1)
+    c = w / w.sum()
     f = np.cos(np.pi * u[:, :, None] * np.arange(1, DEGREES + 1)).reshape(len(u), -1)
-    f -= np.repeat(np.add.reduceat(c[:, None] * f, offsets[:-1]), halves.sizes, axis=0)
-    return np.sqrt(c)[:, None] * f, 1 / np.add.reduceat(c**2, offsets[:-1])
+    f -= np.add.reduceat(c[:, None] * f, [0])
+    f *= np.sqrt(c)[:, None]
+    return f, float(1 / (c**2).sum())

@@ -30,6 +30,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from dkdist._utils.memory_budget import resident_bytes
 from dkdist.loops.memory.large_arrays import LARGE
 
 
@@ -139,15 +140,9 @@ class _Returns:
 
     def look(self) -> None:
         """After a task: some microseconds, and some milliseconds in one of fifty."""
-        if self.wanted and resident() > self.least + self.most:
+        if self.wanted and resident_bytes() > self.least + self.most:
             ctypes.CDLL("libc.so.6").malloc_trim(0)
-            self.least = resident()
-
-
-def resident() -> int:
-    """Bytes of memory that this process has, as Linux counts them."""
-    with open("/proc/self/statm", "rb") as numbers:
-        return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            self.least = resident_bytes()
 
 
 RETURNS = _Returns()

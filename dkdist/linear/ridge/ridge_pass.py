@@ -138,16 +138,18 @@ class RidgePass:
     def plan(self, what: str) -> Plan:
         """Memory of the sums, and of the largest step after them.
 
-        Sums: five matrices to decompose one (C, its vectors, room to work); to merge, those that wait and one a level,
-        and a tile of rows for each thread.
+        Sums: five matrices to decompose one (C, its vectors, workspace); to merge, those that wait and one a level of
+        the tree, no more than there are tasks, and a tile of rows for each thread.
         For fewer rows than features: the rows twice, while they are joined, and five matrices as large as K.
         """
         D, n, split = self.blocks.n_columns, len(self.targets.given), self.ask.split
         passes = 1 + (self.ask.way == LEAVE_ONE_OUT)
         there = resources(self.blocks.local)
-        waiting = -(-_window(self.blocks, split) // there.processes)
+        n_jobs = len(self.jobs)
+        waiting = -(-min(n_jobs, _window(self.blocks, split)) // there.processes)
+        levels = min(LEVELS, (n_jobs - 1).bit_length())
         tiles = there.threads * tile_rows(D, self.dtype) * D * self.dtype.itemsize
-        state_bytes = 8 * D**2 * max(5, (waiting + LEVELS) * (1 + split)) + tiles * (1 + split)
+        state_bytes = 8 * D**2 * max(5, (waiting + levels) * (1 + split)) + tiles * (1 + split)
         if self.few:
             passes, state_bytes = 1, 2 * n * D * 8 + 5 * 8 * n**2
         return plan_blocks(self.blocks, what=what, passes=passes, waiting=1, state_bytes=state_bytes)

@@ -193,7 +193,7 @@ def _shares(data: SearchData, leaves: Sequence[int], n_weightings: int) -> list[
     there = resources()
     alive = there.threads + WAITING + LEVELS
     shares: list[list[int]] = []
-    room, taken = there.memory / 2, np.inf
+    room, taken = there.free / 2, np.inf
     for leaf in leaves:
         need = alive * n_weightings * 8 * data.widths[leaf] ** 2
         if taken + need > room:

@@ -36,6 +36,7 @@ from dkdist.sets.strings import as_alphabet
 from dkdist.store.chunks.chunk_sums import TableRecord, parse_record
 from dkdist.store.places.address import get_bytes, list_names
 from dkdist.store.places.disk import DiskStore
+from dkdist.store.places.remote import RemoteStore
 from dkdist.store.refusals import (
     DOCUMENT,
     MAX_ARRAYS,
@@ -272,11 +273,11 @@ def array_of(store: Store, name: str, metadata: Metadata, length: int | None = N
         metadata = {**metadata, "shape": [length, *metadata["shape"][1:]]}
     described = ArrayV3Metadata.from_dict(metadata)
     careful = replace(described, codecs=bounded(described.codecs))
-    disk = store
-    while isinstance(disk, WrapperStore):
-        disk = disk._store
-    if isinstance(disk, DiskStore):
-        disk.bound(name, most_chunk_bytes(metadata))
+    inner = store
+    while isinstance(inner, WrapperStore) and not isinstance(inner, RemoteStore):
+        inner = inner._store
+    if isinstance(inner, (DiskStore, RemoteStore)):
+        inner.bounds.set_chunk_bound(name, most_chunk_bytes(metadata))
     return _array(careful, store, name)
 
 

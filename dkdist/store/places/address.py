@@ -24,6 +24,7 @@ from dkdist.store.places.disk import DiskStore
 from dkdist.store.places.exchange import restore
 from dkdist.store.places.remote import RemoteStore
 from dkdist.store.places.secrets import secrets_in, secrets_of, url_label, without_secrets
+from dkdist.store.places.web_bodies import web_options
 from dkdist.store.places.zipped import open_zip, require_no_swelling
 from dkdist.store.refusals import StoreFormatError
 
@@ -209,6 +210,7 @@ def _open_url(url: str, *, read_only: bool) -> FsspecStore:
     """The store of a URL; what a web URL asks for in its query (a signature, say) is asked for every object."""
     options: dict[str, Any] = {"use_listings_cache": False}  # others write while this process reads
     if url.startswith(WEB):
+        options |= web_options(url.partition(":")[0])
         url, _, query = url.partition("?")
         options |= {"params": parse_qsl(query, keep_blank_values=True)} if query else {}
     elif url.startswith(("s3://", "s3a://")):

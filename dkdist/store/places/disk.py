@@ -26,7 +26,8 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
 from dkdist.plain import files
-from dkdist.store.refusals import DOCUMENT, MAX_DOCUMENT_BYTES, MAX_TABLE_BYTES, RESTORE, StoreFormatError
+from dkdist.store.places.object_bounds import ObjectBounds
+from dkdist.store.refusals import DOCUMENT, RESTORE, StoreFormatError
 
 PARTIAL = ".dkdist-partial"
 TRIES = 10
@@ -45,7 +46,7 @@ class DiskStore(LocalStore):
         self._new: set[str] = set()
         self._made = self._shut = False
         self._writes, self._quiet = 0, threading.Condition()
-        self._most: dict[str, float] = {}
+        self.bounds = ObjectBounds()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(DiskStore, read_only=self.read_only), (self._folder,)
@@ -80,10 +81,6 @@ class DiskStore(LocalStore):
         async for name in super().list_dir(prefix):
             if name != PARTIAL:
                 yield name
-
-    def bound(self, name: str, most: int | None) -> None:
-        """Say how many bytes a chunk (or shard) of an array can have (None: any): a larger file is refused, unread."""
-        self._most[name] = inf if most is None else most
 
     def flush_files(self) -> None:
         """Make the files that are written by now durable, while others are being written; `flush` is still to come."""
@@ -148,7 +145,7 @@ class DiskStore(LocalStore):
             return None
         try:
             start, stop = _part(byte_range, size)
-            if stop - start > (most := self._bound_of(key)):
+            if stop - start > (most := self.bounds.of_key(key)):
                 raise StoreFormatError(
                     f"{key} of {self._folder} has {size} bytes, expected at most {most}. {RESTORE}"
                 )
@@ -164,7 +161,7 @@ class DiskStore(LocalStore):
     def read_unseen(self, name: str, key: str) -> bytes:
         """The bytes of a chunk of an array, for who knows what they must be: nobody looks what kind of file it is, or
         how long. One that is too long comes with a byte too many; OSError for what cannot be read so."""
-        most = self._most.get(name, inf)
+        most = self.bounds.of_array(name)
         if most == inf:
             return self.read_bytes(key) or b""
         self._require_inside(key.rpartition("/")[0])
@@ -173,16 +170,6 @@ class DiskStore(LocalStore):
             return os.read(handle, int(most) + 1)
         finally:
             os.close(handle)
-
-    def _bound_of(self, key: str) -> float:
-        if key.rpartition("/")[2] == DOCUMENT:
-            return MAX_DOCUMENT_BYTES
-        parts = key.split("/")
-        if parts[-1].startswith("table."):
-            return MAX_TABLE_BYTES
-        if parts[-1].startswith("tail."):  # of any array
-            return max(self._most.values(), default=inf)
-        return self._most.get("/".join(parts[: 2 if parts[0] == "targets" else 1]), inf)
 
     def _opened(self, key: str) -> tuple[int, int]:
         path = f"{self._folder}/{key}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
+from math import inf
 from typing import Any, TypeVar
 
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
@@ -17,8 +18,11 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.store.places import retry
+from dkdist.store.places.object_bounds import ObjectBounds
 from dkdist.store.places.secrets import secrets_of, without_secrets
+from dkdist.store.places.web_bodies import MAX_BODY_BYTES, BodyTooLargeError, bound_bodies
 from dkdist.store.places.wrapped import Wrapped
+from dkdist.store.refusals import RESTORE, ObjectTooLargeError
 
 T = TypeVar("T")
 AT_ONCE = 64  # requests under way; more would wait in the client's pool, where waiting counts as no answer
@@ -33,9 +37,12 @@ class RemoteStore(Wrapped):
         super().__init__(store)
         self.label, self._secrets = label, secrets
         self._places = asyncio.Semaphore(AT_ONCE)
+        self.bounds = ObjectBounds()
 
     def _with_store(self, store: Store) -> RemoteStore:
-        return RemoteStore(store, self.label, self._secrets)
+        other = RemoteStore(store, self.label, self._secrets)
+        other.bounds = self.bounds
+        return other
 
     def __str__(self) -> str:
         return self.label
@@ -46,12 +53,27 @@ class RemoteStore(Wrapped):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """The object, or the asked part of it; None if there is none."""
-        value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
-        if value is not None and len(value) > _asked(byte_range):
+        """The object, or the asked part of it; None if there is none.
+
+        OSError for a server that sends more than the part that was asked for, `ObjectTooLargeError` for an object
+        that is longer than it can be.
+        """
+        most = self.bounds.of_key(key)
+        try:
+            bound_bodies(min(most, _asked(byte_range)))
+            value = await self.tried(f"read {key} of", lambda: self._store.get(key, prototype, byte_range))
+            n_bytes: float = 0 if value is None else len(value)
+        except BodyTooLargeError:
+            value, n_bytes = None, inf
+        if byte_range is not None and n_bytes > _asked(byte_range):
             raise OSError(
                 f"cannot read a part of {key} of {self.label}: its server ignores byte ranges, which shards "
                 "need. Use a server that answers range requests, or write the store without shards"
+            )
+        if n_bytes > min(most, MAX_BODY_BYTES):
+            most = min(most, MAX_BODY_BYTES)
+            raise ObjectTooLargeError(
+                f"{key} of {self.label} is longer than the {most} bytes that it can have. {RESTORE}"
             )
         return value
 
@@ -60,9 +82,13 @@ class RemoteStore(Wrapped):
 
         async def ask() -> bool:
             first_byte = RangeByteRequest(0, 1)
-            return await self._store.exists(key) or (
-                await self._store.get(key, default_buffer_prototype(), first_byte) is not None
-            )
+            if await self._store.exists(key):
+                return True
+            try:
+                bound_bodies(1)
+                return await self._store.get(key, default_buffer_prototype(), first_byte) is not None
+            except BodyTooLargeError:
+                return True
 
         return await self.tried(f"look for {key} in", ask)
 
@@ -104,6 +130,7 @@ class RemoteStore(Wrapped):
 
     async def _listed(self, names: Callable[[], AsyncIterator[str]]) -> AsyncIterator[str]:
         async def collect() -> Any:
+            bound_bodies(MAX_BODY_BYTES)
             return [name async for name in names()]
 
         for name in await self.tried("list", collect, whole=False):
@@ -149,6 +176,8 @@ class RemoteStore(Wrapped):
         text = str(error).partition("\n")[0].strip() or "no answer"
         text = without_secrets(text, secrets_of(self._store) | self._secrets)[:300]
         what = f"cannot {doing} {self.label} ({type(error).__name__}: {text})"
+        if isinstance(error, MemoryError):
+            return MemoryError(what)
         if retry.is_refusal(error):
             return PermissionError(
                 f"{what}: the credentials are missing, wrong, or do not allow it. Set them in the "
@@ -173,4 +202,4 @@ def _asked(part: ByteRequest | None) -> float:
     """The number of bytes asked for, if it is known."""
     if isinstance(part, RangeByteRequest):
         return part.end - part.start
-    return part.suffix if isinstance(part, SuffixByteRequest) else float("inf")
+    return part.suffix if isinstance(part, SuffixByteRequest) else inf

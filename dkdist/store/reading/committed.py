@@ -8,8 +8,8 @@ dictionary look-up.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dkdist._utils.memory_budget import require_memory
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.loops.points import all_finite, read_only
 from dkdist.sets import SampleSets
@@ -41,7 +42,7 @@ from dkdist.store.format.layout import (
 )
 from dkdist.store.places.address import Address, missing_keys
 from dkdist.store.reading.local_chunks import local_chunks
-from dkdist.store.refusals import DOCUMENT, RESTORE, StoreFormatError, decoding
+from dkdist.store.refusals import DOCUMENT, RESTORE, ObjectTooLargeError, StoreFormatError, decoding
 
 OFFSET_CHUNKS_KEPT = 64
 KEYS_AT_ONCE = 1024
@@ -145,6 +146,8 @@ class Committed:
         if values.dtype.kind != "T":
             return values
         width = int(np.strings.str_len(values).max(initial=1))
+        what = f"array '{name}' of {self.address.label}, {len(values)} strings of up to {width} characters, needs"
+        require_memory(4 * width * len(values), what, "read fewer sets at a time")
         return values.astype(f"U{width}")
 
     def entries(self, name: str, start: int, stop: int) -> Array:
@@ -253,13 +256,18 @@ class Committed:
         )
 
     def _read(self, name: str, start: int, stop: int) -> Array:
-        size, local = self._sizes[name], self._local[name]
+        size, local, array = self._sizes[name], self._local[name], self.arrays[name]
         n_chunks = -(-stop // size) - start // size
+        n_bytes = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
+        what = f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} need"
+        require_memory(n_bytes, what, "read fewer sets at a time")
         if local is not None and n_chunks <= MAX_READ_CHUNKS:
-            with contextlib.suppress(
-                Exception
-            ):  # Zarr's way finds the tail of an append, or says what is wrong
+            try:
                 return local.read(start, stop, self.table.get(name))
+            except MemoryError as error:
+                raise self._refused(name, error) from error
+            except Exception:  # Zarr's way finds the tail of an append, or says what is wrong
+                pass
         if name != "offsets" and (name not in ROW_ARRAYS or self.metadata[name].get("fill_value") != "NaN"):
             self.require_chunks(name, start, stop)  # a lost one would show as numbers
         if n_chunks > MAX_READ_CHUNKS:
@@ -269,7 +277,9 @@ class Committed:
             )
         try:
             return self._values(name, start, stop)
-        except (OSError, MemoryError):
+        except MemoryError as error:
+            raise self._refused(name, error) from error
+        except (OSError, ObjectTooLargeError):
             raise
         except Exception as error:
             self.require_current()  # a store that was replaced under us is no damage
@@ -282,7 +292,7 @@ class Committed:
             for array in self._sources(name):
                 try:
                     return np.asarray(array[start:stop])
-                except (OSError, MemoryError):
+                except (OSError, MemoryError, ObjectTooLargeError):
                     raise
                 except Exception as error:
                     reason = reason or error
@@ -296,6 +306,10 @@ class Committed:
         bound = self.table.get(name)
         if bound is not None and bound.tail is not None:
             yield self._checked(self.arrays[name], tails=True)
+
+    def _refused(self, name: str, error: MemoryError) -> MemoryError:
+        """A refusal that names the array; it is not read again."""
+        return MemoryError(f"array '{name}' of {self.address.label}: {error or 'out of memory'}")
 
     def _damage(self, name: str, start: int, stop: int, error: Exception) -> StoreFormatError:
         """Find the first chunk that cannot be decoded, and name it with its sets."""

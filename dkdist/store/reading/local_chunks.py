@@ -28,6 +28,7 @@ from numcodecs.blosc import decompress
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 
+from dkdist._utils.memory_budget import require_memory
 from dkdist.loops.array_types import Array
 from dkdist.store.chunks.chunk_sums import END, U32, Bound, Coding, coding_of, object_key
 from dkdist.store.places.disk import DiskStore
@@ -129,6 +130,7 @@ class LocalChunks:
         _, content, _, length = HEADER.unpack_from(data)
         if (content, length) != (chunk.nbytes, len(data) - END):
             raise WrongChunkError(f"chunk {k} has another length than a chunk")
+        require_memory(content, "a decoded chunk needs")  # whose array has no pages yet
         decompress(_body(data), chunk)
 
     def _stored(self, k: int, bound: Bound | None) -> bytes:
