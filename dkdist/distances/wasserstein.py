@@ -104,7 +104,8 @@ class Wasserstein(Distance):
                         "cannot be certified: rounding errors exceed the optimal cost of transport. "
                         "Remove points that lie far from all others, or use the sliced Wasserstein distance",
                     )
-                out[s, j] = cost ** (1 / self.p)
+                with np.errstate(over="ignore"):  # infinite distances are refused
+                    out[s, j] = cost ** (1 / self.p)
 
 
 def _measures(points: F32, offsets: I64, weights: F32 | None) -> Measures:
