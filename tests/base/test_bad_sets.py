@@ -16,8 +16,6 @@ from distributed import Client, LocalCluster
 from sklearn.base import clone
 from zarr.storage import MemoryStore
 
-from sklearn.base import clone
-
 import dkdist as dk
 from dkdist.store import SetStore
 
