@@ -35,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EXPECTED as error:
         if args.debug:
             raise
-        print(f"dkdist: error: {error}", file=sys.stderr)
+        from dkdist.cli.console import escape_controls
+
+        print(f"dkdist: error: {escape_controls(error)}", file=sys.stderr)
         return 2
     return 0
