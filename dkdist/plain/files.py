@@ -52,7 +52,7 @@ def written_whole(path: str, *, beside: str | None = None, flush: bool = True) -
         try:
             yield handle
             if flush:
-                os.fsync(handle)
+                _fsync(handle)
         finally:
             os.close(handle)
         os.replace(growing, path)
@@ -171,9 +171,15 @@ def _flush(path: str, flags: int, *nothing_to_do: type[OSError]) -> None:
     except nothing_to_do:
         return
     try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in NO_FLUSHING:  # some file systems cannot flush folders, and some nothing
-            raise
+        _fsync(handle)
     finally:
         os.close(handle)
+
+
+def _fsync(handle: int) -> None:
+    """Flush a descriptor, except on file systems without fsync: some cannot flush folders, some nothing at all."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_FLUSHING:
+            raise
