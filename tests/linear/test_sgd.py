@@ -348,7 +348,7 @@ def test_targets_whose_squares_are_no_floats_are_refused():
 def test_a_scale_that_prevents_learning_is_reported(learner: Any, change: Any) -> None:
     X, y, _ = small()
     y = y > 0 if learner is IncrementalSGDClassifier else y
-    with pytest.warns(UserWarning, match="steps of eta0=.* are too few for columns of standard deviation"):
+    with pytest.warns(UserWarning, match="Steps of eta0=.* are too short for columns of standard deviation"):
         learner(random_state=0, n_epochs=20).fit(change(X), y)
     learner(random_state=0, n_epochs=20).fit(X, y)  # no warning
 

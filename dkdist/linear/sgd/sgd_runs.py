@@ -29,7 +29,7 @@ from dkdist.learners.descent.sgd_steps import Objective, State, step_size
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.rows import Known, blocks_to_mix, checked, without
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
-from dkdist.linear.sgd.epochs import Course, Order, Position, Stopping, run_epochs, taken_from
+from dkdist.linear.sgd.epochs import LEAST_STEPS, Course, Order, Position, Stopping, run_epochs, taken_from
 from dkdist.loops.array_types import F64
 
 MOST_EPOCHS = 10**6
@@ -37,6 +37,7 @@ MOST_REAL = 1e300  # of a parameter
 MIN_LOSS_REDUCTION = (
     0.2  # of the loss of a constant; losses are measured on 128 rows of each batch, hence noisy
 )
+MAX_UNTRAINED_STEPS = 0.1  # in units of 1 / (eta v) for variance v: a column is not learned in fewer
 SAMPLE_ROWS = 1024  # rows that the default step is estimated from
 
 
@@ -156,7 +157,7 @@ class IncrementalSGD(LinearLearner):
         return end
 
     def _warn_if_untrained(self, blocks: Blocks, course: Course, end: Position) -> None:
-        """Warn if the loss is that of a constant and the steps were too few for the scale of some columns."""
+        """Warn if the loss is that of a constant and the steps are too short for the scale of some columns."""
         objective, known = course.objective, course.order.known
         part = known.part(np.flatnonzero(known.present & ~known.held_out))
         constant = constant_loss(
@@ -170,11 +171,12 @@ class IncrementalSGD(LinearLearner):
         spread = partial(_smallest_spread, course.dtype, skips(self))
         deviation = collect(blocks, spread, shapes, only=[block], label="sgd_spread")[0]
         n_steps = _n_trained(known) * end.epoch
-        # a column of variance v needs about 1 / (step v) steps; `step` is that for unit curvature
-        if objective.eta0 / LOSSES[objective.loss].step * n_steps * deviation**2 < 1:
+        # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
+        eta = objective.eta0 / LOSSES[objective.loss].step
+        if eta * deviation**2 * max(n_steps, LEAST_STEPS) < MAX_UNTRAINED_STEPS:
             warn(
-                f"SGD reduced the training loss by less than {MIN_LOSS_REDUCTION:.0%} of a constant's. {n_steps} steps "
-                f"of eta0={objective.eta0:.3g} are too few for columns of standard deviation {deviation:.3g}. "
+                f"SGD reduced the training loss by less than {MIN_LOSS_REDUCTION:.0%} of a constant's. Steps of "
+                f"eta0={objective.eta0:.3g} are too short for columns of standard deviation {deviation:.3g}. "
                 "Standardize the features (mean 0, variance 1), or use IncrementalRidge or IncrementalRidgeClassifier."
             )
 
