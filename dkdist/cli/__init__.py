@@ -13,12 +13,22 @@ from collections.abc import Sequence
 
 from dkdist.cli.parser import build_parser
 
+PATHS = (
+    "store", "output", "model", "to", "checkpoint", "scheduler_file", "performance_report", "source",
+    "tls_ca_file", "tls_cert", "tls_key",
+)  # fmt: skip
 EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (0, 2 for an expected failure, 130 after Ctrl-C)."""
     args = build_parser().parse_args(argv)
+    for name in PATHS:  # shells expand ~ at the start of a word alone, not in --model=~/m.npz
+        given = getattr(args, name, None)
+        if isinstance(given, list):
+            setattr(args, name, [os.path.expanduser(path) for path in given])
+        elif isinstance(given, str):
+            setattr(args, name, os.path.expanduser(given))
     try:
         from dkdist.cli.console import calm_warnings, told_of_compiling
 

@@ -117,7 +117,7 @@ def path_name(path: Any) -> str:
     """The text of a path; TypeError for anything else."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"expected the path of a file, found {type(path).__name__}: give a str or a Path")
-    name = os.fsdecode(path)
+    name = os.path.expanduser(os.fsdecode(path))
     if "\0" in name:
         raise ValueError(f"a file cannot be called {name!r}: it holds a null character. Check the path")
     return name

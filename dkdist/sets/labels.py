@@ -206,7 +206,7 @@ def require_portable_names(names: Iterable[str]) -> None:
         if other != name:
             raise SampleSetError(
                 f"names of targets must differ in more than case and Unicode form; got {other!r} and {name!r} "
-                f"({ascii(other)} and {ascii(name)}). Rename one: macOS and Windows cannot store both."
+                f"({other!a} and {name!a}). Rename one: macOS and Windows cannot store both."
             )
 
 

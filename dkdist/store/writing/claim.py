@@ -41,9 +41,7 @@ TOKEN = ".dkdist-writer"
 @contextlib.contextmanager
 def after_commit(label: str) -> Iterator[None]:
     """Say in errors of this block that the commit preceded them, so that nobody appends the same sets again."""
-    message = (
-        f"{label} was committed before this error. Do not write the same sets again; open the store and check it."
-    )
+    message = f"{label} was committed before this error. Do not write the same sets again; open the store and check it."
     try:
         yield
     except Exception as error:
