@@ -21,7 +21,8 @@ def home(tmp_path, monkeypatch):
     work.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
-    monkeypatch.setattr(compile, "kept_code", lambda folder=compile.kept_code(): folder)  # stays where it was
+    code = compile.kept_code()
+    monkeypatch.setattr(compile, "kept_code", lambda: code)  # stays where it was
     monkeypatch.chdir(work)
     yield home
     assert os.listdir(work) == []

@@ -127,7 +127,7 @@ def test_imports_name_dimensions_and_compare_them(tmp_path):
 @pytest.mark.parametrize("names", [("y", "Y"), ("caf\u00e9", "cafe\u0301"), ("Stra\u00dfe", "STRASSE")])
 def test_targets_that_are_one_file_elsewhere_are_refused(names, tmp_path):
     targets = dict.fromkeys(names, np.arange(6))
-    with pytest.raises(dk.SampleSetError, match="more than case and Unicode form.*Rename one"):
+    with pytest.raises(dk.SampleSetError, match=r"more than case and Unicode form.*Rename one"):
         dk.write_sets(tmp_path / "s", ARRAYS, targets=targets)
     assert not (tmp_path / "s").exists()
     assert set(dk.SampleSets.from_arrays(ARRAYS, targets=targets).targets) == set(names)
