@@ -18,7 +18,7 @@ import numpy as np
 from dkdist.base.parameter_checks import one_of
 from dkdist.execution.processes.process import waiting
 from dkdist.execution.processes.warn import warn
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import I64, Array
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.point_checks import locate
 from dkdist.store import SetStore, StoreFormatError
@@ -185,6 +185,24 @@ class RowError(SampleSetError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RowError, (self.row, self.reason)
+
+
+def require_finite_distances(out: Array, n_parts: int) -> None:
+    """Refuse distances (n, R n_parts) that exceed float32; raise `PairError`."""
+    finite = np.isfinite(out)
+    if not finite.all():
+        i, j = divmod(int(np.argmin(finite)), out.shape[1])
+        raise PairError(i, j // n_parts, f"is {out[i, j]}: it exceeds float32. Rescale the points")
+
+
+def require_finite_rows(rows: Array) -> None:
+    """Refuse features (n, m) that are not finite; raise `RowError`."""
+    finite = np.isfinite(rows)
+    if not finite.all():
+        i, j = divmod(int(np.argmin(finite)), rows.shape[1])
+        raise RowError(
+            i, f"has the value {rows[i, j]} in feature {j}: its coordinates are too large. Rescale the points"
+        )
 
 
 @contextmanager

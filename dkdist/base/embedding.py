@@ -18,6 +18,7 @@ from dkdist.base.bad_sets import (
     Attempt,
     attempt,
     naming_random,
+    require_finite_rows,
     require_nonnegative_weights,
     skips,
     tell_skipped,
@@ -183,7 +184,9 @@ def _in_memory(spec: EmbeddingSpec, sets: SampleSets, skip: bool) -> F32:
 def _named_rows(parameters: EmbeddingParameters, sets: SampleSets, first: int) -> F32:
     """The rows of sets, the first of which stands at position ``first``."""
     with naming_random(range(first, first + len(sets))):
-        return parameters.embed(sets)
+        rows = parameters.embed(sets)
+        require_finite_rows(rows)
+        return rows
 
 
 def _embed_view(skip: bool, parameters: EmbeddingParameters, view: SetStore, first: int) -> F32:
@@ -209,7 +212,10 @@ def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32
         piece = SampleSets._trusted(points, np.array([0, len(points)]), None, None, view.origin)
         outside[:] += count_outside(parameters.spec.domain, piece, first)
 
-    return embed_in_pieces(parameters, view, first, count), outside
+    row = embed_in_pieces(parameters, view, first, count)
+    with naming_random([first]):
+        require_finite_rows(row)
+    return row, outside
 
 
 def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:

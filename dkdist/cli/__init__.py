@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -16,6 +17,10 @@ from dkdist.cli.output.error_lines import error_line
 from dkdist.cli.output.standard_streams import has_reader, output_failure, usable_streams
 from dkdist.cli.parser import build_parser, option_names
 
+PATHS = (
+    "store", "output", "model", "to", "checkpoint", "scheduler_file", "performance_report", "source",
+    "tls_ca_file", "tls_cert", "tls_key",
+)  # fmt: skip
 EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 
 
@@ -31,6 +36,7 @@ def _run(argv: Sequence[str] | None) -> int:
     args, options = Namespace(debug=False), dict[str, str]()
     try:
         args = build_parser().parse_args(argv)
+        _expand_home(args)
         options = option_names(args.command)
         from dkdist.cli.console import calm_warnings, told_of_compiling
 
@@ -54,6 +60,16 @@ def _run(argv: Sequence[str] | None) -> int:
     if failure is None or not has_reader(failure):
         return 0
     return _report(f"error: standard output cannot be written: {failure.strerror}", 2)
+
+
+def _expand_home(args: Namespace) -> None:
+    """Expand ~ at the start of paths: shells do so at the start of a word alone, not in --model=~/m.npz."""
+    for name in PATHS:
+        given = getattr(args, name, None)
+        if isinstance(given, list):
+            setattr(args, name, [os.path.expanduser(path) for path in given])
+        elif isinstance(given, str):
+            setattr(args, name, os.path.expanduser(given))
 
 
 def _report(message: str, status: int, start: str = "") -> int:

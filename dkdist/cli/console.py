@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import warnings
@@ -16,11 +17,20 @@ from dkdist.loops.compiling import WATCH
 MOST_WARNINGS = 5
 
 
+# C0 and C1 controls, bidirectional overrides and lone surrogates: terminals obey them
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_controls(text: object, keep: str = "\n\t") -> str:
+    """Return text with control characters as escapes, so that names and ids cannot command a terminal."""
+    return CONTROL.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), str(text))
+
+
 def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
     """Names and values in two aligned columns."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        print(f"{name:<{width}}  {value}")
+        print(f"{escape_controls(name, ''):<{width}}  {escape_controls(value, '')}")
 
 
 def bytes_text(n: float) -> str:
@@ -71,7 +81,9 @@ def calm_warnings(option_by_name: Mapping[str, str]) -> Iterator[None]:
         nonlocal shown
         shown += 1
         if shown <= MOST_WARNINGS:
-            print(f"dkdist: warning: {with_options(str(message), option_by_name)}", file=sys.stderr)
+            print(
+                f"dkdist: warning: {with_options(escape_controls(message), option_by_name)}", file=sys.stderr
+            )
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import dkdist
-from dkdist.cli.console import scheduler, stopwatch, wants_progress
+from dkdist.cli.console import escape_controls, scheduler, stopwatch, wants_progress
 from dkdist.cli.machine.automatic import Chosen, automatic_model, require_no_choices
 from dkdist.cli.machine.fit_plan import require_fit_memory
 from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
@@ -66,7 +66,7 @@ def fit(args: Namespace) -> None:
         "leaderboard": chosen.leaderboard,
     }
     if chosen.summary is not None and not args.json:
-        print(chosen.summary, end="\n\n")
+        print(escape_controls(chosen.summary), end="\n\n")
     pairs: list[tuple[str, object]] = [
         ("task", f"{task} {args.target!r} with {name}"),
         ("trained on", f"{len(train):,} sets in {seconds:.1f} s"),

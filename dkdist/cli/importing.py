@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dkdist
-from dkdist.cli.console import scheduler, wants_progress
+from dkdist.cli.console import escape_controls, scheduler, wants_progress
 from dkdist.cli.output.output_files import require_output_store
 from dkdist.store.importing.files_of_table import files_of
 from dkdist.store.importing.kinds import READERS, SUFFIXES, kind_of, sources_in
@@ -66,7 +66,7 @@ def _told() -> Iterator[None]:
 
 class _Printer(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        print(record.getMessage())
+        print(escape_controls(record.getMessage()))
 
 
 def _write(args: Namespace, sources: Sequence[Path], reader: Any) -> None:

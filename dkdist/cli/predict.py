@@ -33,7 +33,7 @@ def predict(args: Namespace) -> None:
     require_output(args.output, probabilities=args.probabilities, overwrite=args.overwrite)
     sets, watch = dkdist.open_sets(args.store), stopwatch()
     model = dkdist.load_model(args.model)
-    asked = [model.predict]
+    asked = [require_learner(model, args.model).predict]
     if args.probabilities:
         asked.append(_probabilities_of(model, args.model))
     ids = np.arange(len(sets)) if sets.ids is None else sets.ids
@@ -63,9 +63,19 @@ def score(args: Namespace) -> None:
     """Print how well the predictions agree with a target."""
     sets = dkdist.open_sets(args.store)
     truth, model = target_of(sets, args.target), dkdist.load_model(args.model)
-    (predicted,) = _of_all(args, [model.predict], sets)
+    (predicted,) = _of_all(args, [require_learner(model, args.model).predict], sets)
     found = score_document(model, truth, predicted)
     answer(args, found, line_of(found))
+
+
+def require_learner(model: Any, path: str) -> Any:
+    """Return the model; raise ValueError if its last step is no learner."""
+    if not hasattr(model, "predict"):
+        last = model.steps[-1][1] if hasattr(model, "steps") else model
+        raise ValueError(
+            f"--model {path} cannot predict: its last step is {last!r:.200}. Fit a model with a learner as last step."
+        )
+    return model
 
 
 def _probabilities_of(model: Any, path: str) -> Callable[[Any], NDArray[Any]]:

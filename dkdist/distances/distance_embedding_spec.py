@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.base.bad_sets import require_finite_distances
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.distances import Distance, traits
@@ -260,6 +261,7 @@ class Comparing:
         weights = None if sets.weights is None else sets.weights.reshape(-1)
         points = _as_kind(self.distance, self._translated(sets))
         self._distance.fill(packed, points, sets.offsets, weights, out)
+        require_finite_distances(out, self.distance.n_parts)
 
     @property
     def _distance(self) -> Distance:

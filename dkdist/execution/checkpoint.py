@@ -42,7 +42,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: Mapping[str, Any]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         self.fingerprint = _as_json(fingerprint)
 
     def save(self, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, Any]) -> None:

@@ -325,7 +325,7 @@ def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int)
             "of Dask's, or blocks of this array share unlike things. To fix: a folder that all processes share, or "
             "cache='auto' or False"
         )
-    return Keep(os.fspath(cache), n_bytes)  # type: ignore[arg-type]
+    return Keep(os.path.expanduser(cache), n_bytes)  # type: ignore[arg-type]
 
 
 def plan_blocks(

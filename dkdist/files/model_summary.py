@@ -11,6 +11,9 @@ from dkdist.files.model_text import Arrays
 SHORT = 20  # values of an array that are told one by one; of a longer one its dtype and shape
 
 
+PASSTHROUGH = "passthrough"
+
+
 class StepSummary(NamedTuple):
     """One step: its name in the pipeline, its class, its parameters and the short ones of its fitted attributes."""
 
@@ -28,24 +31,29 @@ class ModelSummary(NamedTuple):
     steps: list[StepSummary]
 
     @property
+    def _estimators(self) -> list[StepSummary]:
+        """Steps that transform or predict; all steps if there is none."""
+        return [step for step in self.steps if step.estimator != PASSTHROUGH] or self.steps
+
+    @property
     def n_dims(self) -> int | None:
         """Dimensions of the points, or features of the rows, that the first step takes."""
-        return self.steps[0].fitted.get("n_features_in_")
+        return self._estimators[0].fitted.get("n_features_in_")
 
     @property
     def n_features(self) -> int | None:
         """Features that the last step takes."""
-        return self.steps[-1].fitted.get("n_features_in_")
+        return self._estimators[-1].fitted.get("n_features_in_")
 
     @property
     def origin(self) -> Any:
         """What points are counted from."""
-        return self.steps[0].fitted.get("origin_")
+        return self._estimators[0].fitted.get("origin_")
 
     @property
     def classes(self) -> Any:
         """The classes that are told apart; None for a model of numbers or without a learner."""
-        return self.steps[-1].fitted.get("classes_")
+        return self._estimators[-1].fitted.get("classes_")
 
 
 def summary_of_file(path: str | os.PathLike[str]) -> ModelSummary:
@@ -71,7 +79,9 @@ def _named_steps(described: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(str(name), made) for name, made in pairs]
 
 
-def _step(name: str, described: dict[str, Any], arrays: Arrays) -> StepSummary:
+def _step(name: str, described: Any, arrays: Arrays) -> StepSummary:
+    if described in (None, PASSTHROUGH):
+        return StepSummary(str(name), PASSTHROUGH, {}, {})
     parameters = {key: _plain(value, arrays, all_of=True) for key, value in described["params"].items()}
     known = {key: _plain(value, arrays, all_of=False) for key, value in described["fitted"].items()}
     return StepSummary(str(name), str(described["estimator"]), parameters, known)

@@ -31,6 +31,7 @@ import gc
 import hashlib
 import os
 import re
+import stat
 import sys
 import tempfile
 import uuid
@@ -136,7 +137,10 @@ class _PartCompiler(Compiler):
 
 def kept_code() -> tuple[str, bool]:
     """The folder where compiled loops are kept, and whether it outlives this process."""
-    return (config.CACHE_DIR, True) if config.CACHE_DIR else _users_folder()  # type: ignore[attr-defined]
+    requested: str = config.CACHE_DIR  # type: ignore[attr-defined]
+    if not requested:
+        return _users_folder()
+    return (requested, True) if _is_trusted(requested, stat.S_IWOTH) else _private_folder()
 
 
 def compiling_text() -> str:
@@ -144,8 +148,8 @@ def compiling_text() -> str:
     if kept_code()[1]:
         return "compiling loops for this machine, once: 10 to 20 s as a rule"
     return (
-        "compiling loops, 10 to 20 s as a rule, for this process alone: no cache folder can be written. Set "
-        "NUMBA_CACHE_DIR to one that can, and they are compiled once"
+        "compiling loops, 10 to 20 s as a rule, for this process alone: no cache folder is writable and safe from "
+        "other users. Set NUMBA_CACHE_DIR to a folder of yours, and they are compiled once"
     )
 
 
@@ -155,11 +159,24 @@ def _users_folder() -> tuple[str, bool]:
     folder = Path(home) / "dkdist" / "numba"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
+        usable = os.access(folder, os.W_OK) and _is_trusted(folder, stat.S_IWOTH | stat.S_IWGRP)
     except OSError:
-        writable = False
-    # a temporary one is private, so never somebody else's code
-    return (str(folder), True) if writable else (tempfile.mkdtemp(prefix="dkdist-numba-"), False)
+        usable = False
+    return (str(folder), True) if usable else _private_folder()
+
+
+@cache
+def _private_folder() -> tuple[str, bool]:
+    return tempfile.mkdtemp(prefix="dkdist-numba-"), False
+
+
+def _is_trusted(folder: str | Path, writers: int) -> bool:
+    """Whether a folder is this user's, or closed to the ``writers`` (mode bits); cached code runs when it is loaded."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return True  # it is made when code is written
+    return not hasattr(os, "getuid") or found.st_uid == os.getuid() or not found.st_mode & writers
 
 
 class _Folder(UserWideCacheLocator):

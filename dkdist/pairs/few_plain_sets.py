@@ -27,7 +27,9 @@ def few_plain_sets(distance: Any, sets: Any, other: Any) -> F64 | None:
     if not isinstance(measure, Distance) or measure.codes or measure.by_function:
         return None
     require_one_part(measure)
-    if not are_few(rows, columns) and not _in_one_square(measure, rows, None if other is None else columns):
+    slow = measure.grain(columns.sizes, columns.n_dims).ahead == 0  # a pair costs more than any bookkeeping
+    few = are_few(rows, columns) and not (slow and other is None and measure.symmetric)
+    if not few and not _in_one_square(measure, rows, None if other is None else columns):
         return None
     out = compare(measure, rows, columns).astype(np.float64)
     for i in range(1, len(out) if other is None and measure.symmetric else 0):

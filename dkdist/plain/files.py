@@ -57,7 +57,7 @@ def written_whole(
         try:
             yield handle
             if flush:
-                os.fsync(handle)
+                _fsync(handle)
         finally:
             os.close(handle)
         if overwrite:
@@ -152,7 +152,7 @@ def path_name(path: Any) -> str:
     """The text of a path; TypeError for anything else."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"expected the path of a file, found {type(path).__name__}: give a str or a Path")
-    name = os.fsdecode(path)
+    name = os.path.expanduser(os.fsdecode(path))
     if not name:
         raise ValueError("the path of a file must not be empty: give the name of a file")
     if "\0" in name:
@@ -208,9 +208,15 @@ def _flush(path: str, flags: int, *nothing_to_do: type[OSError]) -> None:
     except nothing_to_do:
         return
     try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in NO_FLUSHING:  # some file systems cannot flush folders, and some nothing
-            raise
+        _fsync(handle)
     finally:
         os.close(handle)
+
+
+def _fsync(handle: int) -> None:
+    """Flush a descriptor, except on file systems without fsync: some cannot flush folders, some nothing at all."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_FLUSHING:
+            raise

@@ -112,7 +112,7 @@ class Column:
         self._require_known(name_of_row)
         values = np.asarray(self.series.to_numpy())
         is_text = self.series.dtype == _narwhals().String
-        if is_text or (values.dtype.kind in "OT" and set(map(type, values)) <= {str}):
+        if is_text or (values.dtype.kind in "OT" and set(map(type, values)) <= {str, np.str_}):
             return values.astype(object, copy=False)
         if values.dtype.kind == "O":  # numbers in Python objects; a mixture with text stays, and is refused
             kinds = {type(value) for value in values.tolist()}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,7 @@ from dkdist.sets.alignment import aligned, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]
+MAX_NAME_BYTES = 255  # of a file name on Linux, macOS and Windows
 KEPT = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
@@ -197,11 +199,29 @@ def as_column(values: Any, what: str, n_sets: int, max_ndim: int) -> NDArray[Any
     return column
 
 
+def require_portable_names(names: Iterable[str]) -> None:
+    """Refuse names that are one file name on systems which ignore case or Unicode normalization."""
+    name_by_key: dict[str, str] = {}
+    for name in names:
+        key = normalize("NFC", normalize("NFC", name).casefold())
+        other = name_by_key.setdefault(key, name)
+        if other != name:
+            raise SampleSetError(
+                f"names of targets must differ in more than case and Unicode form; got {other!r} and {name!r} "
+                f"({other!a} and {name!a}). Rename one: macOS and Windows cannot store both."
+            )
+
+
 def check_name(name: Any) -> None:
     """Refuse what cannot name targets: a path, a hidden file, or what Zarr keeps for itself."""
     good = isinstance(name, str) and name.strip() and not name.startswith((".", "__")) and name != "zarr.json"
+    if good and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        raise SampleSetError(
+            f"names of targets must have at most {MAX_NAME_BYTES} bytes in UTF-8; got {len(name)} characters: "
+            f"{name[:40]!r}..."
+        )
     if not good or any(c in name for c in "/\\") or not name.isprintable():
         raise SampleSetError(
-            f"{name!r} cannot name targets: use a non-empty str without '/', '\\' or control characters that "
+            f"{name!r:.200} cannot name targets: use a non-empty str without '/', '\\' or control characters that "
             "does not start with '.' or '__'"
         )

@@ -270,6 +270,7 @@ def hidden_features(old: FeatureStore) -> Iterator[Address]:
         with committing(hidden.path):
             old._require_current(old.address.open(read_only=True))
             hidden.publish()
+            hidden.settle()
     except BaseException:
         hidden.remove()
         raise

@@ -233,13 +233,15 @@ class SetStore(NoTable):
         Targets and ids must be there exactly if the store has them, with the same names and dtypes: those given, or
         those of the sets. Sets whose dimensions have other names, or another order of them, are refused.
         """
+        from dkdist.store.writing.claim import after_commit
         from dkdist.store.writing.set_writer import SetWriter
 
         self._require_whole("append to")
         Committed(self._address, self._commit)  # refuses a store that was replaced
         with SetWriter(self._address, self.n_dims, mode="a") as writer:
             writer.append(sets, targets=targets, ids=ids)
-        return open_sets(self._address, block_sets=self.block_sets)
+        with after_commit(self._address.label):
+            return open_sets(self._address, block_sets=self.block_sets)
 
     def __len__(self) -> int:
         return len(self._chosen)

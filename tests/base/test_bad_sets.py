@@ -255,3 +255,30 @@ def test_on_a_cluster_of_processes(spoilt: Spoilt) -> None:
 
 def told_by_workers(told: list[warnings.WarningMessage], reason: str) -> bool:
     return any("rows of NaN" in str(w.message) and reason in str(w.message) for w in told)
+
+
+OVERFLOWING = [dk.SlicedWassersteinEmbedding(random_state=0), dk.MomentEmbedding(2)]
+
+
+@pytest.mark.parametrize("model", OVERFLOWING, ids=lambda model: type(model).__name__)
+def test_features_beyond_float32_are_refused_or_skipped(model: Any, tmp_path: Path) -> None:
+    good = list(np.random.default_rng(0).normal(size=(12, 30, 2)))
+    far = [points.copy() for points in good]
+    far[5][3] = 3e38
+    model = clone(model).fit(good)
+    for sets in (far, dk.write_sets(tmp_path / "far.zarr", far)):
+        with pytest.raises(dk.SampleSetError, match=r"set 5 has the value -?inf in feature .* Rescale"):
+            np.asarray(model.transform(sets))
+        model.on_error = "skip"
+        with pytest.warns(UserWarning, match=r"1 bad set.*: 5\. .* Rescale"):
+            rows = np.asarray(model.transform(sets))
+        np.testing.assert_array_equal(np.isnan(rows).all(axis=1), np.arange(12) == 5)
+        assert np.isfinite(np.delete(rows, 5, axis=0)).all()
+        model.on_error = "raise"
+
+
+@pytest.mark.parametrize("distance", ["wasserstein", "sliced-wasserstein"])
+def test_distances_beyond_float32_are_refused(distance: str) -> None:
+    sets = [np.zeros((2, 1)), np.full((2, 1), 3e38), np.full((3, 1), -3e38)]
+    with pytest.raises(dk.SampleSetError, match=r"set 1 to set 2 is inf.*Rescale"):
+        dk.distance_matrix(sets, distance=distance)

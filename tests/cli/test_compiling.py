@@ -185,6 +185,30 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
         compiling_loops._users_folder.cache_clear()
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner")
+@pytest.mark.parametrize("requested", [True, False])
+def test_a_folder_that_another_user_opened_to_all_is_not_used(requested, tmp_path, monkeypatch):
+    folder = tmp_path / "dkdist" / "numba"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder) if requested else "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def used():
+        compiling_loops._users_folder.cache_clear()
+        return compiling_loops.kept_code() == (str(folder), True)
+
+    try:
+        for mode, own, other in ((0o755, True, True), (0o775, True, requested), (0o1777, True, False)):
+            folder.chmod(mode)
+            assert used() == own
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+                assert used() == other
+                assert ("for this process alone" in compiling_loops.compiling_text()) != other
+    finally:
+        compiling_loops._users_folder.cache_clear()
+
+
 def test_warm_says_where_and_how_long(capsys, monkeypatch):
     def compiled():
         WATCH.begins()

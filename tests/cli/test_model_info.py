@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import sklearn
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
@@ -147,3 +147,28 @@ def test_automatic_models_and_searches_are_predicted_scored_and_described(bags, 
         assert main(["predict", bags, "--model", path, "--output", f"{path}.npy"]) == 0
         assert np.array_equal(np.load(f"{path}.npy"), model.predict(sets))
         capsys.readouterr()
+
+
+@pytest.mark.parametrize("step", [None, "passthrough"])
+@pytest.mark.parametrize("last", [True, False])
+def test_a_step_that_does_nothing(step, last, tmp_path, capsys):
+    sets = dk.write_sets(tmp_path / "s.zarr", [np.eye(2), np.ones((3, 2))], targets=[0, 1])
+    steps = [("means", dk.MomentEmbedding()), ("none", step)]
+    model = Pipeline(steps if last else steps[::-1]).fit(sets)
+    path = str(tmp_path / "m.npz")
+    dk.save_model(model, path)
+    assert main(["info", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {one["step"]: one["estimator"] for one in found["steps"]} == {
+        "means": "MomentEmbedding",
+        "none": "passthrough",
+    }
+    assert found["n_dims"] == found["n_features"] == 2
+    store, out = str(tmp_path / "s.zarr"), str(tmp_path / "o.csv")
+    for command in (
+        ["predict", store, "--model", path, "--output", out],
+        ["score", store, "--model", path, "--target", "y"],
+        ["report", path, store, "--output", str(tmp_path / "r.html")],
+    ):
+        assert main(command) == 2
+        assert "m.npz cannot predict: its last step is" in capsys.readouterr().err

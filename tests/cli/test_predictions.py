@@ -74,3 +74,46 @@ def test_what_cannot_be_predicted_is_refused_before_any_work(bags, bag_models, t
     assert predicted(bags, bag_models, tmp_path / "p.parquet") == 2
     assert "pip install 'dkdist[frames]'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+HOSTILE_IDS = [
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(1)",
+    "\tx",
+    "-4.5e3",
+    "\x1b]0;title\x07",
+    "a\x9bb\u202ec",
+]
+
+
+def hostile_store(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(9, 2)) for _ in HOSTILE_IDS]
+    return str(
+        dk.write_sets(tmp_path / "s.zarr", sets, ids=HOSTILE_IDS, targets={"id": HOSTILE_IDS})
+        and tmp_path / "s.zarr"
+    )
+
+
+def test_ids_are_no_formulas_in_csv_and_exact_elsewhere(bag_models, tmp_path):
+    store = hostile_store(tmp_path)
+    for name in ("p.csv", "p.parquet"):
+        assert predicted(store, bag_models, tmp_path / name) == 0
+    with open(tmp_path / "p.csv", newline="") as file:
+        ids = [row["set"] for row in csv.DictReader(file)]
+    assert ids[:5] == [f"'{text}" for text in HOSTILE_IDS[:5]]
+    assert ids[5:] == HOSTILE_IDS[5:]
+    assert pq.read_table(tmp_path / "p.parquet")["set"].to_pylist() == HOSTILE_IDS
+
+
+def test_ids_do_not_command_a_terminal(bag_models, tmp_path, capsys):
+    store = hostile_store(tmp_path)
+    assert predicted(store, bag_models, "-") == 0
+    assert main(["info", store]) == 0
+    assert main(["predict", f"{tmp_path}/\x1b[31mno.zarr", "--model", "m.npz", "--output", "-"]) == 2
+    captured = capsys.readouterr()
+    assert "\\x1b]0;title\\x07" in captured.out
+    assert "\\x1b[31mno.zarr" in captured.err
+    assert not set(captured.out + captured.err) & set("\x1b\x07\x9b\u202e")

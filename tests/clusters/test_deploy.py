@@ -48,6 +48,20 @@ def test_containers_of_the_kubernetes_manifest(name: str) -> None:
     assert {"name": "NUMBA_CACHE_DIR", "value": "/scratch/numba"} in container["env"]
 
 
+@pytest.mark.parametrize("name", ["scheduler", "worker"])
+def test_containers_of_the_kubernetes_manifest_are_restricted(name: str) -> None:
+    container = containers()[name]
+    context = container["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert container["pod"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    values = {one["name"]: one["value"] for one in container["env"]}
+    writable = [m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")]
+    for variable in ("HOME", "TMPDIR", "NUMBA_CACHE_DIR"):  # what Python, Dask and numba write to
+        assert any(Path(values[variable]).is_relative_to(mount) for mount in writable)
+
+
 def test_workers_of_the_kubernetes_manifest_reach_the_service_and_preload() -> None:
     words = containers()["worker"]["command"] + containers()["worker"]["args"]
     service = MANIFEST[0]

@@ -19,6 +19,8 @@ from distances.set_laws import (
     shuffled,
     stack,
 )
+from dkdist import SampleSetError, distance_matrix
+from dkdist.distances import wasserstein
 from dkdist.distances.wasserstein import Wasserstein
 
 
@@ -49,6 +51,66 @@ def assert_as_assignment(p, d):
 @pytest.mark.parametrize("p", [1, 2])
 def test_as_assignment(p):
     assert_as_assignment(p, 3)
+
+
+@pytest.mark.usefixtures("_pot")
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e-6, 1e12])
+def test_any_unit(p, unit):
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(n, 2)) for n in (30, 40, 50)]
+    scaled = [np.asarray(s * unit, np.float32).astype(np.float64) for s in sets]
+    right = [[by_assignment(p)(x, None, y, None) for y in scaled] for x in scaled]
+    np.testing.assert_allclose(distance_matrix(scaled, distance=Wasserstein(p)), right, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("_pot")
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("far", [1e4, 1e6, 1e8])
+def test_far_points_that_both_sets_share(p, far):
+    rng = np.random.default_rng(0)
+    x, y, z = (np.r_[rng.normal(size=(n, 2)), [[far, 0]] * (n // 19)] for n in (19, 19, 38))
+    sets = stack([x, y, z])
+    right = expected(by_assignment(p), sets, sets)
+    np.testing.assert_allclose(matrix(Wasserstein(p), sets, sets), right, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("_pot")
+def test_nearly_equal_sets():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2)).astype(np.float32)
+    sets = stack([x, x + rng.normal(size=x.shape) * 1e-6, x[::-1]])
+    right = expected(by_assignment(2), sets, sets)
+    np.testing.assert_allclose(matrix(Wasserstein(2), sets, sets), right, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("_pot")
+def test_an_uncertified_plan_is_refused(monkeypatch):
+    monkeypatch.setattr(wasserstein, "RELATIVE_GAP_TOL", -1.0)
+    sets = list(np.random.default_rng(0).normal(size=(3, 5, 2)))
+    with pytest.raises(SampleSetError, match=r"set 0 to set 1 cannot be certified.*Remove points"):
+        distance_matrix(sets, distance=Wasserstein(), verbose=0)
+
+
+@pytest.mark.usefixtures("_pot")
+@pytest.mark.parametrize("n", [5, 30])
+def test_each_unordered_pair_is_solved_once(monkeypatch, n):
+    import ot
+
+    calls = []
+    emd = ot.emd
+    monkeypatch.setattr(ot, "emd", lambda *args, **options: calls.append(1) or emd(*args, **options))
+    sets = list(np.random.default_rng(0).normal(size=(n, 4, 2)))
+    D = distance_matrix(sets, distance=Wasserstein())
+    assert len(calls) == n * (n + 1) // 2
+    assert (D == D.T).all()
+
+
+def test_integer_masses():
+    np.testing.assert_array_equal(wasserstein._integer_masses(np.array([0.375, 0.0, 1.125])), [1, 0, 3])
+    masses = wasserstein._integer_masses(np.array([0.1, np.pi, 2.0]))
+    assert masses.sum() == wasserstein.GRID_TOTAL
+    np.testing.assert_allclose(masses / masses.sum(), np.array([0.1, np.pi, 2.0]) / (2.1 + np.pi), rtol=1e-14)
 
 
 def test_on_the_line_as_scipy():

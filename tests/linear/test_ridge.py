@@ -187,3 +187,15 @@ def test_what_is_too_large_is_refused_without_warnings(of_X: float, of_y: float,
         IncrementalRidge(1.0).fit(
             np.float32(of_X) * X, of_y * X[:, 0].astype(float), sample_weight=np.full(200, of_w)
         )
+
+
+def test_noisy_rows_choose_a_large_penalty() -> None:
+    rng = np.random.default_rng(2)
+    coef = rng.normal(size=40)
+    X = rng.normal(size=(60, 40))
+    y = X @ coef + 15 * rng.normal(size=60)
+    T = rng.normal(size=(2000, 40))
+    model = IncrementalRidge().fit(X, y)
+    assert model.alpha_ == RidgeCV(10.0 ** np.arange(-4, 4)).fit(X, y).alpha_ == 1000
+    small = IncrementalRidge(alphas=10.0 ** np.arange(-4, 3)).fit(X, y)
+    assert model.score(T, T @ coef) > small.score(T, T @ coef)

@@ -23,7 +23,8 @@ from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDReg
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
-from dkdist.learners.descent.sgd_steps import meet
+from dkdist.learners.descent.losses import constant_loss
+from dkdist.learners.descent.sgd_steps import meet, signs
 from dkdist.learners.held_out import choose_held_out
 
 from .problems import smooth_problem
@@ -354,3 +355,45 @@ def test_targets_whose_squares_are_no_floats_are_refused():
     x = np.random.default_rng(0).standard_normal((40, 3))
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="their squares are no floats"):
         IncrementalSGDRegressor(random_state=0).fit(x, 1e160 * x[:, 0])
+
+
+@pytest.mark.parametrize("learner", [IncrementalSGDClassifier, IncrementalSGDRegressor])
+@pytest.mark.parametrize("change", [lambda X: X + 1e3, lambda X: X * 1e-8], ids=["offset", "scale"])
+def test_a_scale_that_prevents_learning_is_reported(learner: Any, change: Any) -> None:
+    X, y, _ = small()
+    y = y > 0 if learner is IncrementalSGDClassifier else y
+    with pytest.warns(UserWarning, match="Steps of eta0=.* are too short for columns of standard deviation"):
+        learner(random_state=0, n_epochs=20).fit(change(X), y)
+    learner(random_state=0, n_epochs=20).fit(X, y)  # no warning
+
+
+def test_targets_without_a_signal_are_no_matter_of_scale() -> None:
+    X, _, _ = small(n=5000)
+    y = np.random.default_rng(1).permutation(np.arange(5000) % 2)
+    IncrementalSGDClassifier(random_state=0, n_epochs=3).fit(X, y)
+    IncrementalSGDRegressor(random_state=0, n_epochs=3).fit(X, y)
+
+
+VALUE_OF_MARGIN = {
+    "log_loss": lambda z: np.log1p(np.exp(-z)),
+    "hinge": lambda z: np.maximum(0, 1 - z),
+    "squared_hinge": lambda z: np.maximum(0, 1 - z) ** 2,
+    "modified_huber": lambda z: np.where(z >= -1, np.maximum(0, 1 - z) ** 2, -4 * z),
+}
+
+
+@pytest.mark.parametrize("loss", VALUE_OF_MARGIN)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_constant_loss_is_the_least(loss: str, n_classes: int) -> None:
+    rng = np.random.default_rng(0)
+    y, weights = rng.integers(0, n_classes, 50), rng.uniform(0.1, 2, 50)
+    scores = np.linspace(-4, 4, 8001)
+    margins = signs(y, n_classes)[..., None] * scores
+    least = np.average(VALUE_OF_MARGIN[loss](margins), axis=0, weights=weights).min(axis=1).sum()
+    assert constant_loss(loss, y, weights, n_classes, 1.0) == pytest.approx(least, rel=1e-6)
+
+
+def test_the_constant_loss_of_numbers_is_that_of_zero() -> None:
+    y = np.array([-3.0, 0.5, 2.5])
+    assert constant_loss("squared_error", y, None, 0, 1.0) == pytest.approx((9 + 0.25 + 6.25) / 6)
+    assert constant_loss("huber", y, None, 0, 1.0) == pytest.approx((2.5 + 0.125 + 2.0) / 3)

@@ -245,3 +245,13 @@ def test_the_columns_that_are_taken_are_logged(caplog):
         caplog.clear()
         SampleSets.from_frame(frame, "donor", ["cd3"])
         assert not caplog.records
+
+
+@pytest.mark.parametrize("as_category", [True, False])
+def test_numpy_strings_are_text(as_category):
+    values = np.array([np.str_(c) for c in "aabb"], object)
+    column = pd.Series(pd.Categorical.from_codes([0, 0, 1, 1], pd.Index(values[1:3], dtype=object)))
+    frame = pd.DataFrame({"set": [0, 0, 1, 1], "x": np.arange(4.0), "y": column if as_category else values})
+    sets = SampleSets.from_frame(frame, "set", points=["x"], targets=["y"])
+    assert sets.targets["y"].tolist() == ["a", "b"]
+    assert {type(value) for value in sets.targets["y"].tolist()} == {str}

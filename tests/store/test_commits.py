@@ -10,6 +10,9 @@ from zarr.storage import MemoryStore, WrapperStore
 
 from dkdist.sets import SampleSetError
 from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.store.places.conditional import replace_object
+from dkdist.store.places.disk import DiskStore
+from dkdist.store.writing import claim
 
 from .samples import assert_same_sets, random_sets
 
@@ -255,3 +258,34 @@ def test_what_an_append_left_behind_is_written_over(tmp_path):
     assert_same_sets(store.load(), SETS)
     assert store.targets["y"].tolist() == [0, 1, 2, 3]
     store.verify()
+
+
+def disk_is_gone(*_, **__):
+    raise OSError(errno.EIO, "the disk is gone")
+
+
+@pytest.mark.parametrize("where", ["flush", "settle", "open"])
+def test_an_error_after_the_commit_says_that_it_was_committed(where, tmp_path, monkeypatch):
+    store = write_sets(tmp_path / "s", SETS)
+    with monkeypatch.context() as patch:
+
+        def replace_and_break(*args):
+            replace_object(*args)
+            patch.setattr(DiskStore, "flush", disk_is_gone)
+
+        if where == "flush":
+            patch.setattr(claim, "replace_object", replace_and_break)
+        elif where == "settle":
+            patch.setattr("dkdist.store.writing.set_writer.remove_older", disk_is_gone)
+        else:
+            patch.setattr("dkdist.store.set_store.open_sets", disk_is_gone)
+        with pytest.raises(OSError, match=r"s was committed before this error.* the disk is gone") as found:
+            store.append(SETS)
+        assert found.value.errno == errno.EIO
+    assert len(open_sets(tmp_path / "s")) == 2 * len(SETS)
+
+
+def test_an_interruption_after_the_commit_says_that_it_was_committed():
+    with pytest.raises(KeyboardInterrupt) as found, claim.after_commit("s.zarr"):
+        raise KeyboardInterrupt
+    assert "s.zarr was committed" in found.value.__notes__[0]

@@ -122,3 +122,22 @@ def test_imports_name_dimensions_and_compare_them(tmp_path):
     assert both.names == ("cd3", "cd4")
     made = dk.import_sets(tmp_path / "f", [0, 3], lambda i: SETS[i : i + 3])
     assert labels(made) == labels(SETS)
+
+
+@pytest.mark.parametrize("names", [("y", "Y"), ("caf\u00e9", "cafe\u0301"), ("Stra\u00dfe", "STRASSE")])
+def test_targets_that_are_one_file_elsewhere_are_refused(names, tmp_path):
+    targets = dict.fromkeys(names, np.arange(6))
+    with pytest.raises(dk.SampleSetError, match=r"more than case and Unicode form.*Rename one"):
+        dk.write_sets(tmp_path / "s", ARRAYS, targets=targets)
+    assert not (tmp_path / "s").exists()
+    assert set(dk.SampleSets.from_arrays(ARRAYS, targets=targets).targets) == set(names)
+
+
+def test_a_name_that_is_too_long_for_a_file_is_refused(tmp_path):
+    dk.write_sets(tmp_path / "s", ARRAYS, targets={"y" * 255: np.arange(6)})
+    for name in ("y" * 100_000, "\u00e9" * 128):
+        with pytest.raises(
+            dk.SampleSetError, match=f"at most 255 bytes in UTF-8; got {len(name)} characters"
+        ) as found:
+            dk.write_sets(tmp_path / "t", ARRAYS, targets={name: np.arange(6)})
+        assert len(str(found.value)) < 300

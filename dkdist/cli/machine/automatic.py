@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 import dkdist
+from dkdist.cli.console import escape_controls
 from dkdist.cli.options import FEATURES
 
 CHOICES = (*FEATURES, "learner", "alphas", "epochs", "checkpoint")
@@ -43,7 +44,7 @@ def automatic_model(args: Namespace, task: str, sets: Any, targets: NDArray[Any]
     try:
         best = tried.best_estimator_
     except AttributeError as error:
-        print(tried.summary())
+        print(escape_controls(tried.summary()))
         raise ValueError(
             f"there is no model to save: {error}. Nothing else predicts as well; leave out --automatic to train a "
             "model of your choice"

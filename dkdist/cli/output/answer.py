@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.cli.console import print_pairs
+from dkdist.cli.console import escape_controls, print_pairs
 
 
 def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]) -> None:
@@ -18,7 +18,7 @@ def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tu
     if args.json:
         print_json(document)
     elif isinstance(told, str):
-        print(told)
+        print(escape_controls(told))
     else:
         print_pairs(told)
 

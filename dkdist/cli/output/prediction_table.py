@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -13,10 +14,13 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from dkdist.cli.console import escape_controls
 from dkdist.cli.output.output_files import require_output_file
 from dkdist.plain.files import replacing
 
 STANDARD_OUTPUT = "-"
+FORMULA = re.compile(r"[=+\-@\t\r\n]")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Predictions(NamedTuple):
@@ -69,10 +73,23 @@ def write_predictions(output: str, found: Predictions, *, overwrite: bool) -> No
 
 
 def _write_lines(text: TextIO, found: Predictions) -> None:
+    is_console = text is sys.stdout
+    writer = csv.writer(text, lineterminator="\n" if is_console else "\r\n")
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return quote_formula(escape_controls(value) if is_console else value)
+
     columns = found.columns
-    writer = csv.writer(text, lineterminator="\n" if text is sys.stdout else "\r\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+    writer.writerow(map(cell, columns))
+    for row in zip(*(values.tolist() for values in columns.values()), strict=True):
+        writer.writerow(map(cell, row))
+
+
+def quote_formula(text: str) -> str:
+    """Return text with a leading apostrophe where a spreadsheet would evaluate it as a formula."""
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def _write_csv(file: BinaryIO, found: Predictions) -> None:

@@ -12,6 +12,7 @@ import dkdist as dk
 from dkdist.cli.console import scheduler, stopwatch
 from dkdist.cli.model import target_of
 from dkdist.cli.output.output_files import require_output_file
+from dkdist.cli.predict import require_learner
 from dkdist.cli.reporting.data_section import data_section
 from dkdist.cli.reporting.evidence import Evidence, gathered
 from dkdist.cli.reporting.model_section import model_section
@@ -29,7 +30,7 @@ def report(args: Namespace) -> None:
     require_output_file("--output", args.output, overwrite=args.overwrite)
     sets, watch = dk.open_sets(args.store), stopwatch()
     target = _target(sets, args.target)
-    model = dk.load_model(args.model)
+    model = require_learner(dk.load_model(args.model), args.model)
     with scheduler(args):
         evidence = gathered(model, sets, target, target_of(sets, target))
         text = report_page(evidence, f"{Path(args.model).name}: {target}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import entr, expit
 
 from dkdist.learners.descent.descent_loops import (
     HINGE,
@@ -39,6 +39,22 @@ LOSSES = {
 CLASSIFIER_LOSSES = ("log_loss", "hinge", "squared_hinge", "modified_huber")
 REGRESSOR_LOSSES = ("squared_error", "huber")
 PROBABILITY_LOSSES = ("log_loss", "modified_huber")
+
+
+def constant_loss(
+    loss: str, targets: NDArray[Any], weights: NDArray[Any] | None, n_classes: int, epsilon: float
+) -> float:
+    """Mean loss of the best constant model (of 0 for targets of mean 0), summed over one-against-rest functions."""
+    if n_classes == 0:
+        size = np.abs(targets)
+        if loss == "huber":
+            size = np.where(size > epsilon, np.sqrt(2 * epsilon * np.maximum(size - epsilon / 2, 0)), size)
+        return float(np.average(size**2 / 2, weights=weights))
+    counts = np.bincount(targets, weights, n_classes)
+    p = counts[1:] / counts.sum() if n_classes == 2 else counts / counts.sum()
+    if loss == "log_loss":
+        return float((entr(p) + entr(1 - p)).sum())
+    return float((2 * np.minimum(p, 1 - p) if loss == "hinge" else 4 * p * (1 - p)).sum())
 
 
 def probabilities(loss: str, scores: NDArray[Any]) -> NDArray[Any]:

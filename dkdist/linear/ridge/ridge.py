@@ -28,7 +28,7 @@ class IncrementalRidge(LinearRegressor, RidgeLearner):
 
     Parameters
     ----------
-    alphas : float or array-like of floats, default=(1e-4, 1e-3, ..., 100)
+    alphas : float or array-like of floats, default=(1e-4, 1e-3, ..., 1000)
         Penalties to choose from, all positive. With a single one nothing is held out.
     fit_intercept : bool, default=True
         Add an intercept, which is not penalised.

@@ -29,7 +29,7 @@ from dkdist.linear.ridge.ridge_solving import (
 )
 from dkdist.loops.array_types import F64, I64
 
-ALPHAS = tuple(10.0**k for k in range(-4, 3))
+ALPHAS = tuple(10.0**k for k in range(-4, 4))
 FEW_ROWS = 4000  # up to which leave-one-out errors choose: a held-out tenth of fewer rows is noise
 SAMPLE_ROWS = 1024  # rows that probabilities are fitted on, where there are more rows than features
 

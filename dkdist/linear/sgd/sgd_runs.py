@@ -22,16 +22,22 @@ from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.kept_blocks import keeping
 from dkdist.execution.passes import collect
+from dkdist.execution.processes.warn import warn
 from dkdist.execution.run import plan_keeping
+from dkdist.learners.descent.losses import LOSSES, constant_loss
 from dkdist.learners.descent.sgd_steps import Objective, State, step_size
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.rows import Known, blocks_to_mix, checked, without
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype
-from dkdist.linear.sgd.epochs import Course, Order, Position, Stopping, run_epochs, taken_from
+from dkdist.linear.sgd.epochs import LEAST_STEPS, Course, Order, Position, Stopping, run_epochs, taken_from
 from dkdist.loops.array_types import F64
 
 MOST_EPOCHS = 10**6
 MOST_REAL = 1e300  # of a parameter
+MIN_LOSS_REDUCTION = (
+    0.2  # of the loss of a constant; losses are measured on 128 rows of each batch, hence noisy
+)
+MAX_UNTRAINED_STEPS = 0.1  # in units of 1 / (eta v) for variance v: a column is not learned in fewer
 SAMPLE_ROWS = 1024  # rows that the default step is estimated from
 
 
@@ -147,7 +153,32 @@ class IncrementalSGD(LinearLearner):
             with plan.announced(self.verbose) as progress:
                 end = run_epochs(course, start, progress, lambda position: _save(checkpoint, position, notes))
         self._finish(course, end)
+        self._warn_if_untrained(blocks, course, end)
         return end
+
+    def _warn_if_untrained(self, blocks: Blocks, course: Course, end: Position) -> None:
+        """Warn if the loss is that of a constant and the steps are too short for the scale of some columns."""
+        objective, known = course.objective, course.order.known
+        part = known.part(np.flatnonzero(known.present & ~known.held_out))
+        constant = constant_loss(
+            objective.loss, part.targets, part.weights, objective.n_classes, objective.epsilon
+        )
+        if not end.losses or end.losses[-1] <= (1 - MIN_LOSS_REDUCTION) * constant:
+            return
+        block = int(np.argmax(np.diff(blocks.bounds)))
+        rows = blocks.rows(block)
+        shapes = [(rows.start, (rows.stop - rows.start, blocks.n_columns))]
+        spread = partial(_smallest_spread, course.dtype, skips(self))
+        deviation = collect(blocks, spread, shapes, only=[block], label="sgd_spread")[0]
+        n_steps = _n_trained(known) * end.epoch
+        # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
+        eta = objective.eta0 / LOSSES[objective.loss].step
+        if eta * deviation**2 * max(n_steps, LEAST_STEPS) < MAX_UNTRAINED_STEPS:
+            warn(
+                f"SGD reduced the training loss by less than {MIN_LOSS_REDUCTION:.0%} of a constant's. Steps of "
+                f"eta0={objective.eta0:.3g} are too short for columns of standard deviation {deviation:.3g}. "
+                "Standardize the features (mean 0, variance 1), or use IncrementalRidge or IncrementalRidgeClassifier."
+            )
 
     def _finish(self, course: Course, end: Position) -> None:
         """Keep what a run has settled, unless it found nothing to learn from."""
@@ -256,6 +287,18 @@ def _sampled_step(
     if len(bad):
         X = X[without(np.arange(len(X)), bad)]
     return step_size(loss, X[:SAMPLE_ROWS]) if len(X) else None
+
+
+def _smallest_spread(
+    dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]
+) -> float:
+    """Return the smallest standard deviation > 0 of a column in the first rows; infinity if all are constant."""
+    X, bad = checked(block, dtype, *place, skip=skip)
+    sample = X[without(np.arange(len(X)), bad)][:SAMPLE_ROWS]
+    if len(sample) == 0:
+        return np.inf
+    deviations = sample.std(axis=0, dtype=np.float64)
+    return float(deviations[deviations > 0].min(initial=np.inf))
 
 
 def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import MemoryStore
 
+from dkdist.sets.labels import require_portable_names
 from dkdist.store.format.batches import Form
 from dkdist.store.format.layout import ROW_ARRAYS, Metadata
 from dkdist.store.places.address import Address, get_bytes
@@ -51,6 +52,7 @@ def _is_count(value: Any) -> bool:
 
 def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:
     """The metadata of every array of a new store, each of length 0."""
+    require_portable_names(name.removeprefix("targets/") for name in form if name.startswith("targets/"))
     dtype, trailing = form["points"]
     rows = chunk_rows or _usual_rows(dtype, trailing)
     if shards is not None and shards % rows:

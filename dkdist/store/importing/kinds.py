@@ -23,7 +23,7 @@ READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarRea
 
 def kind_of(path: Any) -> str:
     """'table' (as folders are), 'array', 'cytometry' or 'lidar'; '' for any other file."""
-    if os.path.isdir(path):
+    if os.path.isdir(os.path.expanduser(path)):
         return "table"
     suffix = suffix_of(path)
     return next((kind for kind, suffixes in KINDS.items() if suffix in suffixes), "")

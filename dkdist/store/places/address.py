@@ -125,7 +125,7 @@ def as_address(store: Any) -> Address:
     if isinstance(store, Address):
         return store
     if isinstance(store, LocalStore):
-        return Address(os.path.abspath(store.root))
+        return Address(os.path.abspath(os.path.expanduser(store.root)))
     if isinstance(store, Store):
         return Address(store)
     if not isinstance(store, (str, os.PathLike)):
@@ -142,7 +142,7 @@ def as_address(store: Any) -> Address:
             f"{url_label(text)} is a chain of file systems, which answers only in a loop of its own: give the "
             "last address alone, or a Zarr store object that you have made"
         )
-    return Address(os.path.abspath(text) if _is_path(text) else text)
+    return Address(os.path.abspath(os.path.expanduser(text)) if _is_path(text) else text)
 
 
 def get_bytes(store: Store, keys: Sequence[str]) -> list[bytes | None]:

@@ -74,7 +74,7 @@ class HiddenFolder:
         raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
 
     def publish(self) -> None:
-        """Let the new store take the path's place, in one step, and remove the old one; or raise and change nothing."""
+        """Let the new store take the path's place, in one step; or raise and change nothing."""
         try:
             exchange.put_in_place(self._folder, self.path)
         except OSError as error:
@@ -88,6 +88,9 @@ class HiddenFolder:
                 f"cannot put the new store at {self.path} ({error.strerror or error}): what was there is as it was. "
                 "Choose another place, or write to a folder inside it",
             ) from error
+
+    def settle(self) -> None:
+        """Make the exchange of `publish` durable, and remove the old store."""
         flush_folder(os.path.dirname(self.path))
         flush_folder(self._folder)
         self.remove()

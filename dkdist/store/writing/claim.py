@@ -38,6 +38,21 @@ from dkdist.store.refusals import DOCUMENT, StoreFormatError
 TOKEN = ".dkdist-writer"
 
 
+@contextlib.contextmanager
+def after_commit(label: str) -> Iterator[None]:
+    """Say in errors of this block that the commit preceded them, so that nobody appends the same sets again."""
+    message = f"{label} was committed before this error. Do not write the same sets again; open the store and check it."
+    try:
+        yield
+    except Exception as error:
+        text = f"{message} The error: {error}"
+        code = error.errno if isinstance(error, OSError) else None
+        raise (OSError(text) if code is None else OSError(code, text)) from error
+    except BaseException as error:
+        error.add_note(message)
+        raise
+
+
 class Claim:
     """A writer's right to a place that it writes to as it is: all appends, and new stores that are not on a disk."""
 
@@ -87,6 +102,12 @@ class Claim:
 
     def commit(self, document: bytes) -> None:
         """Make everything written visible, and durable."""
+        self._write_root(document)
+        with after_commit(self.address.label):
+            self._release()
+
+    def _write_root(self, document: bytes) -> None:
+        """Flush what was written, and write the root document."""
         named_arrays(document, self.address.label)  # refuses names that no reader would take
         self.flush()
         with self._alone():
@@ -99,6 +120,9 @@ class Claim:
                     f"another writer committed {self.address.label} at the same moment, or the answer to this commit "
                     "was lost: open the store and look at what it holds before appending again"
                 ) from None
+
+    def _release(self) -> None:
+        """Flush the commit, and remove the token."""
         self.flush()
         with contextlib.suppress(OSError):  # committed; who may write may not be allowed to delete
             sync(self.store.delete(TOKEN))
@@ -142,7 +166,8 @@ class ReplacingClaim(Claim):
 
     def commit(self, document: bytes) -> None:
         """Complete the hidden store, and put it where the old one is."""
-        super().commit(document)
+        self._write_root(document)
+        self._release()
         with committing(self._hidden.path):
             found = _replaceable(self._target, overwrite=True)
             if found != self._replaced:
@@ -152,6 +177,8 @@ class ReplacingClaim(Claim):
                     "Look at it first"
                 )
             self._hidden.publish()
+            with after_commit(self._target.label):
+                self._hidden.settle()
 
     def abort(self) -> None:
         """Remove the hidden folder."""

@@ -41,7 +41,7 @@ from dkdist.store.places.address import Address, as_address, put_bytes
 from dkdist.store.reading.committed import Committed
 from dkdist.store.refusals import DOCUMENT, StoreFormatError
 from dkdist.store.writing.chunk_threads import ChunkThreads
-from dkdist.store.writing.claim import Claim, new_claim
+from dkdist.store.writing.claim import Claim, after_commit, new_claim
 from dkdist.store.writing.distinct_ids import DistinctIds
 from dkdist.store.writing.growing_array import GrowingArray
 
@@ -240,9 +240,10 @@ class SetWriter:
         commit_arrays(self._claim, commit, self._arrays, self._table_key)
         if self._old is not None:
             # it is committed: readers find the tails, and the next writer settles those that are left
-            with contextlib.suppress(OSError):
-                self._settle({name: array.bound() for name, array in self._arrays.items()})
-            remove_older(self._claim.store, commit.generation)
+            with after_commit(self.address.label):
+                with contextlib.suppress(OSError):
+                    self._settle({name: array.bound() for name, array in self._arrays.items()})
+                remove_older(self._claim.store, commit.generation)
 
     def _settle(self, table: Table) -> None:
         assert self._old is not None
