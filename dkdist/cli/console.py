@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 import warnings
@@ -12,18 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 from dkdist.cli.output.error_lines import with_options
 from dkdist.cli.output.output_files import require_output_file
+from dkdist.cli.output.terminal_text import escape_controls
 from dkdist.loops.compiling import WATCH
 
 MOST_WARNINGS = 5
-
-
-# C0 and C1 controls, bidirectional overrides and lone surrogates: terminals obey them
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def escape_controls(text: object, keep: str = "\n\t") -> str:
-    """Return text with control characters as escapes, so that names and ids cannot command a terminal."""
-    return CONTROL.sub(lambda m: m[0] if m[0] in keep else m[0].encode("unicode_escape").decode(), str(text))
 
 
 def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:

@@ -12,12 +12,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import dkdist
-from dkdist.cli.console import escape_controls, scheduler, stopwatch, wants_progress
+from dkdist.cli.console import scheduler, stopwatch, wants_progress
 from dkdist.cli.machine.automatic import Chosen, automatic_model, require_no_choices
 from dkdist.cli.machine.fit_plan import require_fit_memory
 from dkdist.cli.model import feature_steps, pipeline, target_of, task_of
 from dkdist.cli.output.answer import answer
 from dkdist.cli.output.output_files import require_output_file, require_output_folder, require_output_store
+from dkdist.cli.output.terminal_text import escape_controls
 from dkdist.cli.scores import line_of, score_document
 from dkdist.store.features import find_features
 

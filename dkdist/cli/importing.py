@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import dkdist
-from dkdist.cli.console import escape_controls, scheduler, wants_progress
+from dkdist.cli.console import scheduler, wants_progress
 from dkdist.cli.output.output_files import require_output_store
+from dkdist.cli.output.terminal_text import escape_controls
 from dkdist.store.importing.files_of_table import files_of
 from dkdist.store.importing.kinds import READERS, SUFFIXES, kind_of, sources_in
 from dkdist.store.importing.telling import LOG

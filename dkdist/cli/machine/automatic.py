@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 import dkdist
-from dkdist.cli.console import escape_controls
 from dkdist.cli.options import FEATURES
+from dkdist.cli.output.terminal_text import escape_controls
 
 CHOICES = (*FEATURES, "learner", "alphas", "epochs", "checkpoint")
 

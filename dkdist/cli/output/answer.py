@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.cli.console import escape_controls, print_pairs
+from dkdist.cli.console import print_pairs
+from dkdist.cli.output.terminal_text import escape_controls
 
 
 def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]) -> None:

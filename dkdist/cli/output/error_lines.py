@@ -8,6 +8,8 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dkdist.cli.output.terminal_text import escape_controls
+
 OPTION_BY_PARAMETER = {
     "alpha": "--alpha",
     "alphas": "--alpha",
@@ -46,10 +48,7 @@ def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[st
     if unknown:
         named = [o for o, value in _texts(args, option_by_name) if unknown[1] in value.split(",")]
         text += "".join(f" (see {option})" for option in named[:1])
-    line = " ".join(text.split())
-    return "".join(
-        c if c.isprintable() else ascii(c)[1:-1] for c in line
-    )  # a terminal obeys control characters
+    return escape_controls(" ".join(text.split()))
 
 
 def with_options(text: str, option_by_name: Mapping[str, str]) -> str:

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.cli.console import escape_controls
 from dkdist.cli.output.output_files import require_output_file
+from dkdist.cli.output.terminal_text import escape_controls
 from dkdist.plain.files import replacing
 
 STANDARD_OUTPUT = "-"
