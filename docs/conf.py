@@ -32,6 +32,7 @@ html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a lin
 highlight_language = "none"  # formulas
 
 default_role = "py:obj"  # `SampleSets` in a docstring is a link
+strip_signature_backslash = True  # napoleon escapes `classes_`, which a signature would show as `classes\\_`
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = True
@@ -59,6 +60,7 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("error", module="dkdist")
 
 LITERAL = re.compile(r"(``.+?``|`[^`]+`|(?<!\w)\*\w[^*]*\w\*(?!\w))")  # code and emphasis
+TYPED = re.compile(r"\w+(, \w+)* : ")  # a parameter or attribute and its type
 FORMULA = re.compile(r"([|*\\])|(?<=\w)_(?!\w)")
 
 
@@ -74,7 +76,10 @@ def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
         if indented and i and not lines[i - 1] and last and not last.startswith(" ") and ">>>" not in line:
             literal = True
             made += ["::", ""]
-        made.append(line if literal or ">>>" in line else _escaped(line))
+        described = not indented and "".join(lines[i + 1 : i + 2]).startswith("    ")
+        is_field = described or TYPED.match(line)
+        name, colon, rest = line.partition(" :") if is_field else ("", "", line)  # napoleon escapes names itself
+        made.append(line if literal or ">>>" in line else name + colon + _escaped(rest))
         last = line or last
     lines[:] = made
 

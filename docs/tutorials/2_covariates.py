@@ -54,5 +54,6 @@ axes.set(xlabel="severity", ylabel="predicted severity")
 figure.colorbar(dots, label="age in years")
 
 # %%
-# Text, such as a hospital, goes the same way with ``OneHotEncoder`` in place of ``StandardScaler``. And if hospitals
-# differ in how they measure, hold whole hospitals out: ``cross_val_score(..., cv=GroupKFold(), groups=hospital)``.
+# Text, such as a hospital, goes the same way with ``OneHotEncoder(sparse_output=False)`` in place of
+# ``StandardScaler``: rows must be dense. And if hospitals differ in how they measure, hold whole hospitals out:
+# ``cross_val_score(..., cv=GroupKFold(), groups=hospital)``.

@@ -5,10 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import OneHotEncoder
 
 import dkdist as dk
 
@@ -41,6 +45,32 @@ def test_covariates(monkeypatch, capsys):
     tutorial("2_covariates", monkeypatch)
     cells, age, both, weighted = map(float, re.findall(r"R² (-?0\.\d+)", capsys.readouterr().out))
     assert max(cells, age) + 0.2 < both < weighted
+
+
+@pytest.mark.parametrize("page", ["tutorials/2_covariates.py", "frames.md"])
+def test_columns_of_text_beside_an_embedding(page):
+    rng = np.random.default_rng(0)
+    hospital = rng.choice(["north", "south"], 40)
+    sets = [rng.normal(h == "north", 1, (20, 2)) for h in hospital]
+    sets = dk.SampleSets.from_arrays(sets, targets={"hospital": hospital})
+    name, options = re.search(r"`(OneHotEncoder)\b(.*?)`", (DOCS / page).read_text()).groups()
+    encoder = eval(name + (options or "()"), {"OneHotEncoder": OneHotEncoder})
+    union = make_union(dk.MomentEmbedding(), make_pipeline(dk.SetColumns(["hospital"]), encoder))
+    model = make_pipeline(union, dk.IncrementalRidgeClassifier()).fit(sets, hospital)
+    assert model.score(sets, hospital) == 1
+
+
+def test_headings_show_fitted_attributes_as_they_are_written(tmp_path):
+    """The settings of the site, on one class, without the pages that run for minutes."""
+    (tmp_path / "index.rst").write_text("Test\n====\n\n.. autoclass:: dkdist.IncrementalRidgeClassifier\n")
+    command = [
+        sys.executable, "-m", "sphinx", "-q", "-c", str(DOCS), "-d", str(tmp_path / "doctrees"), "-b", "text",
+        "-D", "extensions=sphinx.ext.autodoc,sphinx.ext.napoleon", str(tmp_path), str(tmp_path / "out"),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, cwd=DOCS)
+    text = (tmp_path / "out" / "index.txt").read_text()
+    assert re.search(r"^ *classes_", text, re.MULTILINE)
+    assert "\\_" not in text
 
 
 def test_which_cells(monkeypatch):

@@ -13,6 +13,8 @@ import dask.array as da
 import numpy as np
 
 import dkdist as dk
+from dkdist.distances.strings.banded_loops import SHORT_TEXT
+from dkdist.distances.strings.few_strings import BRIEF, WIDE
 from dkdist.loops.column_rows import fill_rows, run_starts
 
 DISTANCES = ("dtw", "energy", "hausdorff", "chamfer", "modified-hausdorff", "sliced-wasserstein")
@@ -58,6 +60,8 @@ def methods() -> Iterator[Any]:
     yield dk.distance_matrix(sets * 20, distance=dk.DynamicTimeWarping(band=0.5))  # enough for lanes
     yield dk.distance_matrix(["AC" * 300, "A"], distance="levenshtein")
     yield dk.Levenshtein()("AC" * 300, "A")  # longer than what is left to others
+    for text in ("A" * (BRIEF + 1), "A" * (max(BRIEF, SHORT_TEXT) + 1), "\u00e9" * WIDE):
+        yield dk.Levenshtein()(text, text + text[0])  # too long for rapidfuzz: short, long, beyond ASCII
     yield dk.distance_matrix(["AC" * 40, "A"] * 3, distance="levenshtein")  # more than few
     yield dk.distance_matrix(["AC", "A"], distance=dk.Levenshtein(insertion=2, substitution=3))
     yield dk.distance_matrix(["AC", "A" * 70], distance="jaro-winkler")
