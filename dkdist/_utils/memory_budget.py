@@ -53,15 +53,18 @@ def free_bytes() -> int:
     return max(0, memory_limit() - resident_bytes())
 
 
+def may_allocate(n_bytes: int) -> bool:
+    """Whether so many more bytes fit; small amounts pass unchecked."""
+    return n_bytes < MIN_CHECKED_BYTES or n_bytes <= free_bytes()
+
+
 def require_memory(n_bytes: int, what: str, remedy: str = "") -> None:
-    """Raise MemoryError unless ``n_bytes`` more may be allocated; small amounts pass unchecked.
+    """Raise MemoryError unless ``n_bytes`` more may be allocated.
 
     ``what`` begins the message, as in "reading the ids needs".
     """
-    if n_bytes < MIN_CHECKED_BYTES:
-        return
-    free = free_bytes()
-    if n_bytes > free:
+    if not may_allocate(n_bytes):
+        free = free_bytes()
         raise MemoryError(
             f"{what} {format_bytes(n_bytes)} of memory, but this process may allocate {format_bytes(free)} more. "
             f"To fix: {remedy + ', ' if remedy else ''}{RAISE_LIMIT}"

@@ -12,13 +12,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import zarr
 
-from dkdist._utils.memory_budget import require_memory
+from dkdist._utils.memory_budget import may_allocate, require_memory
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.loops.points import all_finite, read_only
 from dkdist.sets import SampleSets
@@ -260,8 +260,8 @@ class Committed:
         n_chunks = -(-stop // size) - start // size
         n_bytes = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
         what = f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} need"
-        require_memory(n_bytes, what, "read fewer sets at a time")
-        if local is not None and n_chunks <= MAX_READ_CHUNKS:
+        ask = partial(require_memory, n_bytes, what, "read fewer sets at a time")
+        if local is not None and n_chunks <= MAX_READ_CHUNKS and may_allocate(n_bytes):
             try:
                 return local.read(start, stop, self.table.get(name))
             except MemoryError as error:
@@ -275,6 +275,7 @@ class Committed:
                 f"rows {start} to {stop - 1} of array '{name}' of {self.address.label} are {n_chunks} chunks of "
                 f"{size} rows, more than {MAX_READ_CHUNKS}: read less at a time. {RESTORE}"
             )
+        ask()  # after what is lost was found: a damaged store may claim any size
         try:
             return self._values(name, start, stop)
         except MemoryError as error:
