@@ -68,7 +68,7 @@ def report_line(line: int, arguments: Any, runner: Runner) -> Any:
     except ImportError as error:
         print(f"  skipped: {error}")
         return None
-    lines = getattr(script, function)(quick)
+    lines = getattr(script, function)(quick, seed)
     print("\n".join(lines), flush=True)
     return {
         "ok": not any(line.split()[-1] in ("MISS", "BELOW") for line in lines if line.split()),
