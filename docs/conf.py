@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("error", module="dkdist")
 
 LITERAL = re.compile(r"(``.+?``|`[^`]+`|(?<!\w)\*\w[^*]*\w\*(?!\w))")  # code and emphasis
+LISTED = set[str]()  # fitted attributes in the docstring of the class that is being documented
 TYPED = re.compile(r"\w+(, \w+)* : ")  # a parameter or attribute and its type
 FORMULA = re.compile(r"([|*\\])|(?<=\w)_(?!\w)")
 
@@ -69,6 +70,8 @@ def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
     if not getattr(obj, "__module__", "dkdist").startswith("dkdist"):
         return
     made, last, literal = [], "", False
+    if what == "class":  # its docstring comes before its members
+        LISTED.clear()
     for i, line in enumerate(lines):
         indented = line.startswith("    ")
         if line and not indented:
@@ -78,7 +81,11 @@ def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
             made += ["::", ""]
         described = not indented and "".join(lines[i + 1 : i + 2]).startswith("    ")
         is_field = described or TYPED.match(line)
-        name, colon, rest = line.partition(" :") if is_field else ("", "", line)  # napoleon escapes names itself
+        if what == "class" and is_field and line.partition(" :")[0].endswith("_"):
+            LISTED.update(line.partition(" :")[0].split(", "))
+        name, colon, rest = (
+            line.partition(" :") if is_field else ("", "", line)
+        )  # napoleon escapes names itself
         made.append(line if literal or ">>>" in line else name + colon + _escaped(rest))
         last = line or last
     lines[:] = made
@@ -91,8 +98,9 @@ def _escaped(line: str) -> str:
 
 
 def not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
-    """Leave out what scikit-learn's base classes add."""
-    return skip or str(getattr(obj, "__module__", "")).startswith("sklearn")
+    """Leave out members of scikit-learn's base classes, and properties that the class docstring lists as attributes."""
+    is_listed = isinstance(obj, property) and name in LISTED
+    return skip or is_listed or str(getattr(obj, "__module__", "")).startswith("sklearn")
 
 
 def setup(app: Any) -> None:

@@ -19,6 +19,7 @@ from dkdist.sets.labels import Labels, Names
 from dkdist.sets.origins import origin_text, settled_origin
 from dkdist.store.format.layout import Commit
 from dkdist.store.places.address import Address, as_address
+from dkdist.store.places.exchange import appending_to
 from dkdist.store.reading.committed import Committed
 from dkdist.store.reading.views import Targets, keep, open_committed, read_scattered
 from dkdist.store.set_map import SetMap
@@ -231,15 +232,17 @@ class SetStore(NoTable):
         """Add sets at the end of the store, and return the store as it then is; this view stays as it was.
 
         Targets and ids must be there exactly if the store has them, with the same names and dtypes: those given, or
-        those of the sets. Sets whose dimensions have other names, or another order of them, are refused.
+        those of the sets. Sets whose dimensions have other names, or another order of them, are refused. On a local
+        disk an append waits up to 30 s for another one to end.
         """
         from dkdist.store.writing.claim import after_commit
         from dkdist.store.writing.set_writer import SetWriter
 
         self._require_whole("append to")
-        Committed(self._address, self._commit)  # refuses a store that was replaced
-        with SetWriter(self._address, self.n_dims, mode="a") as writer:
-            writer.append(sets, targets=targets, ids=ids)
+        with appending_to(self._address.path):
+            Committed(self._address, self._commit)  # refuses a store that was replaced
+            with SetWriter(self._address, self.n_dims, mode="a") as writer:
+                writer.append(sets, targets=targets, ids=ids)
         with after_commit(self._address.label):
             return open_sets(self._address, block_sets=self.block_sets)
 

@@ -2,6 +2,7 @@
 
 import errno
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -289,3 +290,12 @@ def test_an_interruption_after_the_commit_says_that_it_was_committed():
     with pytest.raises(KeyboardInterrupt) as found, claim.after_commit("s.zarr"):
         raise KeyboardInterrupt
     assert "s.zarr was committed" in found.value.__notes__[0]
+
+
+def test_appenders_in_loops_wait_for_each_other(tmp_path):
+    store = write_sets(tmp_path / "s", SETS)
+    with ThreadPoolExecutor(3) as pool:
+        appends = [pool.submit(open_sets(tmp_path / "s").append, SETS) for _ in range(9)]
+        assert [one.exception() for one in appends] == [None] * 9
+    assert len(open_sets(tmp_path / "s")) == 10 * len(SETS)
+    assert len(store) == len(SETS)

@@ -178,6 +178,27 @@ def writing_to(path: str) -> Iterator[None]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def appending_to(path: str | None) -> Iterator[None]:
+    """Hold the right to append to the store at a path; waits for another append, where folders can be locked.
+
+    Without it two processes that append in loops take the store over from each other, and neither commits. The lock is
+    on the folder of points: `committing` and `writing_to` lock the store's own folder meanwhile.
+    """
+    try:
+        handle = None if fcntl is None or path is None else os.open(os.path.join(path, "points"), os.O_RDONLY)
+    except OSError:  # the caller names what is wrong with the store
+        handle = None
+    if handle is None:
+        yield
+        return
+    try:
+        lock(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _is_occupied(path: str) -> bool:
     return os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path))
 
