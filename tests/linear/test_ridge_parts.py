@@ -65,7 +65,7 @@ def test_parts_are_one_fit(lazy: bool, alphas: Any) -> None:
 def test_a_stream_begins_before_a_row_is_held_out(tmp_path: Any) -> None:
     X, y, c, _ = problem()
     model = IncrementalRidge(random_state=0).partial_fit(X[:1], y[:1])
-    assert model.alpha_ == 100.0
+    assert model.alpha_ == 1000.0  # the largest
     with pytest.raises(ValueError, match="as many targets in every call"):
         model.partial_fit(X, y[:, 0])
     with pytest.raises(ValueError, match="which partial_fit cannot"):

@@ -157,7 +157,7 @@ class IncrementalSGD(LinearLearner):
         return end
 
     def _warn_if_untrained(self, blocks: Blocks, course: Course, end: Position) -> None:
-        """Warn if the loss is that of a constant and the steps are too short for the scale of some columns."""
+        """Warn if the loss is that of a constant and the steps are too short for the scale of half of the columns."""
         objective, known = course.objective, course.order.known
         part = known.part(np.flatnonzero(known.present & ~known.held_out))
         constant = constant_loss(
@@ -166,10 +166,8 @@ class IncrementalSGD(LinearLearner):
         if not end.losses or end.losses[-1] <= (1 - MIN_LOSS_REDUCTION) * constant:
             return
         block = int(np.argmax(np.diff(blocks.bounds)))
-        rows = blocks.rows(block)
-        shapes = [(rows.start, (rows.stop - rows.start, blocks.n_columns))]
-        spread = partial(_smallest_spread, course.dtype, skips(self))
-        deviation = collect(blocks, spread, shapes, only=[block], label="sgd_spread")[0]
+        spread = partial(_median_spread, course.dtype, skips(self))
+        deviation = collect(blocks, spread, _places(blocks), only=[block], label="sgd_spread")[0]
         n_steps = _n_trained(known) * end.epoch
         # a column of variance v is learned in about 1 / (eta v) steps, with eta for unit curvature
         eta = objective.eta0 / LOSSES[objective.loss].step
@@ -223,10 +221,7 @@ class IncrementalSGD(LinearLearner):
         filled = np.flatnonzero(np.diff(blocks.bounds))
         rng = np.random.default_rng((seed, Role.ROW_ORDER))
         sample = partial(_sampled_step, self.loss, dtype, skips(self))
-        shapes = [
-            (here.start, (here.stop - here.start, blocks.n_columns))
-            for here in map(blocks.rows, range(len(blocks)))
-        ]
+        shapes = _places(blocks)
         for i in chain([rng.choice(filled)], rng.permutation(filled)):
             step = collect(blocks, sample, shapes, only=[int(i)], label="sgd_step_size")[0]
             if step is not None:
@@ -289,16 +284,23 @@ def _sampled_step(
     return step_size(loss, X[:SAMPLE_ROWS]) if len(X) else None
 
 
-def _smallest_spread(
+def _places(blocks: Blocks) -> list[tuple[int, tuple[int, int]]]:
+    """The first row and the shape of every block."""
+    every = map(blocks.rows, range(len(blocks)))
+    return [(rows.start, (rows.stop - rows.start, blocks.n_columns)) for rows in every]
+
+
+def _median_spread(
     dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]
 ) -> float:
-    """Return the smallest standard deviation > 0 of a column in the first rows; infinity if all are constant."""
+    """Return the median standard deviation > 0 of the columns in the first rows; infinity if all are constant."""
     X, bad = checked(block, dtype, *place, skip=skip)
     sample = X[without(np.arange(len(X)), bad)][:SAMPLE_ROWS]
     if len(sample) == 0:
         return np.inf
     deviations = sample.std(axis=0, dtype=np.float64)
-    return float(deviations[deviations > 0].min(initial=np.inf))
+    varying = deviations[deviations > 0]
+    return float(np.median(varying)) if len(varying) else np.inf
 
 
 def _save(checkpoint: Checkpoint | None, position: Position, notes: dict[str, Any]) -> None:
