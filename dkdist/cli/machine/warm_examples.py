@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 
 import dkdist as dk
+from dkdist.auto.bagged_trees import fit_bagged_trees
 from dkdist.distances.strings.banded_loops import SHORT_TEXT
 from dkdist.distances.strings.few_strings import BRIEF, WIDE
 from dkdist.loops.column_rows import fill_rows, run_starts
@@ -94,6 +95,8 @@ def methods() -> Iterator[Any]:
     for method in ("robust", "standard", "quantile"):
         for per_set in (False, True):
             yield dk.SetScaler(method, per_set=per_set).fit(sets).transform(sets)
+    trees, _ = fit_bagged_trees(sets[0], P[:20], np.ones(20), None, 0, n_trees=2)
+    yield trees.path_gradient(sets[0][0], sets[0][1])
     four = [rng.random((20, 4), np.float32) for _ in range(2)]
     yield dk.DivergenceEmbedding(structure="joint", bandwidth=0.3, domain="unit").fit_transform(four)
 
