@@ -105,7 +105,7 @@ def test_cross_validation_on_sets_in_memory_and_in_a_store(store: str) -> None:
 
 # whose functions are called between `open_sets` and `coef_`, with all defaults; two of them read local chunks, which
 # Zarr did before, in threads that are not looked at
-MOST_FILES = 47
+MOST_FILES = 52
 
 
 def test_the_road_from_a_store_to_coefficients_goes_through_few_files(store: str) -> None:

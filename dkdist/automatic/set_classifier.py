@@ -244,7 +244,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
                 f"the model has {k} classes, {t} outputs, sets of {found[1]} classes, a calibration of shape "
                 f"{found[2]} and labels of shape {found[4]}, which do not fit"
             )
-        if self.prior_.shape != (k,) or not (self.prior_ > 0).all() or not 0 < self.shrinkage_ <= 1:
+        if self.prior_.shape != (k,) or not (self.prior_ > 0).all() or not 0 <= self.shrinkage_ <= 1:
             raise ValueError(
                 f"the prior of {k} classes is {self.prior_!r:.80}, with shrinkage {self.shrinkage_}"
             )

@@ -285,7 +285,7 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("many", one_item_less(lambda f: f["sets_"]["fields"]["scores"]["fields"]["values"], "tuple"), "do not fit"),
     ("many", change_array(lambda f: f["calibration_"], lambda a: a[:1]), "calibration of shape"),
     ("many", change_array(lambda f: f["prior_"], lambda a: a - 1), "the prior of 3 classes"),
-    ("many", update(whole, shrinkage_=0.0), r"with shrinkage 0\.0"),
+    ("many", update(whole, shrinkage_=-0.1), r"with shrinkage -0\.1"),
     ("many", change_array(lambda f: f["_weights"], lambda a: a[1:]), "sets were learned from"),
     ("many", update(whole, n_features_in_=3), "points of 3 dimensions"),
     ("many", update(whole, machine_=None), r"machine_ is None, expected Machine"),

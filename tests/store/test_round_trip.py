@@ -200,9 +200,11 @@ def test_addresses(tmp_path, monkeypatch):
     shutil.make_archive("z", "zip", "a.zarr")
     with ZipStore("z.zip", mode="r") as zipped:
         assert_same_sets(open_sets(zipped).load(), sets)
-    for place in (3, None, ""):
+    for place in (3, None):
         with pytest.raises(TypeError, match="a store is a path"):
             open_sets(place)
+    with pytest.raises(ValueError, match="the path of a store must not be empty"):
+        open_sets("")
 
 
 def test_urls():
