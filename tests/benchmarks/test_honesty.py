@@ -180,7 +180,7 @@ def test_the_short_form_prints_every_bound(tmp_path: Path) -> None:
     assert code == 0, text
     lines = json.loads(output.read_text())["lines"]
     assert len(lines["1"]["checks"]) >= 9
-    assert len(lines["7"]["checks"]) == 8
+    assert 8 <= len(lines["7"]["checks"]) <= 12  # without the upper bound where every fit fell back
     for line in lines.values():
         assert line["ok"] == all(check["ok"] for check in line["checks"])
         assert all(

@@ -97,7 +97,7 @@ def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.Mon
     plans = [plan_of(lambda k=k: learner(cache=k).fit(lazy(), Y)) for k in ("auto", False)]
     assert plans[0].kept == "; rows are made once and kept, 18.75 kiB in memory"
     assert str(plans[0]).endswith(plans[0].kept)
-    assert plans[0].peak_bytes - plans[1].peak_bytes == 4 * N * M
+    assert plans[0].work_bytes - plans[1].work_bytes == 4 * N * M
     assert plans[1].kept == ""
     with dask.config.set({"dkdist.memory-limit": 8 * 4 * N * M - 1}):
         assert plan_of(lambda: learner().fit(lazy(), Y)).kept == ""
