@@ -123,7 +123,10 @@ def test_the_plan_and_the_refusal(capsys: Any) -> None:
     sets = collection()
     dk.divergence_matrix(sets, "kullback-leibler", estimator="knn", verbose=True)
     told = capsys.readouterr().err
-    assert "divergence matrix: 78 pairs of sets, a matrix of 13 x 13 float64 (1.32 kiB), peak memory about" in told
+    assert (
+        "divergence matrix: 78 pairs of sets, a matrix of 13 x 13 float64 (1.32 kiB), peak memory about"
+        in told
+    )
     assert "from a sample of pairs" in told
     assert "28 blocks in" in told  # seven a side
     dk.divergence_matrix(sets[:2], other=sets, verbose=True)

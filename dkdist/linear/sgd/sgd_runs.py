@@ -290,9 +290,7 @@ def _places(blocks: Blocks) -> list[tuple[int, tuple[int, int]]]:
     return [(rows.start, (rows.stop - rows.start, blocks.n_columns)) for rows in every]
 
 
-def _median_spread(
-    dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]
-) -> float:
+def _median_spread(dtype: np.dtype[Any], skip: bool, block: Any, place: tuple[int, tuple[int, int]]) -> float:
     """Return the median standard deviation > 0 of the columns in the first rows; infinity if all are constant."""
     X, bad = checked(block, dtype, *place, skip=skip)
     sample = X[without(np.arange(len(X)), bad)][:SAMPLE_ROWS]
