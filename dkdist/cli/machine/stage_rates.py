@@ -2,7 +2,7 @@
 
 Made-up sets are as large as the store's are on average. What was measured is kept in a file beside the compiled loops,
 by the machine (its processor and cores, and the versions of what computes, with the time at which this package was last
-changed) and by what was asked for.
+changed) and by the fit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MOST_KEPT = 200  # answers in the file
 F32 = np.dtype(np.float32)
 
 
-class Asked(NamedTuple):
+class FitSetup(NamedTuple):
     """A fit: sets of ``n_points`` points in ``n_dims`` dimensions with ``names``, fitted ``steps`` to rows, a learner.
 
     ``on_request`` features are made when a step comes to them; else ``cores`` make pieces or blocks of them and learn
@@ -100,16 +100,16 @@ class Asked(NamedTuple):
         return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
 
 
-def rates_here(asked: Asked, tell: Callable[[], None]) -> StageRates:
-    """The rates for what is asked: those that are kept, or measured now, which ``tell`` is called before."""
+def rates_here(setup: FitSetup, tell: Callable[[], None]) -> StageRates:
+    """The rates for the fit: those that are kept, or measured now, which ``tell`` is called before."""
     path, machine = Path(kept_code()[0]) / "rates.json", _machine()
     known = _known(path, machine)
     with suppress(KeyError, TypeError, ValueError):
-        return StageRates(*(float(known[asked.key][name]) for name in StageRates._fields))
+        return StageRates(*(float(known[setup.key][name]) for name in StageRates._fields))
     tell()
-    found = measure(asked)
-    known.pop(asked.key, None)
-    _write(path, {machine: dict([*known.items(), (asked.key, found._asdict())][-MOST_KEPT:])})
+    found = measure(setup)
+    known.pop(setup.key, None)
+    _write(path, {machine: dict([*known.items(), (setup.key, found._asdict())][-MOST_KEPT:])})
     return found
 
 
@@ -138,48 +138,48 @@ def _write(path: Path, document: Any) -> None:
         os.replace(growing, path)
 
 
-def measure(asked: Asked) -> StageRates:
+def measure(setup: FitSetup) -> StageRates:
     """Run each stage some times, on one thread; what makes and reads blocks of features on as many as in a fit.
 
     Sizes are capped, and rates scaled: embedding a set, and making and descending rows, takes time in proportion to
     points and columns, and adding up Gram matrices to the square of the columns.
     """
-    requested_columns, asked = learner_columns(asked), _capped(asked)
-    n_points = min(asked.n_points, max(1, MAX_COORDINATES // (MIN_SETS * asked.n_dims)))
-    n = int(np.clip(MAX_COORDINATES // (n_points * asked.n_dims), MIN_SETS, asked.block_sets))
-    points = np.random.default_rng(0).random((n, n_points, asked.n_dims), np.float32)
+    requested_columns, setup = learner_columns(setup), _capped(setup)
+    n_points = min(setup.n_points, max(1, MAX_COORDINATES // (MIN_SETS * setup.n_dims)))
+    n = int(np.clip(MAX_COORDINATES // (n_points * setup.n_dims), MIN_SETS, setup.block_sets))
+    points = np.random.default_rng(0).random((n, n_points, setup.n_dims), np.float32)
     with tempfile.TemporaryDirectory() as folder, one_blas_thread(), dask.config.set(num_workers=1):
-        made_up = dkdist.SampleSets.from_arrays(list(points), names=asked.names)
+        made_up = dkdist.SampleSets.from_arrays(list(points), names=setup.names)
         store = os.path.join(folder, "sets.zarr")
         dkdist.write_sets(store, made_up)
         sets = dkdist.open_sets(store, block_sets=n)
-        embedding, *features = asked.steps
+        embedding, *features = setup.steps
         embedding = copy(embedding)
         embedding.origin_ = sets.origin  # these lie near zero, wherever the store's do
         lazy = embedding.transform(sets)
         rows, tables = lazy.compute(), [each.spec_.draw() for each in features]
-        features_of = partial(_pieces if _is_sgd(asked.learner) else _features, tables, rows)
+        features_of = partial(_pieces if _is_sgd(setup.learner) else _features, tables, rows)
         made = features_of() if features else np.ascontiguousarray(rows[:, :MAX_MEASURED_COLUMNS])
-        per_row = made.shape[-1] / n if asked.dual else 1.0  # products of pairs of rows
+        per_row = made.shape[-1] / n if setup.dual else 1.0  # products of pairs of rows
         learn, squares, solve = (
-            _sgd(asked, rows, made, tables) if _is_sgd(asked.learner) else _ridge(asked, made)
+            _sgd(setup, rows, made, tables) if _is_sgd(setup.learner) else _ridge(setup, made)
         )
         read = _usual(lambda: sets.load())
         found = StageRates(
             start=0.0,
             read=read / sets.n_points,
             look=(_usual(lambda: survey(sets, None, skip=False, sampled=True)) - read) / sets.n_points,
-            embed=asked.n_points / n_points * (_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
+            embed=setup.n_points / n_points * (_usual(lambda: collect(row_blocks(lazy), _let_go)) - read) / n,
             features=0.0
-            if asked.on_request or not features
-            else _while_others_do(features_of, asked.cores) / n,
-            learn=per_row * _while_others_do(learn, 1 if asked.on_request else asked.cores) / n,
+            if setup.on_request or not features
+            else _while_others_do(features_of, setup.cores) / n,
+            learn=per_row * _while_others_do(learn, 1 if setup.on_request else setup.cores) / n,
             squares=squares,
             solve=solve,
         )
-        sgd, measured = _is_sgd(asked.learner), made.shape[-1]
-        here = _for_columns(found, learner_columns(asked) / measured, sgd)
-        start = _beside_stages(asked, sets[:FEW_SETS], here)
+        sgd, measured = _is_sgd(setup.learner), made.shape[-1]
+        here = _for_columns(found, learner_columns(setup) / measured, sgd)
+        start = _beside_stages(setup, sets[:FEW_SETS], here)
         return _for_columns(found._replace(start=start), requested_columns / measured, sgd)
 
 
@@ -188,28 +188,28 @@ def _for_columns(rates: StageRates, ratio: float, sgd: bool) -> StageRates:
     return rates._replace(features=rates.features * ratio, learn=rates.learn * ratio ** (1 if sgd else 2))
 
 
-def _capped(asked: Asked) -> Asked:
+def _capped(setup: FitSetup) -> FitSetup:
     """The same fit with no more random features than are measured."""
-    if learner_columns(asked) <= MAX_MEASURED_COLUMNS or len(asked.steps) == 1:
-        return asked
-    *first, features = asked.steps
+    if learner_columns(setup) <= MAX_MEASURED_COLUMNS or len(setup.steps) == 1:
+        return setup
+    *first, features = setup.steps
     small = copy(features)
     small.spec_ = replace(features.spec_, n_components=MAX_MEASURED_COLUMNS)
-    *fresh, untrained = asked.fresh
-    return asked._replace(
+    *fresh, untrained = setup.fresh
+    return setup._replace(
         steps=(*first, small),
         fresh=(*fresh, clone(untrained).set_params(n_components=MAX_MEASURED_COLUMNS)),
     )
 
 
-def _beside_stages(asked: Asked, sets: Any, rates: StageRates) -> float:
+def _beside_stages(setup: FitSetup, sets: Any, rates: StageRates) -> float:
     """What a whole fit of few sets takes beside its stages: what is chosen by samples of sets and rows."""
-    learner = type(asked.learner)(**asked.learner.get_params())
+    learner = type(setup.learner)(**setup.learner.get_params())
     if _is_sgd(learner):
         learner.set_params(n_epochs=1)
-    fit = make_pipeline(*asked.fresh, learner)
-    n, y = len(sets), np.arange(len(sets)) % max(2, asked.n_outputs)
-    sizes = FitSizes(n, sets.n_points, 1, n, learner_columns(asked), 1, _is_sgd(learner), False)
+    fit = make_pipeline(*setup.fresh, learner)
+    n, y = len(sets), np.arange(len(sets)) % max(2, setup.n_outputs)
+    sizes = FitSizes(n, sets.n_points, 1, n, learner_columns(setup), 1, _is_sgd(learner), False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what made-up sets cannot learn
         return max(0.0, _usual(lambda: fit.fit(sets, y), 2) - stage_seconds(rates, sizes)["all"])
@@ -230,9 +230,9 @@ def _pieces(tables: Any, rows: Any) -> Any:
     return out
 
 
-def learner_columns(asked: Asked) -> int:
+def learner_columns(setup: FitSetup) -> int:
     """Columns of the rows that it learns from."""
-    return int(asked.steps[-1].spec_.n_features)
+    return int(setup.steps[-1].spec_.n_features)
 
 
 def _let_go(block: Any, extra: None) -> None:
@@ -272,12 +272,12 @@ def _processor_time(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callable[[], Any], float, float]:
+def _sgd(setup: FitSetup, rows: Any, made: Any, tables: list[Any]) -> tuple[Callable[[], Any], float, float]:
     """Steps over all rows, whose features are made by the way, or ``made`` a piece at a time; nothing to solve."""
     n, D = len(rows), made.shape[-1]
-    n_classes = max(2, asked.n_outputs) if is_classifier(asked.learner) else 0
-    loss = asked.learner.loss
-    objective = Objective(loss, float(asked.learner.alpha), 1e-3, n_classes, bool(asked.learner.average))
+    n_classes = max(2, setup.n_outputs) if is_classifier(setup.learner) else 0
+    loss = setup.learner.loss
+    objective = Objective(loss, float(setup.learner.alpha), 1e-3, n_classes, bool(setup.learner.average))
     y = np.arange(n) % n_classes if n_classes else np.arange(n) / n
     rows_of_batch = Rows((0,), (n,), D, Known(y, np.zeros(n, np.bool_)), seed=(0,))
 
@@ -285,18 +285,18 @@ def _sgd(asked: Asked, rows: Any, made: Any, tables: list[Any]) -> tuple[Callabl
         yield FourierMap(rows.shape[1]).on_request(tables[0], rows) if tables else made
 
     batch, start = prepare(F32, blocks(), rows_of_batch), State.start(objective.n_outputs, D, F32)
-    others = None if asked.on_request else lambda make, n: repeat(made, n)
+    others = None if setup.on_request else lambda make, n: repeat(made, n)
     return lambda: step(objective, start, batch, others), 0.0, 0.0
 
 
-def _ridge(asked: Asked, made: Any) -> tuple[Callable[[], Any], float, float]:
+def _ridge(setup: FitSetup, made: Any) -> tuple[Callable[[], Any], float, float]:
     """Sums over all rows, or products of them, and seconds to solve over the second and third power of the unknowns."""
     n, D = made.shape
-    if asked.dual:
-        return partial(_row_products, made), *_solving_rows(asked)
-    known = Known(np.ones((n, asked.n_outputs)), np.arange(n) % 10 == 0)
-    split = asked.learner.selection == HELD_OUT and len(asked.learner.penalties()) > 1
-    squares, solve = _solving(asked, split) if asked.learner.selection == HELD_OUT else _solving_rows(asked)
+    if setup.dual:
+        return partial(_row_products, made), *_solving_rows(setup)
+    known = Known(np.ones((n, setup.n_outputs)), np.arange(n) % 10 == 0)
+    split = setup.learner.selection == HELD_OUT and len(setup.learner.penalties()) > 1
+    squares, solve = _solving(setup, split) if setup.learner.selection == HELD_OUT else _solving_rows(setup)
     rows = Rows((0,), (n,), D, known)
     return lambda: accumulate(F32, True, split, None, iter([made]), rows), squares, solve
 
@@ -307,11 +307,11 @@ def _row_products(made: Any) -> Any:
     return X @ X.T
 
 
-def _solving(asked: Asked, split: bool) -> tuple[float, float]:
+def _solving(setup: FitSetup, split: bool) -> tuple[float, float]:
     """Of equations from sums: factors of all penalties, which take the third power of their number, and the rest."""
-    n, D, learner = 2 * LARGE, LARGE, asked.learner  # as many rows as make factors of all penalties possible
+    n, D, learner = 2 * LARGE, LARGE, setup.learner  # as many rows as make factors of all penalties possible
     known = Known(
-        np.ones((n, asked.n_outputs)),
+        np.ones((n, setup.n_outputs)),
         np.arange(n) % 10 == 0,
         keys=np.zeros(n) if learner.calibrates else None,
     )
@@ -329,10 +329,10 @@ def _solving(asked: Asked, split: bool) -> tuple[float, float]:
     return max(0.0, every - cubes) / D**2, cubes / D**3
 
 
-def _solving_rows(asked: Asked) -> tuple[float, float]:
+def _solving_rows(setup: FitSetup) -> tuple[float, float]:
     """Of equations from rows, whose errors are found by leaving out one: all takes the third power of their number."""
-    learner, taken = type(asked.learner)(**asked.learner.get_params()), []
+    learner, taken = type(setup.learner)(**setup.learner.get_params()), []
     for size in SMALL:
         X = np.random.default_rng(0).standard_normal((size + 1, size)).astype(np.float32)
-        taken.append(_usual(lambda X=X: learner.fit(X, np.arange(len(X)) % max(2, asked.n_outputs)), 2))  # type: ignore[misc]
+        taken.append(_usual(lambda X=X: learner.fit(X, np.arange(len(X)) % max(2, setup.n_outputs)), 2))  # type: ignore[misc]
     return 0.0, max(0.0, (taken[1] - taken[0]) / (SMALL[1] ** 3 - SMALL[0] ** 3))
