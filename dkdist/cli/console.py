@@ -24,15 +24,6 @@ def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
         print(f"{escape_controls(name, ''):<{width}}  {escape_controls(value, '')}")
 
 
-def bytes_text(n: float) -> str:
-    """A number of bytes as people read it: 532 B, 1.4 MB, 20 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.3g} {unit}"
-        n /= 1000
-    return f"{n:.3g} TB"
-
-
 def wants_progress(args: Namespace) -> bool:
     """Whether to show progress: as the user said, else where standard error is a terminal."""
     return bool(sys.stderr.isatty() if args.progress is None else args.progress)

@@ -9,7 +9,8 @@ from typing import Any
 from zipfile import is_zipfile
 
 import dkdist
-from dkdist.cli.console import bytes_text, scheduler, stopwatch, wants_progress
+from dkdist._utils.memory_budget import format_bytes
+from dkdist.cli.console import scheduler, stopwatch, wants_progress
 from dkdist.cli.output.answer import answer
 from dkdist.cli.output.descriptions import features_document, features_pairs, sets_document, sets_pairs
 from dkdist.cli.output.model_description import model_document, model_pairs
@@ -47,7 +48,7 @@ def verify(args: Namespace) -> None:
         args,
         document,
         f"good: {report.n_sets:,} sets, {report.n_points:,} points, {report.n_chunks:,} chunks, "
-        f"{bytes_text(report.n_bytes)} read and checked in {seconds:.1f} s",
+        f"{format_bytes(report.n_bytes)} read and checked in {seconds:.1f} s",
     )
 
 

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import dkdist
-from dkdist.cli.console import bytes_text, print_pairs, scheduler
+from dkdist._utils.memory_budget import format_bytes
+from dkdist.cli.console import print_pairs, scheduler
 from dkdist.cli.fit import split
 from dkdist.cli.machine.fit_plan import FitPlan, fit_to_made_up_sets, plan_fit
-from dkdist.cli.machine.stage_rates import Asked, rates_here
+from dkdist.cli.machine.stage_rates import FitSetup, rates_here
 from dkdist.cli.machine.stage_seconds import FitSizes, stage_seconds
 from dkdist.cli.model import feature_options, feature_steps, target_of, task_of
 from dkdist.cli.output.answer import answer, print_json
@@ -67,18 +68,18 @@ def _times(
 ) -> dict[str, Any]:
     """Seconds of the stages on the clock, and of one processor for a point or set."""
     steps, model, found = planned.steps, planned.model, planned.plan
-    asked, kept = feature_options(args), bool(found.kept)
+    options, kept = feature_options(args), bool(found.kept)
     cores, sgd = n_cores(), args.learner == "sgd"
     if not sgd:  # which way it chooses decides what it solves
         model.set_params(selection=HELD_OUT if document["n_sets"] > FEW_ROWS else LEAVE_ONE_OUT)
     points = max(1, round(document["n_points"] / document["n_sets"]))
-    on_request = sgd and bool(asked["features"]) and cores <= (1 if kept else FEW_CORES)
+    on_request = sgd and bool(options["features"]) and cores <= (1 if kept else FEW_CORES)
     fresh, block_sets = tuple(feature_steps(args)), most_sets(document["n_sets"])
-    if asked["bandwidth"] == "auto":  # the one for which so many nodes are enough
+    if options["bandwidth"] == "auto":  # the one for which so many nodes are enough
         n_basis = steps[0].n_basis_
         usual = clone(steps[0]).set_params(n_basis=n_basis, bandwidth=ENOUGH / n_basis)
         steps = [fit_to_made_up_sets(usual, document["n_dims"], names), *steps[1:]]
-    fit = Asked(
+    fit = FitSetup(
         points,
         document["n_dims"],
         names,
@@ -92,7 +93,7 @@ def _times(
         dual=not sgd and document["n_sets"] <= document["n_features"],
     )
     rates = rates_here(fit, lambda: print(f"dkdist: {MEASURING}", file=sys.stderr, flush=True))
-    blocks = min(MEDIAN_BLOCKS, found.n_blocks) if asked["features"] and asked["sigma"] == "median" else 0
+    blocks = min(MEDIAN_BLOCKS, found.n_blocks) if options["features"] and options["sigma"] == "median" else 0
     sampled = -(-document["n_sets"] * blocks // found.n_blocks)
     sizes = FitSizes(
         document["n_sets"],
@@ -116,14 +117,14 @@ def _targets(args: Namespace, sets: Any) -> tuple[NDArray[Any], str]:
     return targets, task_of(args, targets)
 
 
-def _document(sets: Any, planned: FitPlan, asked: dict[str, Any]) -> dict[str, Any]:
+def _document(sets: Any, planned: FitPlan, options: dict[str, Any]) -> dict[str, Any]:
     found = planned.plan
     return dict.fromkeys(PLAN) | {
         "n_sets": len(sets),
         "n_points": sets.n_points,
         "n_dims": sets.n_dims,
         "columns": planned.columns,
-        "columns_exact": asked["n_basis"] != "auto" or asked["bandwidth"] != "auto",
+        "columns_exact": options["n_basis"] != "auto" or options["bandwidth"] != "auto",
         "n_features": planned.rows.shape[1],
         "n_blocks": found.n_blocks,
         "block_bytes": found.block_bytes,
@@ -138,29 +139,29 @@ def _document(sets: Any, planned: FitPlan, asked: dict[str, Any]) -> dict[str, A
 
 
 def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str, object]]:
-    asked, up_to = feature_options(args), "" if found["columns_exact"] else "up to "
+    options, up_to = feature_options(args), "" if found["columns_exact"] else "up to "
     looks = ["all points once, for the domain and every check"]
-    looks += ["some sets again, for the bandwidth"] if asked["bandwidth"] == "auto" else []
-    if asked["features"] and asked["sigma"] == "median":
+    looks += ["some sets again, for the bandwidth"] if options["bandwidth"] == "auto" else []
+    if options["features"] and options["sigma"] == "median":
         looks.append(f"up to {MEDIAN_BLOCKS} blocks, for the median distance")
     most = "up to " if args.learner == "sgd" and args.epochs is None else ""
     passes = f"{most}{found['passes']} pass{'es' if found['passes'] > 1 else ''}"
     made = f"{up_to}{found['columns']:,} columns a set"
-    if asked["features"]:
+    if options["features"]:
         made += f", {found['n_features']:,} features of them, never kept"
     if plan.kept:
         passes = f"one to fit, whose rows are kept for {passes}"
     else:
         passes += " to fit"
     held = (
-        f"{bytes_text(found['peak_bytes'])} a process at its peak, {bytes_text(found['base_bytes'])} before the work, "
-        f"of {bytes_text(found['limit_bytes'])}"
+        f"{format_bytes(found['peak_bytes'])} a process at its peak, {format_bytes(found['base_bytes'])} before the "
+        f"work, of {format_bytes(found['limit_bytes'])}"
     )
     return [
         ("store", f"{found['n_sets']:,} sets, {found['n_points']:,} points in {found['n_dims']} dimensions"),
         ("looks at", "; ".join(looks)),
         ("makes", made),
-        ("reads", f"{bytes_text(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
+        ("reads", f"{format_bytes(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
         ("holds", held),
         ("plan", plan),
     ]
