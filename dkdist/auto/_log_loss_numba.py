@@ -8,14 +8,16 @@ from dkdist.loops.compile import loop
 
 
 @loop()
-def add_log_losses(ahead, doubt, weights, n_steps, tolerance, max_beta, losses):  # type: ignore[no-untyped-def]
-    """Add to losses (n,) those of every repeat: log sum_k exp(beta ahead_k) - beta doubt.
+def add_log_losses(  # type: ignore[no-untyped-def]
+    differences, smoothing, weights, n_steps, tolerance, max_beta, losses
+):
+    """Add to losses (n,) those of every repeat: log sum_k exp(beta differences_k) - beta smoothing.
 
-    ahead (n_repeats, n, k) are decision values less that of the row's class, doubt (n_repeats, n) the share of other
-    classes times their sum. beta is found by Newton's method on the weighted sum over all rows, within a factor of 4 a
-    step.
+    differences (n_repeats, n, k) are decision values minus that of the row's class, smoothing (n_repeats, n) the share
+    of the other classes times the sum of the differences. beta is found by Newton's method on the weighted sum over all
+    rows, by at most a factor of 4 a step.
     """
-    n_repeats, n, n_classes = ahead.shape
+    n_repeats, n, n_classes = differences.shape
     beta = 1.0
     for _ in range(n_steps):
         slope, curvature = 0.0, 0.0
@@ -23,15 +25,15 @@ def add_log_losses(ahead, doubt, weights, n_steps, tolerance, max_beta, losses):
             for i in range(n):
                 highest = -np.inf
                 for k in range(n_classes):
-                    highest = max(highest, ahead[r, i, k])
+                    highest = max(highest, differences[r, i, k])
                 total, first, second = 0.0, 0.0, 0.0
                 for k in range(n_classes):
-                    p = np.exp(beta * (ahead[r, i, k] - highest))
+                    p = np.exp(beta * (differences[r, i, k] - highest))
                     total += p
-                    first += p * ahead[r, i, k]
-                    second += p * ahead[r, i, k] * ahead[r, i, k]
+                    first += p * differences[r, i, k]
+                    second += p * differences[r, i, k] * differences[r, i, k]
                 first /= total
-                slope += (first - doubt[r, i]) * weights[i]
+                slope += (first - smoothing[r, i]) * weights[i]
                 curvature += (second / total - first * first) * weights[i]
         previous = beta
         beta = previous - slope / max(curvature, 1e-12)
@@ -42,8 +44,8 @@ def add_log_losses(ahead, doubt, weights, n_steps, tolerance, max_beta, losses):
         for i in range(n):
             highest = -np.inf
             for k in range(n_classes):
-                highest = max(highest, ahead[r, i, k])
+                highest = max(highest, differences[r, i, k])
             total = 0.0
             for k in range(n_classes):
-                total += np.exp(beta * (ahead[r, i, k] - highest))
-            losses[i] += np.log(total) + beta * (highest - doubt[r, i])
+                total += np.exp(beta * (differences[r, i, k] - highest))
+            losses[i] += np.log(total) + beta * (highest - smoothing[r, i])

@@ -17,8 +17,8 @@ from dkdist.auto._tuning import SIGNIFICANCE_Z
 from dkdist.learners.calibration import calibrated
 from dkdist.loops.array_types import F64, I64
 
-STEPS, NEAR = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
-LARGEST = 100.0  # beta of classes that nothing confuses
+N_STEPS, TOLERANCE = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
+MAX_BETA = 100.0  # beta of classes that nothing confuses
 
 Repeats = Sequence[Sequence[I64]]
 
@@ -107,8 +107,8 @@ def log_losses(values: F64, classes: I64, weights: F64) -> F64:
     """
     v = np.concatenate([-values, values], axis=2) if values.shape[2] == 1 else values
     own = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
-    ahead = v - np.take_along_axis(v, own, axis=2)
-    doubt = ahead.sum(axis=2) / ((v.shape[2] - 1) * (len(classes) + 2))
+    differences = v - np.take_along_axis(v, own, axis=2)
+    smoothing = differences.sum(axis=2) / ((v.shape[2] - 1) * (len(classes) + 2))
     losses = np.zeros(len(classes))
-    add_log_losses(ahead, doubt, np.asarray(weights), STEPS, NEAR, LARGEST, losses)
+    add_log_losses(differences, smoothing, np.asarray(weights), N_STEPS, TOLERANCE, MAX_BETA, losses)
     return losses / len(values)

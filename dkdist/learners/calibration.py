@@ -32,7 +32,7 @@ START = (1.0, 0.1)
 EXACT = {"ftol": 1e-14, "gtol": 1e-9}
 TINY, MIN_SHRINKAGE = 1e-300, 1e-6  # probabilities have logarithms; no shrinkage loses their order
 LEAST = -30.0  # of u / r, below which log(log(1 + e^u)) is u
-TEMPERED = (1e-3, 1e2)  # powers of probabilities that were calibrated once
+TEMPERATURE_POWERS = (1e-3, 1e2)  # powers of probabilities that were calibrated once
 POWERS, ROUNDINGS = (1e-6, 1e3), (0.02, 20.0)  # a power of 0 would lose the order of values
 
 
@@ -96,7 +96,7 @@ def calibrated_power(logits: F64, classes: I64, weights: F64) -> float:
     def cross_entropy(log_power: float) -> float:
         return -float(shares @ (targets * log_softmax(np.exp(log_power) * logits, axis=1)).sum(axis=1))
 
-    found = scipy.optimize.minimize_scalar(cross_entropy, bounds=np.log(TEMPERED), method="bounded")
+    found = scipy.optimize.minimize_scalar(cross_entropy, bounds=np.log(TEMPERATURE_POWERS), method="bounded")
     return float(np.exp(found.x))
 
 
