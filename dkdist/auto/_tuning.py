@@ -28,5 +28,6 @@ MIN_CLASS_RATIO = 0.25  # smallest to largest class; below, accuracy hides the s
 MAX_JACKKNIFE_BLOCKS = 50  # relative error of a standard error: 1 / sqrt(2 * 49) = 10 %
 
 # Candidates on threads. Below, two threads are slower than one: most time is Python code. 60, 120 and 250 sets of 200 x
-# 10 numbers: 3.8, 6.4 and 12.2 s on one thread, 5.1, 8.2 and 13.5 s on two; 500: 12.8 and 10.8 s (2 cores, 2026-11).
+# 10 numbers: 3.8, 6.4 and 12.2 s on one thread, 5.1, 8.2 and 13.5 s on two; 500: 12.8 and 10.8 s
+# (python benchmarks/automatic_seconds.py, 2 cores, 2026-11).
 MIN_PARALLEL_ROWS = 300
