@@ -1,7 +1,8 @@
 """Real collections and the tasks of docs/choosing.md, with the splits that scores and baselines are compared on.
 
-Small collections are split 5 x 5: five repeats of shuffled five-fold cross-validation, by class and by group. First
-names are split into five folds once. Tasks of docs/choosing.md keep their test sets. Data: DKDIST_DATA.
+Collections of at most 200 sets or patients are split 5 x 5: five repeats of shuffled five-fold cross-validation, by
+class and by group. Larger ones are split into five folds once. Tasks of docs/choosing.md keep their test sets.
+Data: DKDIST_DATA.
 """
 
 from __future__ import annotations
@@ -62,11 +63,12 @@ FILES = {
         "the name list of the package gender-guesser (pypi.org/project/gender-guesser)",
     ),
 }  # fmt: skip
-SMALL = ("fox", "newsgroups2", "mutagenesis1", "pickup", "esol", "bike", "parkinson")
+SMALL = ("fox", "newsgroups2", "mutagenesis1", "pickup", "parkinson")
+LARGER = ("esol", "bike", "names")
 TASKS = (
     "mixtures", "images", "pentip", "auslan", "mnist_sift", "scenes", "splice", "mnist_str8", "mnist_str4",
 )  # fmt: skip
-COLLECTIONS = (*SMALL, "names", *TASKS)
+COLLECTIONS = (*SMALL, *LARGER, *TASKS)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Collection:
 def split_keys(names: Any, quick: bool) -> Iterator[tuple[str, int]]:
     """(collection, index of a split) of all splits, without reading any data."""
     for name in names:
-        n_splits = 1 if name in TASKS else 2 if quick else N_FOLDS if name == "names" else N_REPEATS * N_FOLDS
+        n_splits = 1 if name in TASKS else 2 if quick else N_FOLDS if name in LARGER else N_REPEATS * N_FOLDS
         yield from ((name, k) for k in range(n_splits))
 
 
@@ -129,7 +131,7 @@ def _from_file(name: str, seed: int, quick: bool) -> Collection:
         sets, y = dk.SampleSets.from_strings(arrays["names"][rows].tolist()), y[rows]
     else:
         sets = dk.SampleSets(arrays["values"], arrays["offsets"])
-    n_repeats = 1 if quick or name == "names" else N_REPEATS
+    n_repeats = 1 if quick or name in LARGER else N_REPEATS
     splits = [
         split
         for repeat in range(n_repeats)
