@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance
+from dkdist.distances.distance import Distance
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.series.backward_series import require_band
 from dkdist.distances.series.diagonal_loops import WARP, fill_diagonals
 from dkdist.distances.series.packed_series import LANES, PackedSeries, packed_series

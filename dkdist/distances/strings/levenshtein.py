@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from dkdist.base.parameter_checks import whole
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
 from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
 from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights

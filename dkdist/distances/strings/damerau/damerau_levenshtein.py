@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.base.parameter_checks import whole
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.strings.damerau.damerau_loops import NARROW, WIDE, fill_lanes
 from dkdist.distances.strings.edit_costs import MOST
 from dkdist.distances.strings.few_strings import pair_of_texts
