@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -96,3 +97,9 @@ def draw_seed(random_state: Any) -> int:
     raise ValueError(
         f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r:.200}"
     )
+
+
+def median_seed(random_state: Any) -> int:
+    """The seed that ``random_state`` is, or will give next; 0 for None, so that medians are the same every time."""
+    moves = isinstance(random_state, (np.random.Generator, np.random.RandomState))
+    return 0 if random_state is None else draw_seed(copy.deepcopy(random_state) if moves else random_state)

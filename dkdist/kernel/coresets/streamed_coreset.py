@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.base.drawn_samples import median_seed
-from dkdist.base.parameter_checks import draw_seed
+from dkdist.base.parameter_checks import draw_seed, median_seed
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Job
 from dkdist.execution.passes import default_window

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.drawn_samples import median_distance, median_seed
+from dkdist.base.drawn_samples import median_distance
 from dkdist.base.embedding import SetEmbedding
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.inputs import Sets, Survey, check_sets, sample_points
-from dkdist.base.parameter_checks import draw_seed, one_of, settled, whole, within_float32
+from dkdist.base.parameter_checks import draw_seed, median_seed, one_of, settled, whole, within_float32
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES

@@ -12,9 +12,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist.base.drawn_samples import median_distance, median_seed, some_runs
+from dkdist.base.drawn_samples import median_distance, some_runs
 from dkdist.base.inputs import require_rows_of_features, within_floats
-from dkdist.base.parameter_checks import draw_seed, is_word, one_of, settled, whole, within_float32
+from dkdist.base.parameter_checks import (
+    draw_seed,
+    is_word,
+    median_seed,
+    one_of,
+    settled,
+    whole,
+    within_float32,
+)
 from dkdist.base.row_ids import beside_targets, own_rows, remember, with_index
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
