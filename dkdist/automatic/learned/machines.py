@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.auto.bagged_trees import BaggedTrees
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import RowKernel
 from dkdist.base.inputs import Sets
 from dkdist.execution.passes import collect
 from dkdist.files.model_trial import require_working

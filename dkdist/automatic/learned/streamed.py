@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto.evaluation_set import TrainingData
 from dkdist.auto.folds import draw_hold_out
-from dkdist.auto.training_data import TrainingData
-from dkdist.automatic.averages import Average, best_average
 from dkdist.automatic.learned.machines import LinearMachine
-from dkdist.automatic.trials import Trial
+from dkdist.automatic.trials import Average, Trial, best_average
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
 from dkdist.linear.ridge.ridge import IncrementalRidge
