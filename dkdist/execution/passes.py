@@ -4,31 +4,28 @@
     state ──> step ──────────> step ──────────> step     one after another: the state travels, blocks never do
 
 Item j of a fold may start only when step j - window is done, because schedulers by themselves would let finished
-blocks pile up before a slow step. Three ways lead there:
+blocks pile up before a slow step. There are two back ends:
 
-    own threads     where there is no client and nobody chose a scheduler: they look what is next (`own_threads`)
-    a graph         for the user's scheduler, and where blocks do not all need the same of what they share, so that
-                    somebody must know how long it lives: an edge, a credit, says so. It is the step's own result, so
-                    that a freed thread takes the next step before another block. Cost: two tasks a job
+    a Dask graph    for threads of this process, and for any local scheduler that the user chose. An edge from step
+                    j - window to item j bounds what is in memory. It carries the step's own result, so that a free
+                    thread takes the next step before another block. Cost: two tasks for each item
     a cluster       an edge would be one more result that can be lost with its worker, and with it everything since
-                    the graph began: there the client hands items out (`stream`)
+                    the graph began: there the client submits items as futures (`cluster/stream.py`)
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task, maker
-from dkdist.execution.own_threads import each, fold_items
+from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client, n_cores, own_threads, resources, run, without_scheduler
+from dkdist.execution.run import active_client, resources, run
 
 SEGMENT = 128  # jobs of one graph, which is what a scheduler has to know at a time; and between two reports of a state
 
@@ -71,10 +68,6 @@ def _each(
         from dkdist.execution.cluster.stream import stream_map  # what this machine alone does not need
 
         return stream_map(client, blocks, jobs, work, label=label, progress=progress)
-    if blocks.share_all and without_scheduler(blocks.local):
-        with own_threads() as n_threads:
-            make = maker(work, blocks)
-            return each(lambda j: make(jobs[j]), len(jobs), n_threads, lambda _: progress.advance(1))
     results: list[Any] = []
     for start in range(0, len(jobs), SEGMENT):
         name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
@@ -145,15 +138,6 @@ def fold(
             client, blocks, jobs, prepare, step, state,
             label=label, window=width, report=_every(SEGMENT, len(jobs), on_segment), progress=progress,
         )  # fmt: skip
-    if blocks.share_all and without_scheduler(blocks.local):
-        report = _every(SEGMENT, len(jobs), on_segment)
-        with own_threads() as n_threads:
-            make = maker(prepare, blocks)
-            return fold_items(
-                lambda j: _with_size(make, jobs[j]), partial(_step_and_count, step, progress), state, len(jobs),
-                window=width(), n_threads=n_threads, n_cores=n_cores(local=True),
-                told=lambda state, j: report(state, j + 1),
-            )  # fmt: skip
     for start in range(0, len(jobs), SEGMENT):
         segment = jobs[start : start + SEGMENT]
         graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, width())
@@ -161,19 +145,6 @@ def fold(
         state = run(graph, steps[-1:], watch=weights, progress=progress, local=blocks.local)[0]
         if on_segment is not None:
             on_segment(state, start + len(segment))
-    return state
-
-
-def _with_size(make: Callable[[Job], Any], job: Job) -> tuple[Any, int]:
-    return make(job), len(job.blocks)
-
-
-def _step_and_count(
-    step: Callable[[Any, Any], Any], progress: Progress | None, state: Any, item: tuple[Any, int]
-) -> Any:
-    state = step(state, item[0])
-    if progress is not None:
-        progress.advance(item[1])
     return state
 
 

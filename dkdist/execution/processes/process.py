@@ -1,5 +1,4 @@
-"""What a process that computes should be: one thread for BLAS, freed memory kept, a core for each thread that computes,
-and nothing taken over by a fork.
+"""What a process that computes should be: one thread for BLAS, freed memory kept, and nothing taken over by a fork.
 
 Workers are made so for as long as they live, by `dkdist.preload` when they start, else when a client first gives them
 work.
@@ -10,10 +9,6 @@ pools are forgotten, so that new ones are made, and so are locks; what cannot be
 BLAS has one thread for the whole process while any run is under way, however many threads have one. Each run for itself
 would put back what it found: the first of two that overlap gives BLAS its threads back while the second still computes,
 and the second leaves one for ever. So runs are counted, and the last puts back what the first found.
-
-A run may have more threads than cores, since some wait for a disk. Threads that take turns on one core drive each
-other's blocks out of its cache, and hold up the step that all others wait for: so each has a core while it computes,
-and lends it while it waits.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
-from threading import Lock, RLock, Semaphore, get_ident, local
+from threading import Lock, RLock, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -146,42 +141,6 @@ class _Returns:
 
 
 RETURNS = _Returns()
-
-
-_mine = local()
-
-
-class Cores:
-    """So many cores, of which the threads of a run take one each."""
-
-    def __init__(self, n: int) -> None:
-        self._free = Semaphore(n)
-
-    def take(self) -> None:
-        """Wait for a core, which this thread has then."""
-        self._free.acquire()
-        _mine.cores = self
-
-    def give_back(self) -> None:
-        """Leave this thread's core to others."""
-        _mine.cores = None
-        self._free.release()
-
-
-@contextmanager
-def waiting() -> Iterator[None]:
-    """While this thread waits for what others read or make, another one of its run has its core.
-
-    It must hold no lock that another might wait for with a core in its hands.
-    """
-    cores = getattr(_mine, "cores", None)
-    if cores is not None:
-        cores.give_back()
-    try:
-        yield
-    finally:
-        if cores is not None:
-            cores.take()
 
 
 def prepare_worker(client: str = "") -> int:

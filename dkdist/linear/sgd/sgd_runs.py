@@ -146,7 +146,7 @@ class IncrementalSGD(LinearLearner):
             start = _restored(checkpoint, start, *saved)
         keep = plan_keeping(blocks, self.cache, stopping.most)
         with keeping(blocks, keep) if keep.place else nullcontext(blocks) as found:
-            taken = taken_from(found, self.n_lanes, bool(keep.place))
+            taken = taken_from(found, self.n_lanes)
             order = Order(taken, known, seed, n_mixed, self.n_lanes, skips(self))
             course = Course(order, objective, dtype, stopping)
             plan = keep.told(course.plan(f"fit {type(self).__name__}", stopping.most))
