@@ -19,7 +19,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
 from dkdist.execution.blocks import BLOCK_BYTES, most_sets, row_blocks
-from dkdist.execution.passes import collect, map_pieces
+from dkdist.execution.map_reduce import collect, map_pieces
 from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.processors import alike
 from dkdist.loops.array_types import I64, Array

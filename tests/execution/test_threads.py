@@ -17,7 +17,7 @@ import pytest
 from dask.callbacks import Callback
 
 from dkdist.execution.blocks import Blocks, Job, row_blocks
-from dkdist.execution.passes import collect, fold, map_pieces
+from dkdist.execution.map_reduce import collect, fold, map_pieces
 from dkdist.execution.run import is_in_process
 from dkdist.pairs.paced_comparing import paced
 

@@ -36,7 +36,7 @@ import dkdist
 from dkdist.base.inputs import survey
 from dkdist.cli.machine.stage_seconds import FitSizes, StageRates, stage_seconds
 from dkdist.execution.blocks import row_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.processes.processors import kind
 from dkdist.kernel.features.random_fourier_features import FourierMap

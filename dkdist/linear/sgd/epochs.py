@@ -26,10 +26,9 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
-from dkdist.execution.passes import fold, fold_window
+from dkdist.execution.map_reduce import fold, fold_window, tree_sum
 from dkdist.execution.progress import Progress, report_loss
 from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks
-from dkdist.execution.tree import tree_sum
 from dkdist.learners.descent.sgd_steps import (
     Batch,
     Lanes,

@@ -21,7 +21,7 @@ from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.kept_blocks import keeping
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.warn import warn
 from dkdist.execution.run import plan_keeping
 from dkdist.learners.descent.losses import LOSSES, constant_loss
