@@ -28,7 +28,6 @@ from dkdist.learners.rows import (
     Rows,
     checked_rows,
     no_rows,
-    nothing_made,
     tiles,
     without,
 )
@@ -321,7 +320,7 @@ def _descend(
 ) -> int:
     """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
     if not isinstance(X, np.ndarray):
-        return X.descend(order, 0, len(order), nothing_made(X), steps, iterate, looks, n_averaged)
+        return X.descend(order, steps, iterate, looks, n_averaged)
     X = read_only(X)
     if looks is not None:
         probed = np.flatnonzero(looks.probed)
