@@ -238,8 +238,8 @@ def require_own(client: Any) -> None:
 def _before_fork() -> None:
     """Note who is at work, and hold the lock of `_runs` until the fork is over.
 
-    Before a fork OpenBLAS waits for its threads to end, and waits for ever for one that another thread's change of their
-    number starts at that moment.
+    Before a fork OpenBLAS waits for its threads to end, and waits for ever for one that a change of their number starts
+    at that moment.
     """
     global _was_at_work
     _runs.lock.acquire()
