@@ -34,7 +34,7 @@ class _Runs:
 
     def __init__(self) -> None:
         self.lock, self.under_way, self.for_good = Lock(), 0, False
-        self.limits: list[threadpool_limits] = []
+        self.limits: list[tuple[ThreadpoolController, threadpool_limits]] = []
 
     def begin(self, runs: int = 1) -> int:
         """Count so many more; the BLAS threads that were found, at least 1."""
@@ -42,7 +42,8 @@ class _Runs:
             pools = _blas_of(len(sys.modules))
             found = max((pool.num_threads for pool in pools.lib_controllers), default=1)
             if found > 1:  # the first, or a library that was loaded since
-                self.limits.append(pools.limit(limits=1))
+                with _control(pools):
+                    self.limits.append((pools, pools.limit(limits=1)))
             if runs and not self.under_way:
                 LARGE.unused = []
             self.under_way += runs
@@ -55,13 +56,29 @@ class _Runs:
             if not self.under_way:
                 LARGE.unused = None
             while self.limits and not self.under_way and not self.for_good:
-                self.limits.pop().restore_original_limits()
+                pools, limit = self.limits.pop()
+                with _control(pools):
+                    limit.restore_original_limits()
 
 
 @lru_cache(maxsize=1)
 def _blas_of(n_modules: int) -> ThreadpoolController:
     """The BLAS libraries of this process, looked for (some milliseconds) when modules were loaded since."""
     return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def _control(pools: ThreadpoolController) -> Iterator[None]:
+    """Let this thread set the number of BLAS threads, and any other one after it.
+
+    Since version 3.8 threadpoolctl does nothing, silently, in any but the first thread that set it.
+    """
+    controllers = [c for c in pools.lib_controllers if hasattr(c, "clear_controlling_thread")]
+    for controller in controllers:
+        controller.clear_controlling_thread(force=True)
+    yield
+    for controller in controllers:
+        controller.clear_controlling_thread(force=True)
 
 
 _runs = _Runs()
@@ -178,7 +195,13 @@ def require_own(client: Any) -> None:
 
 
 def _before_fork() -> None:
+    """Note who is at work, and hold the lock of `_runs` until the fork is over.
+
+    Before a fork OpenBLAS waits for its threads to end, and waits for ever for one that a change of their number starts
+    at that moment.
+    """
     global _was_at_work
+    _runs.lock.acquire()
     _was_at_work = _runs.under_way > 0 or any(_is_at_work(thread) for thread in sys._current_frames())
 
 
@@ -209,4 +232,6 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=lambda: _runs.lock.release(), after_in_child=_after_fork
+    )
