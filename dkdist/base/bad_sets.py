@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dkdist.base.parameter_checks import one_of
-from dkdist.execution.processes.process import waiting
 from dkdist.execution.processes.warn import warn
 from dkdist.loops.array_types import I64, Array
 from dkdist.sets import SampleSetError, SampleSets
@@ -62,10 +61,12 @@ def attempt(
         part, places = parts.pop()
         first = int(places[0])
         try:
-            if pieces is not None and isinstance(part, SetStore) and len(part) == 1 and in_pieces(part):
+            if not isinstance(part, SetStore):
+                result = work(part, first)
+            elif pieces is not None and len(part) == 1 and in_pieces(part):
                 result = pieces(part, first)
             else:
-                result = work(_in_memory(part), first)
+                result = work(part.points_alone(), first)
         except (SampleSetError, StoreFormatError) as error:
             if len(part) > 1:
                 size = -(-len(part) // PARTS)
@@ -81,13 +82,6 @@ def attempt(
     if made.bad and isinstance(sets, SetStore):
         _require_current(sets)  # of a store that was replaced, no set is bad
     return made
-
-
-def _in_memory(sets: SampleSets | SetStore) -> SampleSets:
-    if isinstance(sets, SampleSets):
-        return sets
-    with waiting():
-        return sets.points_alone()
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

@@ -15,7 +15,7 @@ from dkdist.automatic.views.representations import Representation, fitted_spec
 from dkdist.base.embedding_spec import AroundEmbedding, Domain, Tables
 from dkdist.base.influence import influences
 from dkdist.base.inputs import Sets
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.learners.kernel_ridge import squared_distances
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
