@@ -40,8 +40,8 @@ from dkdist.execution.progress import Progress, show_progress
 from dkdist.explaining.answers import answer
 from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_verbose
 from dkdist.plain.user_line import user_level
+from dkdist.plain.validation import as_verbose
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 

@@ -34,7 +34,7 @@ from dkdist.execution.blocks import Blocks, require_known_chunks, source_blocks
 from dkdist.execution.map_reduce import collect
 from dkdist.execution.run import resources
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.validation import real_array
 
 MOST_COUNTED = 2**40  # of anything
 LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32

@@ -44,7 +44,7 @@ from dkdist.distances.objects.given_objects import DRAWN, given_objects
 from dkdist.distances.objects.random_objects import WITHOUT_REPETITION, Source, draw_omegas
 from dkdist.distances.pair_function import Pairwise
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 
 CHECKED = 8  # objects that a user's own function is tried on

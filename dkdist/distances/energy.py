@@ -21,8 +21,8 @@ from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
 from dkdist.loops.lanes import LANES, TILE, Lanes, load_tile, pack, squared_distances
 from dkdist.loops.points import set_arrays, total_weight
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.inputs import check_sets, of_blocks
 from dkdist.base.parameter_checks import whole
 from dkdist.loops.array_types import F32, I64
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 

@@ -44,9 +44,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.validation import as_flag, real_array
 
 MOST_KEPT = 10_000  # scores: a ten-thousandth of the coverage
 ROUNDING = 1e-9  # of a rank

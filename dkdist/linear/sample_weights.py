@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.validation import real_array
 
 CLASS_WEIGHTS = [None, dict, StrOptions({"balanced"})]
 """What the parameter ``class_weight`` may be."""

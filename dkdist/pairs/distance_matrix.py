@@ -32,7 +32,7 @@ from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.paced_comparing import compare_paced
 from dkdist.pairs.staircase import Step, cut_pairs, needed
 from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
-from dkdist.plain.flags import as_verbose
+from dkdist.plain.validation import as_verbose
 from dkdist.sets import SampleSets
 
 

@@ -25,8 +25,8 @@ from dkdist.distances.series.packed_series import LANES, PackedSeries, packed_se
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.points import cache_lines, read_only
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 ROWS = 4
 GROUNDS = ("sqeuclidean", "euclidean")

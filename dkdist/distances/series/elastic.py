@@ -16,8 +16,8 @@ from dkdist.distances.series.backward_series import BackwardSeries, backwards, r
 from dkdist.distances.series.diagonal_loops import GAPS, MOVES, SOFT, STAMPS, WHOLE, fill_diagonals
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import read_only
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 
 class _Elastic(Distance):

@@ -25,8 +25,7 @@ from dkdist.kernel.distance.kernel_inputs import (
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
-from dkdist.plain.flags import as_verbose
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import as_verbose, require_same_names
 
 MAX_SECONDS = 60.0
 WIDEST = 1e6  # of a set, in sigma

@@ -13,8 +13,7 @@ from dkdist.base.parameter_checks import median_seed, one_of, positive
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs, make_task
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair, read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import as_flag, require_same_names
 
 if TYPE_CHECKING:
     from dkdist.kernel.distance.kernel_gradient import KernelGradient

@@ -17,7 +17,7 @@ from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64, Array
 from dkdist.loops.points import column_bounds, not_finite
 from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of
-from dkdist.plain.real_arrays import real_array, require_same_names
+from dkdist.plain.validation import real_array, require_same_names
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers

@@ -13,7 +13,7 @@ from dkdist.kernel.distance.kernel_inputs import points_of, read_points, read_sc
 from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 
 
 def witness(

@@ -32,7 +32,7 @@ from dkdist.linear.search.search_candidates import Candidate, build_candidates
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.plain.validation import as_flag, as_verbose
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 

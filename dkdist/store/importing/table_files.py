@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSets
 from dkdist.store.format.batches import Outline
 from dkdist.store.importing.files_of_table import DEFAULT_ENCODING, CsvOptions
