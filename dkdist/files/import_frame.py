@@ -10,7 +10,7 @@ import numpy as np
 
 from dkdist.execution.frame_partitions import Partitions, is_dask_frame
 from dkdist.loops.array_types import F64, Array
-from dkdist.plain.ahead import each_ahead
+from dkdist.plain.concurrency import each_ahead
 from dkdist.plain.room import Room
 from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets

@@ -15,8 +15,8 @@ from dkdist.loops.array_types import I64, Array
 from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.plain.user_line import user_level
 from dkdist.plain.validation import Columns
-from dkdist.sets.alignment import has_index, places_of
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
+from dkdist.sets.indexing import has_index, places_of
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
 

@@ -15,8 +15,7 @@ from dkdist.base.inputs import Sets
 from dkdist.execution.map_reduce import collect
 from dkdist.files.model_trial import require_working
 from dkdist.learners.kernel_ridge import CONSTANT
-from dkdist.linear.search.feature_trees import FeatureTrees, Node
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.search.feature_trees import FeatureTrees, Node, SearchData
 from dkdist.loops.array_types import F32, F64, Array
 from dkdist.plain.kept import kept
 

@@ -22,8 +22,7 @@ from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
 from dkdist.learners.many_models import Linear
 from dkdist.linear.ridge.ridge import IncrementalRidge
-from dkdist.linear.search.feature_trees import FeatureTrees, Node
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.search.feature_trees import FeatureTrees, Node, SearchData
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train

@@ -17,8 +17,7 @@ from dkdist.base.influence import influences
 from dkdist.base.inputs import Sets
 from dkdist.execution.map_reduce import collect
 from dkdist.learners.kernel_ridge import squared_distances
-from dkdist.linear.search.feature_trees import FeatureTrees, Node
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.search.feature_trees import FeatureTrees, Node, SearchData
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.kept import kept
 from dkdist.scaling.set_pca import SetPCA

@@ -26,8 +26,7 @@ from dkdist.learners.held_out import held_out_among
 from dkdist.learners.many_models import Linear
 from dkdist.linear.problems import as_classes
 from dkdist.linear.sample_weights import as_weights
-from dkdist.linear.search.feature_trees import FeatureTrees
-from dkdist.linear.search.search_blocks import SearchData, source
+from dkdist.linear.search.feature_trees import FeatureTrees, SearchData, source
 from dkdist.linear.search.search_candidates import Candidate, build_candidates
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train

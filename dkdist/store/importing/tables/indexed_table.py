@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkdist.loops.array_types import F64, I64, Array
-from dkdist.plain.ahead import ahead
+from dkdist.plain.concurrency import ahead
 from dkdist.plain.room import Room
 from dkdist.plain.validation import Columns
 from dkdist.sets import SampleSets
