@@ -80,6 +80,9 @@ from .kernel.distance.shapes import Surface as Surface
 from .kernel.distance.witness import witness as witness
 from .kernel.features.mean_embedding import MeanEmbedding as MeanEmbedding
 from .kernel.features.random_fourier_features import RandomFourierFeatures as RandomFourierFeatures
+from .kernel.kinds.gaussian_mixtures import GaussianMixture as GaussianMixture
+from .kernel.kinds.registry import Kernel as Kernel
+from .kernel.kinds.registry import register_kernel as register_kernel
 from .linear.ridge.ridge import IncrementalRidge as IncrementalRidge
 from .linear.ridge.ridge_classifier import IncrementalRidgeClassifier as IncrementalRidgeClassifier
 from .linear.search.one_pass_search import OnePassSearch as OnePassSearch

@@ -12,8 +12,8 @@ from dkdist.base.roles import Role
 from dkdist.kernel.comparing.aggregated_test import aggregated_test
 from dkdist.kernel.comparing.samples import Sample, sample_of
 from dkdist.kernel.distance.kernel_inputs import SAMPLE, Pair, bandwidth, read_points
-from dkdist.kernel.sums.exact_loops import scaled, sums
-from dkdist.kernel.sums.profiles_loops import KERNELS
+from dkdist.kernel.kinds.kernel_sums import scaled, sums
+from dkdist.kernel.kinds.registry import KERNELS
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 from dkdist.plain.validation import require_same_names

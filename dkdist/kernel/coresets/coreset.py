@@ -112,8 +112,8 @@ def coreset(
     sigma : float or "median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r in another one; "median" is
         the median distance of 1,024 points, drawn at random from the seed among those that weigh.
-    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
-        As in `kernel_distance`.
+    kernel : str, default="gaussian"
+        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
     weights : (n,) array or dask array, optional
         Of the points, >= 0. Without them each point weighs 1 / n. A `SetStore` has its own.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"

@@ -32,7 +32,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         As for `coreset`.
     random_state : int, Generator or None
         Seed; a set's coreset depends on the seed and on its own points alone.
-    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
+    kernel : str, default="gaussian"
         As for `coreset`.
 
     Attributes

@@ -31,7 +31,7 @@ from dkdist.kernel.coresets.streamed_distance import Judge, find_judge
 from dkdist.kernel.coresets.streamed_survey import Survey, survey_points
 from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
-from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.kinds.kernel_sums import scaled, sums
 from dkdist.loops.array_types import F64, I64
 
 

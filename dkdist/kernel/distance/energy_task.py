@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.kernel.kinds.kernel_kinds import can_be_sorted
-from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, energy_in_tiles, rounding, scaled
-from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
+from dkdist.kernel.kinds.kernel_sums import energy, scaled, sorted_energy
+from dkdist.kernel.kinds.registry import get_kernel
+from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, rounding
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 
@@ -56,25 +56,23 @@ def make_task(
 
 def all_pairs(task: Task) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
-    points, unit = task.points, UNITS[KERNELS[task.kernel]] / task.sigma
-    if len(points) > SMALL and can_be_sorted(points.d, task.kernel):
-        from dkdist.kernel.kinds.sorted_energy import sorted_energy  # for many points alone
-
+    points = task.points
+    if len(points) > SMALL and get_kernel(task.kernel).is_sorted(points.d):
         x, z = points.arrays()
         return resolved(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
-    return resolved(energy_in_tiles(points, unit, task.kernel), task)
+    return resolved(energy(points, task.sigma, task.kernel), task)
 
 
 def resolved(total: float, task: Task) -> float:
     """An energy of points; in twice the digits where those of few points cancel, as of nearly equal sets."""
-    square = task.points.mass**2
+    square, profile = task.points.mass**2, get_kernel(task.kernel).profile
     plenty = task.kernel != "energy" and abs(total) >= TRUSTED * (DIRECT_ROUNDING + MOST_ROUNDING) * square
-    if len(task.points) > TWOFOLD or plenty:
+    if len(task.points) > TWOFOLD or plenty or profile is None:
         return total
     x, z = task.points.arrays()
     x = scaled(x, task.sigma, task.kernel)
-    if abs(total) < TRUSTED * rounding(x, task.kernel) * square:
+    if abs(total) < TRUSTED * rounding(x, profile) * square:
         from dkdist.kernel.sums.twofold_loops import twofold_energy  # for nearly equal sets alone
 
-        return twofold_energy(x, z, task.kernel)
+        return twofold_energy(x, z, profile)
     return total

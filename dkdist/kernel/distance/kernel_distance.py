@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.base.parameter_checks import median_seed, one_of, positive
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs, make_task
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair, read_scales
-from dkdist.kernel.kinds.kernel_kinds import KINDS
+from dkdist.kernel.kinds.registry import KERNELS, get_kernel
 from dkdist.plain.validation import as_flag, require_same_names
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def kernel_distance(
         of one, are equal weights that sum to one. Shapes have their own, and so have sets of stores with weights, over
         the sum of these. Those of points that are read block by block must be >= 0.
     kernel : str, default="gaussian"
-        See the notes. All but the Gaussian one take sigma, and method "auto" or "exact".
+        See the notes, or a name that `register_kernel` made known. All but the Gaussian one take sigma, and method
+        "auto" or "exact".
     unbiased : bool, default=False
         The unbiased estimate of MMD^2 (a U-statistic), without the pairs of a point with itself, by any method. It may
         be negative, and is returned as it is. D has no unbiased estimate, so it needs squared=True. For two points or
@@ -216,7 +217,7 @@ def kernel_distance(
         for name, flag in (("squared", squared), ("unbiased", unbiased), ("gradient", gradient))
     )
     one_of("method", method, METHODS)
-    one_of("kernel", kernel, tuple(KINDS))
+    one_of("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q)
     if any(hasattr(X, "blocks") for X in (P, Q)):
         _require_plain(kernel, unbiased=unbiased, gradient=gradient)
@@ -252,7 +253,7 @@ def energy_by(task: Task, method: str) -> float:
 
 
 def _root(square: float, pair: Pair, kernel: str) -> float:
-    if KINDS[kernel].definite == "not" and square < -INDEFINITE * pair.points.square:
+    if not get_kernel(kernel).positive_definite and square < -INDEFINITE * pair.points.square:
         raise ValueError(
             f"D^2 = {square:.3g} is negative, for kernel={kernel!r} is not positive definite: use squared=True, or "
             "another kernel"
@@ -262,7 +263,7 @@ def _root(square: float, pair: Pair, kernel: str) -> float:
 
 def _require_definite(pair: Pair, kernel: str) -> None:
     """Refuse weights for which a conditionally positive definite kernel makes no distance."""
-    if KINDS[kernel].definite != "equal totals":
+    if get_kernel(kernel).positive_definite != "equal totals":
         return
     sums = pair.points.total
     if np.abs(sums).max() > UNEQUAL * pair.points.size:
@@ -307,13 +308,14 @@ def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
 def _unbiased(task: Task, method: str) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
     total = energy_by(task._replace(eps=task.eps / 2), method)
+    at_zero = float(get_kernel(task.kernel).value(np.zeros(1))[0])
     for points in map(task.points.only, range(2)):
         weights = points.weight_range
         equal = weights.least == weights.most
         s = len(points) * points.signs[0] * weights.least if equal else float(points.total[0])
         others = len(points) - 1.0 if equal else _others(points.square / s**2)
         own = task._replace(points=points, eps=task.eps / 4 * others)
-        total += (energy_by(own, method) - KINDS[task.kernel].at_zero * s**2) / others
+        total += (energy_by(own, method) - at_zero * s**2) / others
     return total
 
 

@@ -27,11 +27,12 @@ from scipy.special import gammaincc
 
 from dkdist.base.roles import Role
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs
-from dkdist.kernel.kinds.gaussian_mixtures import MEASURES, Mixture, gaussian_mixture
-from dkdist.kernel.kinds.kernel_kinds import KINDS
+from dkdist.kernel.kinds.gaussian_mixtures import GaussianMixture
+from dkdist.kernel.kinds.kernel_sums import scaled
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.kernel.sums.blocks_loops import block_energy, kernel_blocks
 from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
-from dkdist.kernel.sums.exact_loops import mass, scaled
+from dkdist.kernel.sums.exact_loops import mass
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid, grid_layout
 from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
@@ -315,10 +316,11 @@ def _rff(task: Task) -> float:
 def _mixed(task: Task) -> float:
     """By Gaussians where that is foretold to take less than all pairs."""
     n, d = len(task.points), task.points.d
-    if task.kernel not in MEASURES or d > MOST_DIMS or (d == 1 and KINDS[task.kernel].line is not None):
+    kernel = get_kernel(task.kernel)
+    if kernel.gaussian_mixture is None or d > MOST_DIMS or kernel.is_sorted(d):
         return all_pairs(task)
     R = float(np.sqrt((task.points.widths**2).sum())) / task.sigma
-    mixture = gaussian_mixture(task.kernel, R, task.share / 2)
+    mixture = kernel.gaussian_mixture(R, task.share / 2)
     if mixture is None:
         return all_pairs(task)
     points = np.where(mixture.sigmas > WIDE[d] * R, WIDE_NS, NARROW_NS)
@@ -327,7 +329,7 @@ def _mixed(task: Task) -> float:
     return _by_gaussians(task, mixture)
 
 
-def _by_gaussians(task: Task, mixture: Mixture) -> float:
+def _by_gaussians(task: Task, mixture: GaussianMixture) -> float:
     if len(task.points) * task.points.d <= FEW_NUMBERS:  # tiles for every Gaussian would be made again
         task = task._replace(points=WeightedPoints.of(*task.points.arrays()))
     S, d, C = task.points.total, task.points.d, task.points.channels

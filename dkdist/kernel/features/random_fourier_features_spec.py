@@ -7,7 +7,7 @@ summed in the order of the columns: a row's bits depend on no other row and on n
 a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al. 2016.)
 
 Frequencies of sigma = 1 are standard normal: independent, orthogonal within each m rows, or quasi-random. Those of
-other kernels are made of them (`kinds.kernel_frequencies`). Structured ones are a product of sign flips and Hadamard
+other kernels are made of them (`dkdist.kernel.kinds.registry`). Structured ones are a product of sign flips and Hadamard
 transforms:
 
     W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   D_i random signs, s_r chi-distributed, L a power of two >= m
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
@@ -188,7 +188,7 @@ def _drawn_dense(spec: FourierSpec) -> F64:
     """(F, m) frequencies for sigma = 1."""
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
     g = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
-    return g if spec.kernel == "gaussian" else FREQUENCIES[spec.kernel](rng, g)
+    return get_kernel(spec.kernel).frequencies(rng, g)
 
 
 def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
@@ -197,8 +197,7 @@ def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
     lengths = np.sqrt(rng.chisquare(L, F))
-    if spec.kernel != "gaussian":
-        lengths = RADIAL[spec.kernel](rng, lengths[:, None])[:, 0]
+    lengths = get_kernel(spec.kernel).frequencies(rng, lengths[:, None])[:, 0]
     return signs, lengths / L**1.5  # three unnormalised Hadamard transforms stretch a vector by L^(3/2)
 
 
