@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +48,27 @@ FATE = "cannot be embedded and have rows of NaN"
 
 
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of embeddings: ``fit`` sets ``spec_`` after one `_look` at the data, ``transform`` is what it says.
+    """Base class of embeddings: validation, names, invalid sets, lazy arrays and scikit-learn's protocol.
 
-    What is embedded is counted from ``origin_``, that of the sets of ``fit``: so does ``spec_`` say where points lie.
-
-    A subclass names its tasks by ``_label`` and has a parameter ``on_error``.
+    A subclass has a parameter ``on_error``, a prefix ``_label`` of task names, and a method ``_fit`` that returns its
+    parameters: a `Specification` with ``n_dims``, ``n_features``, ``domain`` and a method ``embed`` that maps a block
+    of sets to rows. Each row must depend on its own set only. Coordinates are relative to ``origin_``, the origin of
+    the sets of ``fit``.
     """
 
     _label: str
     _takes_text = False
     spec_: EmbeddingSpec
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn parameters from the sets X, in one pass over the data. ``y`` is not used."""
+        sets = check_sets(X, text=self._takes_text)
+        self.spec_ = self._fit(sets, self._look(sets, None))
+        return self
+
+    def _fit(self, sets: Sets, summary: Survey) -> EmbeddingSpec:
+        """Return the parameters; ``summary`` holds bounds of the points and the positions of invalid sets."""
+        raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -74,9 +74,17 @@ S = TypeVar("S", bound=Any)
 
 
 class Specification(Generic[T]):
-    """Base of specifications, frozen dataclasses of plain numbers: a subclass says by ``_tables`` what they define."""
+    """Base of parameters of embeddings: frozen dataclasses of plain numbers.
+
+    A subclass has a method ``embed``, or ``_tables`` gives an object that has one and holds larger arrays.
+    """
 
     _kept = 16  # tables of a class, those drawn last; 0 for what is costly to compare
+
+    @property
+    def spec(self) -> Self:
+        """Themselves: parameters without tables are their own."""
+        return self
 
     def draw(self) -> T:
         """The tables it stands for; drawn once in a process."""
@@ -89,7 +97,7 @@ class Specification(Generic[T]):
         return None
 
     def _tables(self) -> T:
-        raise NotImplementedError
+        return self  # type: ignore[return-value]
 
 
 def numbered(names: Sequence[str], n_columns: int) -> list[str]:
