@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
+from dkdist.auto.outer_predictions import OuterPredictions, standard_error
 from dkdist.auto.training_data import Score
 from dkdist.loops.array_types import F64
 from dkdist.plain.html_text import grid_table
@@ -17,34 +17,6 @@ from dkdist.plain.kept import kept
 CHOSEN = "this model"
 OUTER, SELECTION = "outer folds", "selection"
 """What a score comes from: sets that nothing was selected on, or the sets that selected the model."""
-
-
-class CandidateTrial(Protocol):
-    """A candidate on the inner folds: what the leaderboard shows of it."""
-
-    @property
-    def values(self) -> F64:
-        """Predictions (n_repeats, n, t) of held-out rows."""
-
-    @property
-    def alpha(self) -> float:
-        """The penalty."""
-
-    @property
-    def seconds(self) -> float:
-        """Time of its trials."""
-
-    @property
-    def name(self) -> str:
-        """The representation."""
-
-    @property
-    def kernel_name(self) -> str:
-        """The kernel."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns of a row."""
 
 
 @kept
@@ -74,7 +46,7 @@ class Leaderboard(list[dict[str, Any]]):
 
 
 def make_leaderboard(
-    outer: OuterPredictions, trials: Sequence[CandidateTrial], evaluation: EvaluationSet, score: Score
+    outer: OuterPredictions, trials: Sequence[Any], evaluation: EvaluationSet, score: Score
 ) -> tuple[Leaderboard, dict[str, tuple[float, float]]]:
     """The leaderboard, and by baseline the lead of the model with its standard error, paired on the outer folds."""
     best = {trial.name: trial for trial in reversed(trials)}
@@ -101,7 +73,7 @@ def make_leaderboard(
 
 
 def _entry(
-    name: str, score: float, std_error: float, evaluation: str, trial: CandidateTrial | None = None, **more: Any
+    name: str, score: float, std_error: float, evaluation: str, trial: Any = None, **more: Any
 ) -> dict[str, Any]:  # fmt: skip
     entry = {
         "name": name, "score": score, "std_error": std_error, "evaluation": evaluation, "seconds": 0.0, "n_features": 0,
@@ -125,6 +97,3 @@ def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tu
             standard_error(np.array([score(one[rows], evaluation.rows[rows]) for rows in kept])) ** 2
         )
     return whole, float(np.sqrt(np.mean(errors)))
-
-
-__all__ = ["CHOSEN", "CONSTANT", "OUTER", "SELECTION", "Leaderboard", "make_leaderboard"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -15,7 +14,6 @@ from scipy.stats import t as student_t
 from dkdist.auto._tuning import MAX_JACKKNIFE_BLOCKS
 from dkdist.auto.outer_folds import OuterFolds
 from dkdist.auto.training_data import Score, TrainingData
-from dkdist.base.inputs import Sets
 from dkdist.base.roles import Role
 from dkdist.loops.array_types import F64, I64
 
@@ -35,13 +33,6 @@ class FoldPredictions:
     model: F64
     ensemble: F64
     baselines: Mapping[str, F64]
-
-
-class FittedModel(Protocol):
-    """The result of one selection."""
-
-    def fold_predictions(self, sets: Sets) -> FoldPredictions:
-        """Predictions for held-out sets."""
 
 
 @dataclass(frozen=True)

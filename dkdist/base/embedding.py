@@ -29,7 +29,6 @@ from dkdist.base.embedding_spec import (
     EmbeddingParameters,
     EmbeddingSpec,
     is_additive,
-    is_selective,
 )
 from dkdist.base.huge_sets import embed_in_pieces
 from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, require_some, survey
@@ -230,8 +229,7 @@ def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32
 
 
 def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
-    if is_selective(spec):
-        spec.require(sets, first)
+    spec.require(sets, first)
     return count_outside(spec.domain, sets, first)
 
 

@@ -81,6 +81,9 @@ class Specification(Generic[T]):
 
     _kept = 16  # tables of a class, those drawn last; 0 for what is costly to compare
 
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise `SampleSetError` for the first set that has no row; ``first`` is the position of set 0."""
+
     @property
     def spec(self) -> Self:
         """Themselves: parameters without tables are their own."""
@@ -147,18 +150,6 @@ class EmbeddingParameters(Protocol):
         """Rows of the embedding: (n_sets, m) float32."""
 
 
-class Selective(Protocol):
-    """A specification that refuses some sets for reasons of its own, beside their weights and its domain."""
-
-    def require(self, sets: SampleSets, first: int) -> None:
-        """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
-
-
-def is_selective(spec: Any) -> TypeGuard[Selective]:
-    """Whether a specification is `Selective`: at once; to compare it with a protocol takes as long as ten sets."""
-    return hasattr(spec, "require")
-
-
 class RowSum(Protocol):
     """A row in the making, of one set that comes in pieces."""
 
@@ -177,7 +168,7 @@ class Additive(EmbeddingParameters, Protocol):
 
 
 def is_additive(parameters: Any) -> TypeGuard[Additive]:
-    """Whether tables are `Additive`: at once, as `is_selective`."""
+    """Whether tables are `Additive`: a comparison with the protocol takes as long as ten sets."""
     return hasattr(parameters, "row_sum")
 
 
@@ -195,6 +186,9 @@ class EmbeddingSpec(Protocol):
     @property
     def domain(self) -> Domain | None:
         """The box that the points must lie in; None if they may lie anywhere."""
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise `SampleSetError` for the first set that has no row; ``first`` is the position of set 0."""
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
         """Names of the columns of a row, from those of the dimensions; None where a column is of several."""

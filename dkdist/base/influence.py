@@ -18,28 +18,15 @@ feels a single symbol. The influence is the least-squares solution of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding_spec import EmbeddingParameters
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.sets import SampleSets
 
 PIECE_LENGTHS = 1, 2, 4, 8  # of sequences; the length of what decides is unknown
 POINTS_AT_ONCE = 2**18  # of sets that lack a point
-
-
-@runtime_checkable
-class Influential(EmbeddingParameters, Protocol):
-    """Tables whose rows have a derivative by the weights of points."""
-
-    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence on ``gradient``' row of points ``at`` (q, d), up to a constant of each column.
-
-        ``one`` holds one set, ``at`` is counted from its origin, and ``gradient`` (m, k) is the derivative of k
-        functions by the row.
-        """
 
 
 class LinearInfluence:
@@ -66,10 +53,11 @@ def shares(one: SampleSets) -> F64:
 def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
     """(n, k) influence of each point of the one set, or of points ``at`` (n, d); of mean zero over those of the set.
 
-    ``gradient`` (m, k) as for `Influential`. Raises ValueError for points ``at`` other places where no derivative is
-    known.
+    ``gradient`` (m, k) is the derivative of k functions by the row. Tables whose rows have a derivative by the weights of
+    points have a method ``influence(one, at, gradient)`` that returns these numbers up to a constant of each column;
+    places ``at`` are relative to the origin of ``one``. Raises ValueError for ``at`` where no derivative is known.
     """
-    if isinstance(parameters, Influential):
+    if hasattr(parameters, "influence"):
         own = parameters.influence(one, one.relative, gradient)
         there = own if at is None else parameters.influence(one, at, gradient)
         return np.asarray(there - shares(one) @ own)

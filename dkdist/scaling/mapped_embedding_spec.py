@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dkdist.base.embedding_spec import AroundEmbedding, Tables, is_selective
+from dkdist.base.embedding_spec import AroundEmbedding, Specification, Tables
 from dkdist.base.influence import each_alone, influences
 from dkdist.loops.array_types import F32, F64
 from dkdist.plain.kept import kept
@@ -44,7 +44,7 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse what the embedding refuses; ``first`` is the position of set 0."""
-        if is_selective(self.embedding):
+        if type(self.embedding).require is not Specification.require:
             self.embedding.require(self.mapped(sets), first)
 
     def _tables(self) -> MappedEmbedding:
