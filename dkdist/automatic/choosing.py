@@ -20,7 +20,7 @@ from dkdist.auto.training_data import TrainingData
 from dkdist.automatic.averages import Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.learned.kept_background import kept_background
+from dkdist.automatic.learned.kept_background import kept_background, some_of
 from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine, Member, TreeMember
 from dkdist.automatic.learned.streamed import learn_streamed
 from dkdist.automatic.trials import AGAIN, Rows, Trial, fit_view_trees, leaves_of, rounds, try_again, try_all
@@ -33,14 +33,13 @@ from dkdist.automatic.views.representations import (
     representations,
 )
 from dkdist.automatic.views.row_kernels import ComparedRows
-from dkdist.base.inputs import Sets
+from dkdist.base.inputs import Sets, load_points
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.learners.calibration import log_probabilities
 from dkdist.learners.kernel_ridge import duals
 from dkdist.loops.array_types import F64, I64
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
-from dkdist.store import SetStore
 
 SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
 SAMPLE_STRINGS = 2**14  # the same of strings: which n-grams are frequent takes more of them
@@ -94,10 +93,10 @@ def choose(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel
 def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedModel:
     rng = np.random.default_rng(data.seed)
     sets, n = data.sets, len(data)
-    sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
+    sample = load_points(sets[some_of(rng, n, _sample_size(sets))])
     scaler, background = _scaler(sample, candidates), kept_background(sample, data.seed)
     if scaler is not None:
-        sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
+        sample, sets = load_points(scaler.transform(sample)), scaler.transform(sets)
     data = replace(data, sets=sets)
     views = fitted_views(_entries(candidates, sample, data.seed), sample)
     most = allowed.most_sets(n, views.row_bytes)
@@ -229,15 +228,6 @@ def _some(sets: Sets, rows: I64) -> Sets:
     return sets if len(rows) == len(sets) else sets[rows]
 
 
-def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
-    """All of n, or as many at random as there may be, in their order."""
-    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
-
-
 def _sample_size(sets: Sets) -> int:
     most = SAMPLE_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else SAMPLE_SETS
     return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, most))
-
-
-def _loaded(sets: Sets) -> SampleSets:
-    return sets.points_alone() if isinstance(sets, SetStore) else sets

@@ -53,8 +53,8 @@ def shares(one: SampleSets) -> F64:
 def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
     """(n, k) influence of each point of the one set, or of points ``at`` (n, d); of mean zero over those of the set.
 
-    ``gradient`` (m, k) is the derivative of k functions by the row. Tables whose rows have a derivative by the weights of
-    points have a method ``influence(one, at, gradient)`` that returns these numbers up to a constant of each column;
+    ``gradient`` (m, k) is the derivative of k functions by the row. Tables whose rows have a derivative by the weights
+    of points have a method ``influence(one, at, gradient)`` that returns these numbers up to a constant of each column;
     places ``at`` are relative to the origin of ``one``. Raises ValueError for ``at`` where no derivative is known.
     """
     if hasattr(parameters, "influence"):
@@ -110,6 +110,4 @@ def _without(one: SampleSets, starts: I64, ends: I64) -> SampleSets:
     n = one.n_points
     chosen = [np.concatenate([np.arange(i), np.arange(j, n)]) for i, j in zip(starts, ends, strict=True)]
     points = np.concatenate(chosen)
-    weights = None if one.weights is None else one.weights[points]
-    offsets = np.concatenate([[0], np.cumsum(n - (ends - starts))])
-    return SampleSets._trusted(one.relative[points], offsets, weights, one.alphabet, one.origin)
+    return one._of_rows(points, np.concatenate([[0], np.cumsum(n - (ends - starts))]))

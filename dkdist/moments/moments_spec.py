@@ -11,7 +11,7 @@ import numpy as np
 
 from dkdist.base.embedding_spec import Specification
 from dkdist.base.influence import shares
-from dkdist.base.point_runs import RowOfRuns, runs_of
+from dkdist.base.point_runs import RowOfRuns, runs_of, spans_of
 from dkdist.loops.array_types import F32, F64
 from dkdist.loops.points import are_long
 from dkdist.moments.moments_loops import moments
@@ -51,7 +51,7 @@ class MomentSpec(Specification[Any]):
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Sets of many points are taken run by run."""
-        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        spans = spans_of(sets)
         long = np.flatnonzero(are_long(spans, sets.n_dims))
         if not len(long):
             return self._at_once(sets)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.drawn_samples import SEED, sample_size
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64
 from dkdist.loops.mid_ranks import column_knots, ranked_column, ranked_sets
 from dkdist.loops.points import drawn_points, read_only, set_arrays, weight_array
 from dkdist.plain.kept import kept
@@ -173,10 +173,9 @@ def drawn_of_each(sets: SampleSets) -> SampleSets:
     if sizes.max(initial=0) <= most:
         return sets
     each = [drawn_points(np.array([0, n]), 0, 0, most / n, SEED) for n in sizes.tolist()]
-    edges = np.concatenate([[0], np.cumsum([len(rows) for rows in each])])
-    return _taken(
-        sets, np.concatenate([a + rows for a, rows in zip(sets.offsets, each, strict=False)]), edges
-    )
+    edges = np.concatenate([[0], np.cumsum(list(map(len, each)))])
+    rows = np.concatenate([a + own for a, own in zip(sets.offsets, each, strict=False)])
+    return sets._of_rows(rows, edges)
 
 
 def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
@@ -184,18 +183,13 @@ def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: in
     share, start, parts = sample_size(spec.n_dims) / n_points, 0, list[SampleSets]()
     for piece in pieces:
         rows = drawn_points(piece.offsets, 0, start, share, SEED)
-        parts.append(_taken(piece.rebased(np.array(spec.origin)), rows, np.array([0, len(rows)])))
+        parts.append(piece.rebased(np.array(spec.origin))._of_rows(rows, np.array([0, len(rows)])))
         start += piece.n_points
     weights = [part.weights for part in parts if part.weights is not None]
     points = np.concatenate([part.relative for part in parts])
     return SampleSets._trusted(
         points, np.array([0, len(points)]), np.concatenate(weights) if weights else None
     )
-
-
-def _taken(sets: SampleSets, rows: I64, edges: I64) -> SampleSets:
-    weights = None if sets.weights is None else sets.weights[rows]
-    return SampleSets._trusted(sets.relative[rows], edges, weights)
 
 
 def pooled_knots(points: F32, weights: F64 | None) -> tuple[Knots, ...]:

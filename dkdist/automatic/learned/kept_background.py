@@ -6,6 +6,7 @@ import numpy as np
 
 from dkdist.automatic.views.representations import is_text
 from dkdist.base.roles import Role
+from dkdist.loops.array_types import I64
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
 
@@ -17,14 +18,13 @@ def kept_background(sample: SampleSets, seed: int) -> SampleSets | None:
     if is_text(sample):
         return None
     rng = np.random.default_rng([seed, Role.BACKGROUND])
-    chosen = sample[_some(rng, len(sample), SETS)]
-    rows = [_some(rng, n, POINTS) for n in chosen.sizes.tolist()]
+    chosen = sample[some_of(rng, len(sample), SETS)]
+    rows = [some_of(rng, n, POINTS) for n in chosen.sizes.tolist()]
     taken = np.concatenate([start + own for start, own in zip(chosen.offsets, rows, strict=False)])
     offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
-    weights = None if chosen.weights is None else chosen.weights[taken]
-    names = Labels(names=chosen.names)
-    return SampleSets._trusted(chosen.relative[taken], offsets, weights, None, chosen.origin, names)
+    return chosen._of_rows(taken, offsets, Labels(names=chosen.names))
 
 
-def _some(rng: np.random.Generator, n: int, most: int) -> np.ndarray:
+def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
+    """All positions below n, or ``most`` at random, ascending."""
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
