@@ -110,7 +110,7 @@ class OuterPredictions:
 
     @property
     def _centred_targets(self) -> F64:
-        return np.asarray(self.data.y - self.data.constant)
+        return self.data.y - self.data.constant
 
     @property
     def statistic(self) -> float:

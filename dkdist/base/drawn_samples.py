@@ -59,7 +59,7 @@ def some_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
     starts = np.random.default_rng([seed, Role.MEDIANS]).integers(
         edges[:-1], edges[1:] - length, endpoint=True
     )
-    return np.asarray((starts[:, None] + np.arange(length)).ravel())
+    return (starts[:, None] + np.arange(length)).ravel()
 
 
 def row_keys(first: int, count: int, seed: int) -> F64:

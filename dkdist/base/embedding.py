@@ -96,38 +96,31 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> Survey:
         """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
         found = survey(sets, given, skip=skips(self), sampled=sampled)
-        self._learn(sets, found.bad, found.reason)
+        learn_sets(self, sets, found.bad, found.reason)
         if sets.points_dtype == np.float32:
             warn_if_coarse(found, sets.origin)
         return found
-
-    def _learn(self, sets: Sets, skipped: I64, reason: str) -> None:
-        """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
-        require_some(sets, skipped, reason)
-        tell_skipped(skipped, reason, "left out of fit (see skipped_)")
-        self.n_features_in_ = sets.n_dims
-        self.origin_ = sets.origin
-        self.skipped_ = skipped
-        if _named(self, sets):
-            learn_names(self, sets)
 
     @property
     def _n_features_out(self) -> int:
         return self.spec_.n_features
 
 
+def learn_sets(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
+    """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
+    require_some(sets, skipped, reason)
+    tell_skipped(skipped, reason, "left out of fit (see skipped_)")
+    estimator.n_features_in_, estimator.origin_, estimator.skipped_ = sets.n_dims, sets.origin, skipped
+    learn_names(estimator, sets)
+
+
 def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
     """The sets X for a fitted estimator: of its dimensions, by number and name, and counted from where it counts."""
     check_is_fitted(estimator)
     sets = check_sets(X, estimator.n_features_in_, text=text, origin=origin_of(estimator))
-    if _named(estimator, sets):
+    if sets.names is not None or hasattr(estimator, "feature_names_in_"):
         require_names(estimator, sets)
     return sets
-
-
-def _named(estimator: Any, sets: Sets) -> bool:
-    """Whether anybody knows names of the dimensions."""
-    return sets.names is not None or hasattr(estimator, "feature_names_in_")
 
 
 def origin_of(estimator: Any) -> F64:

@@ -123,6 +123,11 @@ class AroundEmbedding(Specification[T]):
         """Length of a set's row."""
         return int(self.embedding.n_features)
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of a set's points may matter to the embedding."""
+        return bool(getattr(self.embedding, "ordered", False))
+
 
 @cache
 def _cached(kind: Any) -> Any:

@@ -67,7 +67,7 @@ def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None =
             "nothing is known of other points. Take an embedding by densities, means, moments or quantiles"
         )
     found = _left_out(parameters, one, gradient)
-    return np.asarray(found - shares(one) @ found)
+    return found - shares(one) @ found
 
 
 def _left_out(parameters: Any, one: SampleSets, gradient: F64) -> F64:

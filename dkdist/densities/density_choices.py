@@ -87,12 +87,20 @@ class StructuredEmbedding(DomainEmbedding):
     pairs_: tuple[Dims, ...]
 
     def _arrange(
-        self, asked: AskedStructure, looked: Columns, make: Callable[[Columns], Any], nodes: int | None
+        self,
+        asked: AskedStructure,
+        sets: Sets,
+        kind: str,
+        make: Callable[[Columns], Any],
+        nodes: int | None,
     ) -> list[Any]:
-        """Settle ``spec_``, ``structure_`` and the pairs of the columns ``looked`` at; returns what ``make`` has made.
+        """Set ``spec_``, ``structure_`` and the pairs, after one pass over the sets; return the results of ``make``.
 
-        ``make`` gives the specification of some columns; ``nodes`` are those of a pair, where their number is given.
+        ``make`` gives the specification of some columns, ``kind`` is that of all columns together, and ``nodes`` are
+        those of a pair, where their number is given.
         """
+        summary, domain = self._look_in_domain(sets)
+        looked = Columns(sets, summary.bad, domain, tuple(range(sets.n_dims)), kind)
         if asked.kind != "pairs":
             self.spec_, self.structure_, self.pairs_, self.n_pairs_found_ = make(looked), asked.kind, (), 0
             return [self.spec_]

@@ -66,7 +66,7 @@ def _sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
         left = weights[:, None]
         for axis in axes[:-1]:
             left = (left[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
-        return np.asarray((left.T @ axes[-1] ** power).ravel())
+        return (left.T @ axes[-1] ** power).ravel()
 
     parts = [slice(first, first + AT_ONCE) for first in range(0, len(u), AT_ONCE)]
     if len(parts) > 1:

@@ -21,7 +21,7 @@ class LinearTerm:
 
     def values(self, rows: F32) -> F64:
         """(n, k) at rows (n, m)."""
-        return np.asarray(forwards(self.maps, rows)[-1].astype(np.float64) @ self._columns)
+        return forwards(self.maps, rows)[-1].astype(np.float64) @ self._columns
 
     @property
     def training_rows(self) -> None:

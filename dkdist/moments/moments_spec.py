@@ -84,7 +84,7 @@ class MomentSpec(Specification[Any]):
             y = y - shares(one) @ self._in_units(one.relative)
             i, j = np.triu_indices(d)
             found += (y[:, i] * y[:, j] * np.where(i == j, 1, np.sqrt(2))) @ gradient[d:]
-        return np.asarray(found)
+        return found
 
     def _in_units(self, points: F32) -> F64:
         return np.asarray((points - np.array(self.centre)) / np.array(self.scale))

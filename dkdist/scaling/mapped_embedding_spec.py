@@ -27,11 +27,6 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
         return int(self.maps[0].n_dims)
 
     @property
-    def ordered(self) -> bool:
-        """Whether the order of a set's points may matter."""
-        return bool(getattr(self.embedding, "ordered", False))
-
-    @property
     def of_each_set(self) -> bool:
         """Whether a set goes through a map that its own points decide."""
         return any(step.per_set for step in self.maps)

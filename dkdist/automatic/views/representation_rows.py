@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,14 +130,10 @@ def _parts(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F3
     """The rows of each block of sets."""
     data = views.data(sets)
     blocks, features = data.blocks(leaves, together=True), data.features(leaves)
-    return collect(blocks, _Made(features), blocks.bounds[:-1].tolist(), label="representations")
+    return collect(
+        blocks, partial(_rows_by_leaf, features), blocks.bounds[:-1].tolist(), label="representations"
+    )
 
 
-@dataclass(frozen=True)
-class _Made:
-    """All features of a block, by leaf."""
-
-    features: Any
-
-    def __call__(self, block: Any, first: int) -> dict[int, F32]:
-        return dict(self.features(block, first, None))
+def _rows_by_leaf(features: Any, block: Any, first: int) -> dict[int, F32]:
+    return dict(features(block, first, None))

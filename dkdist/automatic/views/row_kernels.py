@@ -103,7 +103,7 @@ class ComparedRows:
         products = self._squares[:, None] + self._squares
         products -= self._d2
         products *= 0.5 / kernel.scale
-        return np.asarray(products)
+        return products
 
 
 def _squares(rows: F32) -> F64:

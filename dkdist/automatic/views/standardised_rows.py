@@ -40,11 +40,6 @@ class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
         """The embedding's."""
         return self.embedding.domain  # type: ignore[no-any-return]
 
-    @property
-    def ordered(self) -> bool:
-        """Whether the order of a set's points may matter to the embedding."""
-        return bool(getattr(self.embedding, "ordered", False))
-
     def of_rows(self, rows: F32) -> F32:
         """Standardised rows, of rows (n, m) of the embedding."""
         return np.asarray((rows - np.array(self.centre)) * np.array(self.inverse), np.float32)
