@@ -56,18 +56,13 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     if data.fold_labels is not None:
         labels = data.fold_labels
         return OuterFolds(tuple(np.flatnonzero(labels == fold) for fold in np.unique(labels)))
-    n_folds = max_folds(
-        n, data.classes, data.groups, _default_folds(n) if is_word(data.cv, "auto") else data.cv
-    )
-    is_automatic = is_word(data.cv, "auto") and data.groups is None
-    if is_automatic and data.classes is not None and n <= MAX_BALANCED_SETS:
+    automatic = is_word(data.cv, "auto")
+    default = next(k for k, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
+    n_folds = max_folds(n, data.classes, data.groups, default if automatic else data.cv)
+    if automatic and data.groups is None and data.classes is not None and n <= MAX_BALANCED_SETS:
         n_folds = _balanced_folds(np.bincount(data.classes), n_folds)
     seed = int(np.random.default_rng([data.seed, Role.OUTER_FOLDS]).integers(2**32))
     return OuterFolds(tuple(draw_folds(n, data.classes, data.groups, n_folds, seed)))
-
-
-def _default_folds(n: int) -> int:
-    return next(n_folds for n_folds, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
 
 
 def _balanced_folds(class_sizes: I64, n_folds: int) -> int:

@@ -37,7 +37,7 @@ from dkdist.base.inputs import Sets, load_points
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.learners.calibration import log_probabilities
 from dkdist.learners.kernel_ridge import duals
-from dkdist.loops.array_types import F64, I64
+from dkdist.loops.array_types import F64
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 
@@ -104,7 +104,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
     fewest, *more = rounds(len(order))
     tried = np.sort(order[:fewest])
     before = allowed.spent
-    views, rows = views.standardised(rows_of(views, _some(sets, tried), range(len(views.specs))))
+    views, rows = views.standardised(rows_of(views, sets[tried], range(len(views.specs))))
     last = FinalFit(allowed, n, len(tried), allowed.spent - before)
     allowed.require_left("rows were made")
     evaluation = data.evaluation_set(tried)
@@ -221,11 +221,6 @@ def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) 
         a = duals(K, data.y, data.weights, trial.alpha)
     centre = own[0].mean(axis=0, dtype=np.float64)
     return KernelMachine(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
-
-
-def _some(sets: Sets, rows: I64) -> Sets:
-    """The sets of some rows; where these are all, as they are."""
-    return sets if len(rows) == len(sets) else sets[rows]
 
 
 def _sample_size(sets: Sets) -> int:

@@ -117,15 +117,10 @@ def learn_sets(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
 def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
     """The sets X for a fitted estimator: of its dimensions, by number and name, and counted from where it counts."""
     check_is_fitted(estimator)
-    sets = check_sets(X, estimator.n_features_in_, text=text, origin=origin_of(estimator))
+    sets = check_sets(X, estimator.n_features_in_, text=text, origin=estimator.origin_)
     if sets.names is not None or hasattr(estimator, "feature_names_in_"):
         require_names(estimator, sets)
     return sets
-
-
-def origin_of(estimator: Any) -> F64:
-    """Where a fitted estimator counts from: 0 for one that was saved before there were origins."""
-    return np.zeros(estimator.n_features_in_) if not hasattr(estimator, "origin_") else estimator.origin_
 
 
 def warn_if_coarse(found: Survey, origin: F64) -> None:

@@ -162,15 +162,10 @@ class Resolution:
 
 
 def asked(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> Resolution:
-    """The parameters ``bandwidth`` and ``n_basis`` of points of d dimensions, checked."""
+    """The parameters ``bandwidth`` (0 too, with ``zero``) and ``n_basis`` of points of d dimensions, checked."""
     count = None if is_word(n_basis, "auto") else whole("n_basis", n_basis, least=2)
-    return Resolution(given_bandwidths(bandwidth, d, zero=zero), count)
-
-
-def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
-    """The bandwidths that were asked for, (k, d), or the rule. With ``zero``, none at all may be asked for."""
     if isinstance(bandwidth, str):
-        return str(one_of("bandwidth", bandwidth, ("auto", "scott")))
+        return Resolution(str(one_of("bandwidth", bandwidth, ("auto", "scott"))), count)
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
@@ -184,7 +179,7 @@ def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
             "[0.1]]), 'auto' or 'scott'; "
             f"found {bandwidth!r}"
         )
-    return np.broadcast_to(scales, (len(scales), d))
+    return Resolution(np.broadcast_to(scales, (len(scales), d)), count)
 
 
 def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:
