@@ -130,7 +130,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
     @property
     def mean_(self) -> F64:
         """(d,): what is subtracted, in true coordinates."""
-        return np.array(self.spec_.mean) + self.origin_
+        return np.asarray(np.array(self.spec_.mean) + self.origin_)
 
     @property
     def n_components_(self) -> int:

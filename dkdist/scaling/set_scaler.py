@@ -140,7 +140,7 @@ class SetScaler(TransformerMixin, BaseEstimator):
     def center_(self) -> F64 | None:
         """(d,): what is subtracted, in true coordinates."""
         centre = self.spec_.centre
-        return None if centre is None else np.array(centre) + self.origin_
+        return None if centre is None else np.asarray(np.array(centre) + self.origin_)
 
     @property
     def scale_(self) -> F64 | None:
