@@ -312,7 +312,7 @@ def _rff(task: Task) -> float:
     )
 
 
-def _mixed(task: Task) -> float:
+def mixed_energy(task: Task) -> float:
     """By Gaussians where that is foretold to take less than all pairs."""
     n, d = len(task.points), task.points.d
     if task.kernel not in MEASURES or d > MOST_DIMS or (d == 1 and KINDS[task.kernel].line is not None):
@@ -347,12 +347,3 @@ def _by_gaussians(task: Task, mixture: Mixture) -> float:
 BY_NAME: dict[str, Callable[[Task], float]] = {
     "auto": _automatic, "fourier": _fourier, "rff": _rff, "taylor": _taylor, "tree": _tree, "wspd": _wspd,
 }  # fmt: skip
-
-
-def quick_energy(task: Task, method: str) -> float:
-    """The energy of a task by a method that does less than all pairs."""
-    if task.kernel == "gaussian":
-        return BY_NAME[method](task)
-    if method == "auto":
-        return _mixed(task)
-    raise ValueError(f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}")
