@@ -282,7 +282,7 @@ def _boxes(task: Task, leaf: int) -> Tree:
 
 def _rff(task: Task) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
-    from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
+    from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error  # for it alone
     from dkdist.kernel.sums.random_loops import float32_error, random_energies
 
     d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)

@@ -14,8 +14,7 @@ from dkdist.base.embedding_spec import Domain
 from dkdist.base.inputs import Sets, Survey, check_sets, sample_points
 from dkdist.base.parameter_checks import draw_seed, median_seed, one_of, settled, whole, within_float32
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS, FREQUENCIES, least_error
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.plain.user_line import user_level
