@@ -23,8 +23,8 @@ from dkdist.learners.calibration import (
     probabilities_of,
     shrinkage,
 )
+from dkdist.learners.conformal import PredictionSets, fit_prediction_sets
 from dkdist.learners.descent.sgd_steps import signs
-from dkdist.learners.uncertainty.prediction_sets import PredictionSets, fit_prediction_sets
 from dkdist.linear.problems import as_classes
 from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier
 from dkdist.loops.array_types import F64, I64

@@ -31,10 +31,10 @@ from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
 from dkdist.base.parameter_checks import settled
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, require_known_chunks, source_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.run import resources
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore
@@ -174,28 +174,24 @@ def remembered_surveys() -> Iterator[None]:
 
 
 def survey(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = False) -> Survey:
-    """`_survey`, or what it found before where that is remembered."""
-    memory = _REMEMBERED.get()
-    if memory is None:
-        return _survey(sets, domain, skip, sampled)
-    key = id(sets), domain, skip
-    if key not in memory or (sampled and memory[key].sample is None):
-        memory[key] = _survey(sets, domain, skip, sampled)
-    return memory[key]
-
-
-def _survey(sets: Sets, domain: Domain | None, skip: bool, sampled: bool) -> Survey:
     """Read and check every set, and draw a sample of the points if ``sampled``: one pass over the data, in blocks.
 
     Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
-    with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`.
+    with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`. What was found
+    before is taken where that is remembered.
     """
+    memory, key = _REMEMBERED.get(), (id(sets), domain, skip)
+    if memory is not None and key in memory and not (sampled and memory[key].sample is None):
+        return memory[key]
     share = sample_share(sets.n_points, sets.n_dims) if sampled else None
     found: list[Survey] = of_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
     bad = np.concatenate([part.bad for part in found])
     reason = next((part.reason for part in found if part.reason), "")
     require_some(sets, bad, reason)
-    return _together(found, bad, reason)
+    result = _together(found, bad, reason)
+    if memory is not None:
+        memory[key] = result
+    return result
 
 
 def survey_bytes(sets: SetStore) -> int:

@@ -15,16 +15,14 @@ from dkdist.base.embedding import SetEmbedding
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
 from dkdist.base.roles import Role
-from dkdist.distances import Distance, traits
+from dkdist.distances.distance import Distance, require_kind, require_units, traits
 from dkdist.distances.distance_choices import (
     as_distance,
     as_sampler,
     made_up_sigma,
     omega_lengths,
-    require_kind,
     require_no_lengths,
     require_symmetric_distance,
-    require_units,
     warn_of_long_objects,
     warn_of_unlike_columns,
 )
@@ -46,7 +44,7 @@ from dkdist.distances.objects.given_objects import DRAWN, given_objects
 from dkdist.distances.objects.random_objects import WITHOUT_REPETITION, Source, draw_omegas
 from dkdist.distances.pair_function import Pairwise
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 
 CHECKED = 8  # objects that a user's own function is tried on

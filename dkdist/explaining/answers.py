@@ -23,7 +23,7 @@ from dkdist.explaining.subject import Subject
 from dkdist.inspection.contribution_frames import contribution_frame
 from dkdist.loops.array_types import F32, F64
 from dkdist.pairs.matrix_frames import require_frames
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with

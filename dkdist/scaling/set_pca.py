@@ -14,7 +14,7 @@ from dkdist.base.embedding import known_sets, learn_sets
 from dkdist.base.inputs import check_sets, survey
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.scaling.components_spec import ComponentsSpec
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore

@@ -14,7 +14,7 @@ from dkdist.base.inputs import NONE, check_sets, survey
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, within_float32
 from dkdist.loops.array_types import F64
 from dkdist.loops.points import set_arrays
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.scaling.set_scaler_spec import STATISTICS, ScalerSpec, pooled_knots
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore

@@ -13,10 +13,10 @@ import numpy as np
 
 from dkdist.loops.array_types import I64, Array
 from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
-from dkdist.plain.real_arrays import Columns
 from dkdist.plain.user_line import user_level
-from dkdist.sets.alignment import has_index, places_of
+from dkdist.plain.validation import Columns
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
+from dkdist.sets.indexing import has_index, places_of
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.real_arrays import Columns
+from dkdist.plain.validation import Columns
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.auto.training_data import TrainingData
+from dkdist.auto.evaluation_set import TrainingData
 from dkdist.automatic import budgets, choosing, trials
 from dkdist.automatic.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
 from dkdist.automatic.choosing import SAMPLE_SETS, _sample_size
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.trials import PENALTIES, Finalist, Trial, _tried, try_again
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import RowKernel
 
 
 def test_memory_holds_eight_matrices_and_all_rows() -> None:

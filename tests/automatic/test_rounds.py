@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.automatic.averages import finalists
-from dkdist.automatic.trials import AGAIN, Trial, rounds
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.trials import AGAIN, Trial, finalists, rounds
+from dkdist.automatic.views.representation_rows import RowKernel
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -8,7 +8,7 @@ from scipy.stats import false_discovery_control
 
 from dkdist.base.parameter_checks import one_of
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.validation import real_array
 
 
 def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from dkdist.kernel.comparing.kernel_family import Family
 from dkdist.kernel.comparing.sphere import within
-from dkdist.kernel.distance.point_inputs import points_of
+from dkdist.kernel.distance.kernel_inputs import points_of
 from dkdist.kernel.distance.shapes import Shape, is_mesh
 from dkdist.kernel.sums.random_loops import Waves, mean_features, waves_of
 from dkdist.loops.array_types import F32, F64, I64, U16

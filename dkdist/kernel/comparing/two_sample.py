@@ -16,7 +16,7 @@ from dkdist.kernel.sums.exact_loops import scaled, sums
 from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 
 AT_ONCE = 64  # permutations: their sums stay in the first-level cache
 MOST_PERMUTATIONS = 10**6  # a p-value to a thousandth of itself at .5, to a thirtieth at .001

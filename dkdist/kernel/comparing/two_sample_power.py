@@ -12,9 +12,9 @@ from scipy.stats import beta
 from dkdist.base.parameter_checks import draw_seed, positive, whole
 from dkdist.base.roles import Role
 from dkdist.kernel.comparing.two_sample import two_sample_test
-from dkdist.kernel.distance.point_inputs import points_of
+from dkdist.kernel.distance.kernel_inputs import points_of
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 
 COVERAGE = 0.95
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.drawn_samples import least_keys, median_seed, row_keys
-from dkdist.base.parameter_checks import LEAST, draw_seed, one_of, positive, whole
+from dkdist.base.drawn_samples import least_keys, row_keys
+from dkdist.base.parameter_checks import LEAST, draw_seed, median_seed, one_of, positive, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.coresets.coreset_union import Union
-from dkdist.kernel.distance.point_inputs import points_of, weights_of
+from dkdist.kernel.distance.kernel_inputs import points_of, weights_of
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import dimension_names
+from dkdist.plain.validation import as_flag, dimension_names
 from dkdist.sets import SampleSetError
 
 LEAST_DELTA = 1e-300

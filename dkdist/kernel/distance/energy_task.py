@@ -1,4 +1,4 @@
-"""What a kernel energy is found of, and by what: the sum over all pairs, or a method that does less.
+"""What a kernel energy is found of, and the sum over all pairs.
 
 E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
 """
@@ -16,7 +16,6 @@ from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 
-METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 SMALL = 2000  # points up to which all pairs take some 2 ms
 TWOFOLD = 4000  # points up to which all pairs in twice the digits take less than a second
 TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
@@ -79,20 +78,3 @@ def resolved(total: float, task: Task) -> float:
 
         return twofold_energy(x, z, task.kernel)
     return total
-
-
-def energy_by(task: Task, method: str) -> float:
-    """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
-    if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
-        return all_pairs(task)
-    if task.kernel != "gaussian" and method == "auto":
-        from dkdist.kernel.distance.mixture_energy import mixed_energy
-
-        return mixed_energy(task)
-    if task.kernel != "gaussian":
-        raise ValueError(
-            f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}"
-        )
-    from dkdist.kernel.distance.kernel_methods import BY_NAME
-
-    return BY_NAME[method](task)

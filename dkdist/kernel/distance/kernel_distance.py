@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.base.drawn_samples import median_seed
-from dkdist.base.parameter_checks import one_of, positive
-from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
-from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
-from dkdist.kernel.distance.kernel_scales import read_scales
+from dkdist.base.parameter_checks import median_seed, one_of, positive
+from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs, make_task
+from dkdist.kernel.distance.kernel_inputs import Pair, read_pair, read_scales
 from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import as_flag, require_same_names
 
 if TYPE_CHECKING:
     from dkdist.kernel.distance.kernel_gradient import KernelGradient
 
+METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
 UNEQUAL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
 DERIVED = ("auto", "exact", "fourier")  # methods that have derivatives
-
 
 Weights = tuple[ArrayLike | None, ArrayLike | None] | None
 Sigma = float | str | Sequence[float] | NDArray[Any] | None
@@ -234,16 +232,27 @@ def kernel_distance(
         _require_samples(pair, squared, gradient)
     given = (make_task(pair.points, width, each, kernel, random_state) for width in scales.widths)
     tasks = list(given) if gradient or isinstance(random_state, np.random.Generator) else given
-    if unbiased:
-        return sum(_unbiased(task, method) for task in tasks)
     if gradient:
         _require_derivatives(pair, method)
         from dkdist.kernel.distance.kernel_gradient import squared_with_gradient
 
         square, slopes = squared_with_gradient(list(tasks), scales, method)
         return (square, slopes) if squared else slopes.of_the_root(square)
-    square = sum(energy_by(task, method) for task in tasks)
+    square = sum(map(partial(_unbiased if unbiased else energy_by, method=method), tasks))
     return square if squared else _root(square, pair, kernel)
+
+
+def energy_by(task: Task, method: str) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
+    if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
+        return all_pairs(task)
+    from dkdist.kernel.distance.kernel_methods import BY_NAME, mixed_energy
+
+    if task.kernel == "gaussian":
+        return BY_NAME[method](task)
+    if method == "auto":
+        return mixed_energy(task)
+    raise ValueError(f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}")
 
 
 def _root(square: float, pair: Pair, kernel: str) -> float:

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.kernel.distance.energy_task import SMALL, Task, resolved
-from dkdist.kernel.distance.kernel_scales import Scales
+from dkdist.kernel.distance.kernel_inputs import Scales
+from dkdist.kernel.distance.kernel_methods import MOST_NUMBERS, WORST
 from dkdist.kernel.kinds.gradient_loops import sums_and_gradients
 from dkdist.kernel.kinds.kernel_kinds import KINDS
 from dkdist.kernel.kinds.line_loops import line_sums
 from dkdist.kernel.sums.exact_loops import scaled
-from dkdist.kernel.sums.fourier_energy import MOST_NUMBERS, WORST
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
 from dkdist.kernel.sums.mesh_loops import Mesh, kernel_mesh, mesh_field
 from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS

@@ -18,8 +18,7 @@ import numpy as np
 from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.base.influence import LinearInfluence
 from dkdist.base.roles import Role
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS, FREQUENCIES
 from dkdist.kernel.sums.fourier_grid import grid_layout
 from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums, grid_sums, grid_values, shares
 from dkdist.kernel.sums.random_loops import LANES, add_mean_features, mean_features, waves_of

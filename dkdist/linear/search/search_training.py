@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks
-from dkdist.execution.passes import collect, fold
+from dkdist.execution.map_reduce import collect, fold, tree_sum
 from dkdist.execution.run import plan_blocks, resources
-from dkdist.execution.tree import tree_sum
 from dkdist.learners.descent.sgd_steps import Objective, State, signs, step_size
 from dkdist.learners.many_models import (
     GroupStates,
@@ -37,9 +36,8 @@ from dkdist.learners.many_models import (
 from dkdist.learners.ridge_solutions import inverses, solution
 from dkdist.learners.ridge_statistics import centred, of_targets_plus
 from dkdist.learners.rows import Known, blocks_to_mix
-from dkdist.linear.problems import neighbours_job
-from dkdist.linear.sample_weights import of_mean_one
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.problems import neighbours_job, of_mean_one
+from dkdist.linear.search.feature_trees import SearchData
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.linear.search.search_problem import Problem, Weightings
 from dkdist.linear.sgd.epochs import FEW_EPOCHS, Jobs, Order, epochs_for

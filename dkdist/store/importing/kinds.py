@@ -10,11 +10,10 @@ from dkdist.store.importing.array_files import SUFFIXES as ARRAYS
 from dkdist.store.importing.array_files import ArrayReader
 from dkdist.store.importing.cytometry_files import SUFFIXES as CYTOMETRY
 from dkdist.store.importing.cytometry_files import CytometryReader
-from dkdist.store.importing.files_of_table import tables_in
+from dkdist.store.importing.files_of_table import SUFFIXES as TABLES
+from dkdist.store.importing.files_of_table import suffix_of, tables_in
 from dkdist.store.importing.lidar_files import SUFFIXES as LIDAR
 from dkdist.store.importing.lidar_files import LidarReader
-from dkdist.store.importing.table_files import SUFFIXES as TABLES
-from dkdist.store.importing.table_files import suffix_of
 
 KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
 SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)

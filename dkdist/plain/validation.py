@@ -1,6 +1,7 @@
-"""The one door for arrays of real numbers that users give: what is none is refused with what to do.
+"""Checks of values that users give: arrays of real numbers, names of columns, and switches.
 
-And a matrix that is given column by column, as tables have it, and the names of columns.
+What is none is refused with what to do. Switches are booleans alone: the word "no" would be true and replace a store.
+`Columns` are a matrix that is given column by column, as tables have it.
 """
 
 from __future__ import annotations
@@ -111,3 +112,17 @@ def _listed(names: list[Any]) -> str:
     if len(text) <= MAX_NAMES_CHARACTERS:
         return text
     return f"{text[:MAX_NAMES_CHARACTERS]}... ({len(names)} names)"
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """``value`` if it is a boolean; TypeError for a word, a number or None."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r:.200}: give True or False")
+    return bool(value)
+
+
+def as_verbose(value: Any) -> bool:
+    """Whether to show progress: a boolean, or a whole number as other libraries take it."""
+    if not isinstance(value, (bool, np.bool_, int, np.integer)) or value < 0:
+        raise TypeError(f"verbose is {value!r:.200}: give True or False")
+    return bool(value)
