@@ -169,7 +169,7 @@ class TrainingData:
             return rng.permutation(len(self))
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
         if (self.y == self.y[first][group]).all():
-            return np.asarray(first[rng.permutation(len(first))[group]])
+            return first[rng.permutation(len(first))[group]]
         order = np.arange(len(self))
         for g in range(len(first)):
             rows = np.flatnonzero(group == g)
@@ -188,4 +188,4 @@ class TrainingData:
     @property
     def constant(self) -> F64:
         """The weighted mean target (t,): what is predicted without looking at the sets."""
-        return np.asarray(np.average(self.y, axis=0, weights=self.weights))
+        return np.average(self.y, axis=0, weights=self.weights)

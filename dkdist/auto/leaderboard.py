@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,34 +25,6 @@ BASELINE_TEXTS = {
     "means": "the means of the sets",
     "moments": "means and covariances",
 }
-
-
-class CandidateTrial(Protocol):
-    """A candidate on the inner folds: what the leaderboard shows of it."""
-
-    @property
-    def values(self) -> F64:
-        """Predictions (n_repeats, n, t) of held-out rows."""
-
-    @property
-    def alpha(self) -> float:
-        """The penalty."""
-
-    @property
-    def seconds(self) -> float:
-        """Time of its trials."""
-
-    @property
-    def name(self) -> str:
-        """The representation."""
-
-    @property
-    def kernel_name(self) -> str:
-        """The kernel."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns of a row."""
 
 
 @kept
@@ -82,7 +54,7 @@ class Leaderboard(list[dict[str, Any]]):
 
 
 def make_leaderboard(
-    outer: OuterPredictions, trials: Sequence[CandidateTrial], evaluation: EvaluationSet, score: Score
+    outer: OuterPredictions, trials: Sequence[Any], evaluation: EvaluationSet, score: Score
 ) -> tuple[Leaderboard, dict[str, tuple[float, float]]]:
     """The leaderboard, and by baseline the lead of the model with its standard error, paired on the outer folds."""
     best = {trial.name: trial for trial in reversed(trials)}
@@ -109,7 +81,7 @@ def make_leaderboard(
 
 
 def _entry(
-    name: str, score: float, std_error: float, evaluation: str, trial: CandidateTrial | None = None, **more: Any
+    name: str, score: float, std_error: float, evaluation: str, trial: Any = None, **more: Any
 ) -> dict[str, Any]:  # fmt: skip
     entry = {
         "name": name, "score": score, "std_error": std_error, "evaluation": evaluation, "seconds": 0.0, "n_features": 0,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -24,7 +23,6 @@ from dkdist.auto._tuning import (
 )
 from dkdist.auto.evaluation_set import Score, TrainingData
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
-from dkdist.base.inputs import Sets
 from dkdist.base.parameter_checks import is_word
 from dkdist.base.roles import Role
 from dkdist.loops.array_types import F64, I64
@@ -67,18 +65,13 @@ def draw_outer_folds(data: TrainingData, max_refit_sets: int, single: bool = Fal
     if data.fold_labels is not None:
         labels = data.fold_labels
         return OuterFolds(tuple(np.flatnonzero(labels == fold) for fold in np.unique(labels)))
-    n_folds = max_folds(
-        n, data.classes, data.groups, _default_folds(n) if is_word(data.cv, "auto") else data.cv
-    )
-    is_automatic = is_word(data.cv, "auto") and data.groups is None
-    if is_automatic and data.classes is not None and n <= MAX_BALANCED_SETS:
+    automatic = is_word(data.cv, "auto")
+    default = next(k for k, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
+    n_folds = max_folds(n, data.classes, data.groups, default if automatic else data.cv)
+    if automatic and data.groups is None and data.classes is not None and n <= MAX_BALANCED_SETS:
         n_folds = _balanced_folds(np.bincount(data.classes), n_folds)
     seed = int(np.random.default_rng([data.seed, Role.OUTER_FOLDS]).integers(2**32))
     return OuterFolds(tuple(draw_folds(n, data.classes, data.groups, n_folds, seed)))
-
-
-def _default_folds(n: int) -> int:
-    return next(n_folds for n_folds, max_sets in MAX_SETS_BY_FOLDS.items() if n <= max_sets)
 
 
 def _balanced_folds(class_sizes: I64, n_folds: int) -> int:
@@ -102,13 +95,6 @@ class FoldPredictions:
     model: F64
     ensemble: F64
     baselines: Mapping[str, F64]
-
-
-class FittedModel(Protocol):
-    """The result of one selection."""
-
-    def fold_predictions(self, sets: Sets) -> FoldPredictions:
-        """Predictions for held-out sets."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +172,7 @@ class OuterPredictions:
 
     @property
     def _centred_targets(self) -> F64:
-        return np.asarray(self.data.y - self.data.constant)
+        return self.data.y - self.data.constant
 
     @property
     def statistic(self) -> float:

@@ -41,7 +41,7 @@ from dkdist.automatic.views.representations import (
     own_representations,
     representations,
 )
-from dkdist.base.inputs import Sets
+from dkdist.base.inputs import Sets, load_points
 from dkdist.base.roles import Role
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.learners.calibration import log_probabilities
@@ -50,7 +50,6 @@ from dkdist.loops.array_types import F64, I64
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 from dkdist.sets.labels import Labels
-from dkdist.store import SetStore
 
 SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
 SAMPLE_STRINGS = 2**14  # the same of strings: which n-grams are frequent takes more of them
@@ -100,10 +99,10 @@ def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMode
     """Compare candidates by cross-validation, and fit an average of the best, or the constant."""
     rng = np.random.default_rng(data.seed)
     sets, n = data.sets, len(data)
-    sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
+    sample = load_points(sets[some_of(rng, n, _sample_size(sets))])
     scaler, background = _scaler(sample, candidates), _background(sample, data.seed)
     if scaler is not None:
-        sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
+        sample, sets = load_points(scaler.transform(sample)), scaler.transform(sets)
     data = replace(data, sets=sets)
     views = fitted_views(_entries(candidates, sample, data.seed), sample)
     most = allowed.most_sets(n, views.row_bytes)
@@ -111,7 +110,7 @@ def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMode
     fewest, *more = rounds(len(order))
     tried = np.sort(order[:fewest])
     before = allowed.spent
-    views, rows = views.standardised(rows_of(views, _some(sets, tried), range(len(views.specs))))
+    views, rows = views.standardised(rows_of(views, sets[tried], range(len(views.specs))))
     last = FinalFit(allowed, n, len(tried), allowed.spent - before)
     allowed.require_left("rows were made")
     evaluation = data.evaluation_set(tried)
@@ -200,9 +199,7 @@ def _background(sample: SampleSets, seed: int) -> SampleSets | None:
     rows = [some_of(rng, n, BACKGROUND_POINTS) for n in chosen.sizes.tolist()]
     taken = np.concatenate([start + own for start, own in zip(chosen.offsets, rows, strict=False)])
     offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
-    weights = None if chosen.weights is None else chosen.weights[taken]
-    names = Labels(names=chosen.names)
-    return SampleSets._trusted(chosen.relative[taken], offsets, weights, None, chosen.origin, names)
+    return chosen._of_rows(taken, offsets, Labels(names=chosen.names))
 
 
 def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
@@ -247,20 +244,11 @@ def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) 
     return KernelMachine(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
 
 
-def _some(sets: Sets, rows: I64) -> Sets:
-    """The sets of some rows; where these are all, as they are."""
-    return sets if len(rows) == len(sets) else sets[rows]
-
-
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
-    """All of n, or as many at random as there may be, in their order."""
+    """All positions below n, or ``most`` at random, ascending."""
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
 def _sample_size(sets: Sets) -> int:
     most = SAMPLE_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else SAMPLE_SETS
     return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, most))
-
-
-def _loaded(sets: Sets) -> SampleSets:
-    return sets.points_alone() if isinstance(sets, SetStore) else sets

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.base.roles import Role
-from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import drawn_points, weight_totals
 
@@ -51,7 +50,7 @@ def some_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
     starts = np.random.default_rng([seed, Role.MEDIANS]).integers(
         edges[:-1], edges[1:] - length, endpoint=True
     )
-    return np.asarray((starts[:, None] + np.arange(length)).ravel())
+    return (starts[:, None] + np.arange(length)).ravel()
 
 
 def row_keys(first: int, count: int, seed: int) -> F64:
@@ -188,8 +187,7 @@ def median_distance(X: NDArray[np.floating]) -> float:
     unit = 2.0 ** min(1000, max(-1000, int(np.frexp(np.abs(x).max(initial=0.0))[1])))  # changes no digit
     x = x / unit
     x = x - np.median(x, axis=0)  # which outliers do not move
-    with one_blas_thread():  # its threads would wait for ever where another thread forks this process
-        square, products, end = (x**2).sum(axis=1), 2 * x @ x.T, 0
+    square, products, end = (x**2).sum(axis=1), 2 * x @ x.T, 0
     packed = products.reshape(-1)
     for i in range(len(x) - 1):  # each pair once, in the room of products that are used up
         total = square[i] + square[i + 1 :]

@@ -284,12 +284,17 @@ def common_units(sets: Sets, bad: I64) -> tuple[F64, F64]:
     return np.round(middle / scale, 3) * scale, scale  # more digits would be noise of the sample
 
 
-def work_on_sample(
-    work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64, n_sets: int, n_points: int
-) -> Any:
-    """``work`` on a sample of the sets, at once: up to ``n_sets`` of about ``n_points`` points in all, or one set."""
-    (made,) = _of_sample(work, sets, _sampled(sets, bad, n_sets=n_sets, n_points=n_points))
-    return made
+def sample_sets(sets: Sets, bad: I64, n_sets: int, n_points: int) -> SampleSets:
+    """A sample of the sets, in memory: up to ``n_sets`` of about ``n_points`` points in all, or one set."""
+    positions = _sampled(sets, bad, n_sets=n_sets, n_points=n_points)
+    sample: SampleSets
+    (sample,) = _of_sample(lambda loaded, first: loaded, sets, positions)
+    return sample
+
+
+def load_points(sets: Sets) -> SampleSets:
+    """The sets in memory, without ids and targets if they are read from a store."""
+    return sets.points_alone() if isinstance(sets, SetStore) else sets
 
 
 def sample_points(sets: Sets, bad: I64, seed: int) -> F32:

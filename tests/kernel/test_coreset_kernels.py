@@ -11,7 +11,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.kernel.coresets import coreset_choice, running_coreset
-from dkdist.kernel.coresets.best_weights import kernel_matrix as matrix_of_few
+from dkdist.kernel.kinds.kernel_sums import kernel_matrix as matrix_of_few
 from dkdist.kernel.kinds.registry import MAX_FREQUENCY, names_with
 
 from .kernel_profiles import kernel_matrix
@@ -50,7 +50,7 @@ def test_kernels_of_few_points(kernel, d):
     x = RNG.normal(size=(40, d))
     x[1] = x[0]
     expected = kernel_matrix(x / 0.8, x / 0.8, kernel)
-    np.testing.assert_allclose(matrix_of_few(x, 0.8, kernel), expected, rtol=1e-13)
+    np.testing.assert_allclose(matrix_of_few(x, x, 0.8, kernel), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", OTHERS)

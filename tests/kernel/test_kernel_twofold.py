@@ -24,14 +24,13 @@ def decimal_energy(x, z, kernel):
             t = ln2 * (s if kernel == "gaussian" else s.sqrt())
             if kernel == "laplace":
                 t = ln2 * sum(abs(p - q) for p, q in zip(a, b, strict=True))
-            forms = {
-                "epanechnikov": lambda: max(Decimal(0), 1 - s),
-                "rational-quadratic": lambda: 1 / (1 + s),
-                "energy": lambda: -s.sqrt(),
-                "matern32": lambda: (1 + t) * (-t).exp(),
-                "matern52": lambda: (1 + t + t * t / 3) * (-t).exp(),
-            }
-            k = forms.get(kernel, lambda: (-t).exp())()
+            k = {
+                "epanechnikov": max(Decimal(0), 1 - s),
+                "rational-quadratic": 1 / (1 + s),
+                "energy": -s.sqrt(),
+                "matern32": (1 + t) * (-t).exp(),
+                "matern52": (1 + t + t * t / 3) * (-t).exp(),
+            }.get(kernel, (-t).exp())
             total += k * sum(p * q for p, q in zip(w, v, strict=True))
     return total
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,17 +137,13 @@ def _parts(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F3
     """The rows of each block of sets."""
     data = views.data(sets)
     blocks, features = data.blocks(leaves, together=True), data.features(leaves)
-    return collect(blocks, _Made(features), blocks.bounds[:-1].tolist(), label="representations")
+    return collect(
+        blocks, partial(_rows_by_leaf, features), blocks.bounds[:-1].tolist(), label="representations"
+    )
 
 
-@dataclass(frozen=True)
-class _Made:
-    """All features of a block, by leaf."""
-
-    features: Any
-
-    def __call__(self, block: Any, first: int) -> dict[int, F32]:
-        return dict(self.features(block, first, None))
+def _rows_by_leaf(features: Any, block: Any, first: int) -> dict[int, F32]:
+    return dict(features(block, first, None))
 
 
 @kept
@@ -174,11 +171,6 @@ class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
     def domain(self) -> Domain | None:
         """The embedding's."""
         return self.embedding.domain  # type: ignore[no-any-return]
-
-    @property
-    def ordered(self) -> bool:
-        """Whether the order of a set's points may matter to the embedding."""
-        return bool(getattr(self.embedding, "ordered", False))
 
     def of_rows(self, rows: F32) -> F32:
         """Standardised rows, of rows (n, m) of the embedding."""
@@ -293,7 +285,7 @@ class ComparedRows:
         products = self._squares[:, None] + self._squares
         products -= self._d2
         products *= 0.5 / kernel.scale
-        return np.asarray(products)
+        return products
 
 
 def _squares(rows: F32) -> F64:

@@ -53,7 +53,7 @@ from dkdist.kernel.comparing.ranks.rank_kernel import RankKernel, rank_kernel, s
 from dkdist.kernel.comparing.ranks.rank_waves import RankWaves, rank_waves
 from dkdist.kernel.comparing.sphere import radius_for, within
 from dkdist.kernel.comparing.traces_of_shape import Traces, traces_of_shape
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error
 from dkdist.loops.array_types import F64, I64
 
 N_BANDWIDTHS = 10

@@ -247,9 +247,13 @@ def energy_by(task: Task, method: str) -> float:
     """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
     if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
         return all_pairs(task)
-    from dkdist.kernel.distance.kernel_methods import quick_energy
+    from dkdist.kernel.distance.kernel_methods import BY_NAME, mixed_energy
 
-    return quick_energy(task, method)
+    if task.kernel == "gaussian":
+        return BY_NAME[method](task)
+    if method == "auto":
+        return mixed_energy(task)
+    raise ValueError(f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}")
 
 
 def _root(square: float, pair: Pair, kernel: str) -> float:

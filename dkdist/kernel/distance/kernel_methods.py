@@ -283,7 +283,7 @@ def _boxes(task: Task, leaf: int) -> Tree:
 
 def _rff(task: Task) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
-    from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
+    from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error  # for it alone
     from dkdist.kernel.sums.random_loops import float32_error, random_energies
 
     d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)
@@ -313,7 +313,7 @@ def _rff(task: Task) -> float:
     )
 
 
-def _mixed(task: Task) -> float:
+def mixed_energy(task: Task) -> float:
     """By Gaussians where that is foretold to take less than all pairs."""
     n, d = len(task.points), task.points.d
     kernel = get_kernel(task.kernel)
@@ -349,12 +349,3 @@ def _by_gaussians(task: Task, mixture: GaussianMixture) -> float:
 BY_NAME: dict[str, Callable[[Task], float]] = {
     "auto": _automatic, "fourier": _fourier, "rff": _rff, "taylor": _taylor, "tree": _tree, "wspd": _wspd,
 }  # fmt: skip
-
-
-def quick_energy(task: Task, method: str) -> float:
-    """The energy of a task by a method that does less than all pairs."""
-    if task.kernel == "gaussian":
-        return BY_NAME[method](task)
-    if method == "auto":
-        return _mixed(task)
-    raise ValueError(f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}")

@@ -18,7 +18,7 @@ import numpy as np
 from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.base.influence import LinearInfluence
 from dkdist.base.roles import Role
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS
 from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.kernel.sums.fourier_grid import grid_layout
 from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums, grid_sums, grid_values, shares

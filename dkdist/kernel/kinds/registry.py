@@ -5,9 +5,9 @@ A record holds the value of a kernel in NumPy and whatever makes sums fast: a fo
 
     kernel              k(r), r = |x - y| / sigma                    frequencies w of E cos(w . (x - y) / sigma)
     gaussian            exp(-r^2 / 2)                                g, standard normal
-    matern, nu          polynomial in t times exp(-t),               g (2 nu / c)^(1/2), c chi-square with 2 nu degrees of
-                        t = (2 nu)^(1/2) r                           freedom: a Student t vector
-    laplace             exp(-r), r by city blocks                    independent Cauchy numbers, tan(pi (Phi(g_j) - 1/2))
+    matern, nu          polynomial in t times exp(-t),               g (2 nu / c)^(1/2), c chi-square with 2 nu
+                        t = (2 nu)^(1/2) r                           degrees of freedom: a Student t vector
+    laplace             exp(-r), r by city blocks                    Cauchy numbers, tan(pi (Phi(g_j) - 1/2))
     rational-quadratic  1 / (1 + r^2 / 2)                            g e^(1/2), e exponential
     energy              -r, conditionally positive definite
     epanechnikov        max(0, 1 - r^2), not positive definite
@@ -35,9 +35,7 @@ from dkdist.kernel.kinds.gaussian_mixtures import (
 from dkdist.kernel.sums import profiles_loops as forms
 from dkdist.loops.array_types import F64
 
-MAX_FREQUENCY = (
-    1e4  # longer ones are shortened: float32 has no digits for more, and k changes by less than 7e-5
-)
+MAX_FREQUENCY = 1e4  # longer ones are shortened: float32 has no more digits, and k changes by less than 7e-5
 _LN2 = float(np.log(2))
 
 Values = Callable[[F64], Any]
