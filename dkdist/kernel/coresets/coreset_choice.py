@@ -91,9 +91,9 @@ def given_kernel(kernel: str) -> str:
     """The kernel's name; those without frequencies are refused."""
     if is_word(kernel, "energy"):
         raise ValueError(
-            f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}, whose frequencies coresets "
-            "are chosen by; found 'energy', which has none: use 'matern12' with a sigma of three times the width of the points, whose "
-            "D^2 times sigma is that of 'energy' within 1 %"
+            f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}, whose frequencies "
+            "choose coresets; found 'energy', which has none: use 'matern12' with a sigma of three times the width of "
+            "the points, whose D^2 times sigma is that of 'energy' within 1 %"
         )
     return str(one_of("kernel", kernel, names_with("sample_frequencies")))
 

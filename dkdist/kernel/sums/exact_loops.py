@@ -12,8 +12,8 @@ from products of blocks, unless exponents could then be off by 1e-10. Cost of a 
 registers; no array of all pairs.
 
 Points come in tiles. One of columns is held while the rows before it pass: these are made from what was given once for
-every such tile, which is little beside their pairs. The order of adding is that of points one after the other. Where k has a
-kink, at equal points, its gradient counts as 0.
+every such tile, which is little beside their pairs. The order of adding is that of points one after the other. Where
+k has a kink, at equal points, its gradient counts as 0.
 """
 
 from __future__ import annotations

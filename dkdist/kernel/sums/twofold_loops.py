@@ -36,7 +36,7 @@ _SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole nu
 
 
 def twofold_energy(x: F64, z: F64, kernel: Profile) -> float:
-    """`exact_loops.energy_in_tiles` of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
+    """E of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
     return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), kernel))
 
 
