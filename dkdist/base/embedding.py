@@ -49,13 +49,14 @@ FATE = "cannot be embedded and have rows of NaN"
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of embeddings: validation, names, invalid sets, lazy arrays and scikit-learn's protocol.
 
-    A subclass has a parameter ``on_error``, a prefix ``_label`` of task names, and a method ``_fit`` that returns its
-    parameters: a `Specification` with ``n_dims``, ``n_features``, ``domain`` and a method ``embed`` that maps a block
-    of sets to rows. Each row must depend on its own set only. Coordinates are relative to ``origin_``, the origin of
-    the sets of ``fit``.
+    A subclass has a method ``_fit`` that returns its parameters, and may have a parameter ``on_error`` and a prefix
+    ``_label`` of task names. Parameters are a `Specification` with ``n_dims``, ``n_features``, ``domain`` and a method
+    ``embed`` that maps a block of sets to rows. Each row must depend on its own set only. Coordinates are relative to
+    ``origin_``, the origin of the sets of ``fit``.
     """
 
-    _label: str
+    on_error = "raise"
+    _label = "embedding"
     _takes_text = False
     spec_: EmbeddingSpec
 
