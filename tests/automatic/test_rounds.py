@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.auto.evaluation_set import EvaluationSet
+from dkdist.automatic.choosing import some_of
 from dkdist.automatic.trials import AGAIN, Trial, finalists, rounds
 from dkdist.automatic.views.representation_rows import RowKernel
 
@@ -51,3 +52,10 @@ def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
         found = finalists([best, more, less], TRUTH, AGAIN[again])
         assert sum(one.leads for one in found) == n
         assert [one.trials[0] is t for one, t in zip(found, (best, more), strict=False)] == [True, True]
+
+
+def test_a_sample_has_no_set_twice():
+    sample = some_of(np.random.default_rng(0), 100, 90)
+    assert len(sample) == 90
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(some_of(np.random.default_rng(0), 5, 90), np.arange(5))
