@@ -11,10 +11,10 @@ from scipy.stats import beta
 
 from dkdist.base.parameter_checks import draw_seed, positive, whole
 from dkdist.base.roles import Role
-from dkdist.kernel.comparing.two_sample import two_sample_test
 from dkdist.kernel.distance.point_inputs import points_of
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.real_arrays import require_same_names
+from dkdist.two_sample.two_sample_test import two_sample_test
 
 COVERAGE = 0.95
 

@@ -1,0 +1,140 @@
+"""Statistics of a two-sample test: kernel distances and moments, whose parameters depend on the pooled points alone.
+
+With g the coordinates in robust units, u the same in one common unit, and 10 widths from half the 5 % quantile of the
+distances |u - u'| to twice the 95 % quantile (as in MMDAgg, Schrab et al. 2023):
+
+    gaussian    D^2 of exp(-|u - u'|^2 / width^2), one for each width
+    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013)
+    means       sum of squared differences of the means of g_j
+    spread      the same of g_j^2;   products    the same of g_j g_k, j < k
+    radius      squared difference of the means of |g|^2
+
+Random frequencies of Gaussian kernels serve all kernels in one pass over the points (Rahimi, Recht 2007). Each of the
+bandwidths s = width / sqrt(2) draws M, and each frequency counts for all (balance heuristic, Veach 1997):
+
+    D_s^2 ~ sum_j a_sj |mean over P of exp(i w_j . u) - mean over Q of exp(i w_j . u)|^2
+    a_sj = p_s(w_j) / (M sum_t p_t(w_j)),   p_s normal with standard deviation 1 / s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+
+from dkdist.base.roles import Role
+from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
+from dkdist.kernel.sums.random_loops import mean_features, waves_of
+from dkdist.loops.array_types import F32, F64, I64
+
+N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
+SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit
+MAX_DEVIATION = 2.0  # units, 3.3 standard deviations of normal points; what is farther is clipped and hides no others
+MAX_PAIRS = 253  # products of coordinates: all pairs of 23, so that moments cost less than frequencies
+MAX_SCALE = 1e300  # keeps bandwidths finite
+
+
+class PooledStatistics(NamedTuple):
+    """Statistics for points (n, d): centre and scale (d,), pairs (2, r) of coordinates, bandwidths (10,), frequencies
+    (F, d) of u, and their weights (10, F) for each bandwidth."""
+
+    centre: F64
+    scale: F64
+    pairs: I64
+    sigmas: F64 = np.empty(0)
+    frequencies: F64 = np.empty((0, 0))
+    weights: F64 = np.empty((0, 0))
+
+    @property
+    def unit(self) -> float:
+        """The common unit: the largest scale of a coordinate."""
+        return float(self.scale.max())
+
+    @property
+    def names(self) -> list[str]:
+        """Name of each statistic."""
+        names = ["gaussian"] * N_BANDWIDTHS + ["energy", "means", "spread", "radius", "products"]
+        return names if self.pairs.size else names[:-1]
+
+    @property
+    def n_features(self) -> int:
+        """Number of sines, cosines and moments of a point."""
+        return int(2 * len(self.frequencies) + 2 * len(self.scale) + self.pairs.shape[1])
+
+    def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
+        """The same with ``n_frequencies`` random frequencies for each bandwidth."""
+        d, s = len(self.scale), self.sigmas[:, None]
+        rng, draw = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), DRAWS[least_error(d)]
+        W = np.concatenate([draw(rng, n_frequencies, d) / sigma for sigma in self.sigmas])
+        logs = d * np.log(s) - s**2 * (W**2).sum(axis=1) / 2
+        density = np.exp(logs - logs.max(axis=0))
+        return self._replace(frequencies=W, weights=density / density.sum(axis=0) / n_frequencies)
+
+    def coordinates(self, x: F64) -> tuple[F64, F64]:
+        """g and u (n, d) of points (n, d)."""
+        with np.errstate(over="ignore"):
+            g = np.clip((x - self.centre) / self.scale, -MAX_DEVIATION, MAX_DEVIATION)
+        return g, g * (self.scale / self.unit)
+
+    def kernels(self, x: F64) -> Iterator[F64]:
+        """Gaussian kernels minus 1, which rounds no wide kernel to 1, of all pairs of points: (n, n) each."""
+        u = self.coordinates(x)[1]
+        squares = cdist(u, u, "sqeuclidean")
+        return (np.expm1(squares / (-2 * sigma**2)) for sigma in self.sigmas)
+
+    def moments(self, x: F64) -> F64:
+        """Coordinates g, their squares, and their products: (n, 2d + r)."""
+        g = self.coordinates(x)[0]
+        return np.concatenate([g, g**2, g[:, self.pairs[0]] * g[:, self.pairs[1]]], axis=1)
+
+    def feature_sums(self, x: F64, offsets: I64) -> F32:
+        """Sums of features over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one or more: (bins, n_features)."""
+        u, F, counts = self.coordinates(x)[1].astype(np.float32), len(self.frequencies), np.diff(offsets)
+        means = np.empty((len(counts), 2 * F), np.float32)
+        mean_features(u, offsets, None, waves_of(self.frequencies, np.zeros(u.shape[1])), means)
+        moments = np.add.reduceat(self.moments(x), offsets[:-1])
+        return np.concatenate([means * (np.sqrt(F) * counts[:, None]), moments], axis=1, dtype=np.float32)
+
+    def from_features(self, differences: F64) -> F64:
+        """Statistics (n_statistics, b) from differences of mean features (b, n_features)."""
+        sines, cosines, moments = np.split(differences, np.array([1, 2]) * len(self.frequencies), axis=1)
+        return self.from_kernels(self.weights @ (sines**2 + cosines**2).T, moments)
+
+    def from_kernels(self, gaussian: F64, moments: F64) -> F64:
+        """Statistics (n_statistics, b) from Gaussian D^2 (10, b) and differences of mean moments (b, 2d + r)."""
+        s, d = self.sigmas, len(self.scale)
+        # r ~ integral of 1 - exp(-r^2 / (2 s^2)) ds: by the trapezoid rule in log s; beyond, D^2 falls as 1 / s^2
+        energy = s * np.log(s[1] / s[0])
+        energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
+        means, squares, products = np.split(moments, [d, 2 * d], axis=1)
+        parts = [means, squares, squares.sum(axis=1, keepdims=True), *([products] if products.size else [])]
+        return np.concatenate([gaussian, [energy @ gaussian], [(part**2).sum(axis=1) for part in parts]])
+
+
+def pooled_statistics(sample: F64) -> PooledStatistics | None:
+    """Statistics, without frequencies, for points like those of a sample (m, d); None if these are all equal."""
+    with np.errstate(over="ignore"):
+        centre = 4 * np.median(sample / 4, axis=0)  # the sum of the two middle values is finite
+        deviations = np.sort(np.abs(sample - centre), axis=0)
+    zeros = (deviations == 0).sum(axis=0)
+    place = zeros + np.floor(SCALE_QUANTILE * (len(sample) - 1 - zeros)).astype(int)
+    scale = np.minimum(np.take_along_axis(deviations, place[None], axis=0)[0], MAX_SCALE)
+    scale[scale == 0] = scale.max() or 1.0
+    pooled = PooledStatistics(centre, scale, _pairs(len(scale)))
+    distances = pdist(pooled.coordinates(sample)[1])
+    if not distances.any():
+        return None
+    low, high = np.quantile(distances[distances > 0], QUANTILES)
+    return pooled._replace(sigmas=np.geomspace(low / 2, 2 * high, N_BANDWIDTHS) / np.sqrt(2))
+
+
+def _pairs(d: int) -> I64:
+    """Pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` random ones, always the same for d."""
+    places = np.arange(count := d * (d - 1) // 2)
+    if count > MAX_PAIRS:
+        rng = np.random.default_rng([d, Role.TEST_FREQUENCIES])
+        places = np.sort(rng.choice(count, MAX_PAIRS, replace=False))
+    k = ((1 + np.sqrt(1 + 8 * places)) / 2).astype(np.int64)  # before (j, k) lie k (k - 1) / 2 + j others
+    return np.stack([places - k * (k - 1) // 2, k])
