@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.passes import collect, fold
+from dkdist.execution.map_reduce import collect, fold
 
 D = 5000
 

@@ -35,7 +35,7 @@ import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import FIRST, LEAST_TASKS, LINK, TASK, TASKS_A_THREAD
-from dkdist.execution.passes import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
+from dkdist.execution.map_reduce import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
 from dkdist.linear.sgd.epochs import MEETINGS, ROUND_ROWS
 
 BLOCK, D, COLUMNS = 2048, 5000, 600

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from types import FrameType
-
-import dask
 import numpy as np
 import pytest
 from distributed import Client
@@ -101,34 +96,3 @@ def test_cross_validation_on_sets_in_memory_and_in_a_store(store: str) -> None:
     stored = cross_val_score(model, sets, y, cv=3)
     np.testing.assert_allclose(cross_val_score(model, sets.load(), y, cv=3), stored)
     assert stored.mean() > 0.8
-
-
-# whose functions are called between `open_sets` and `coef_`, with all defaults; two of them read local chunks, which
-# Zarr did before, in threads that are not looked at
-MOST_FILES = 52
-
-
-def test_the_road_from_a_store_to_coefficients_goes_through_few_files(store: str) -> None:
-    """Who follows the road reads the files of which a function is called, not all that are imported."""
-    root = Path(dk.__file__).parent
-    called: set[str] = set()
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        file = Path(frame.f_code.co_filename)
-        if event == "call" and file.is_relative_to(root) and frame.f_code.co_name != "<module>":
-            called.add(str(file.relative_to(root)))
-
-    def follow() -> None:
-        sets = dk.open_sets(store)[:200]
-        steps = dk.DivergenceEmbedding(), dk.RandomFourierFeatures(), dk.IncrementalSGDClassifier()
-        assert make_pipeline(*steps).fit(sets, sets.targets["y"])[-1].coef_.any()
-
-    with dask.config.set(scheduler="synchronous"):
-        follow()  # imports and compiles
-        sys.setprofile(note)
-        try:
-            follow()
-        finally:
-            sys.setprofile(None)
-    assert {"store/set_store.py", "learners/descent/sgd_steps.py"} <= called
-    assert len(called) <= MOST_FILES, sorted(called)

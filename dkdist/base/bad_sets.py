@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dkdist.base.parameter_checks import one_of
-from dkdist.execution.processes.process import waiting
 from dkdist.execution.processes.warn import warn
 from dkdist.loops.array_types import I64, Array
 from dkdist.sets import SampleSetError, SampleSets
@@ -99,9 +98,7 @@ def _read_and_work(
         return work(sets, first)
     if pieces is not None and len(sets) == 1 and in_pieces(sets):
         return pieces(sets, first)
-    with waiting():
-        read = sets.points_alone()
-    return work(read, first)
+    return work(sets.points_alone(), first)
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

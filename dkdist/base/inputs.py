@@ -31,7 +31,7 @@ from dkdist.base.huge_sets import drawn_in_pieces, look_in_pieces
 from dkdist.base.parameter_checks import settled
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import Blocks, require_known_chunks, source_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.run import resources
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.plain.real_arrays import require_same_names

@@ -22,7 +22,7 @@ from dkdist.distances.distance_embedding_loops import column_moments, merged
 from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec, Mixing, Omegas
 from dkdist.distances.objects.landmarks import inverse_root, leverage_scores
 from dkdist.execution.arrays import cut, fill_in_memory
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.process import drawn
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.sets import SampleSets

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dkdist.base.bad_sets import attempt, skips
 from dkdist.base.embedding import SetEmbedding
@@ -70,16 +71,23 @@ class NGramTables(Tables[NGramParams]):
 
     def embed(self, sets: SampleSets) -> F32:
         """Rows (n_sets, m) float32 of length 1; of zeros for strings without any n-gram of the columns."""
-        rows = np.zeros((len(sets), len(self._buckets)), np.float32)
-        for first, part in _parts(sets):
+        return np.asarray(self.sparse_rows(sets).toarray())
+
+    def sparse_rows(self, sets: SampleSets) -> sparse.csr_array:
+        """The same rows as a sparse array."""
+        parts = [sparse.csr_array((0, len(self._buckets)), dtype=np.float32)]
+        for _, part in _parts(sets):
             owners, buckets, counts = _counted(part, self.spec.ngram_range, self.spec.boundaries)
             columns = np.searchsorted(self._buckets, buckets).clip(max=len(self._buckets) - 1)
             known = self._buckets[columns] == buckets
             owners, columns = owners[known], columns[known]
             values = counts[known] * self._idf[columns]
             norms = np.sqrt(np.bincount(owners, values**2))
-            rows[first + owners, columns] = values / norms[owners]
-        return rows
+            shape = len(part), len(self._buckets)
+            parts.append(
+                sparse.csr_array(((values / norms[owners]).astype(np.float32), (owners, columns)), shape)
+            )
+        return sparse.vstack(parts, format="csr")
 
 
 def _parts(sets: SampleSets) -> Iterator[tuple[int, SampleSets]]:

@@ -19,11 +19,9 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.typing import Key
 
 from dkdist.execution.blocks import BLOCK_BYTES, most_sets, row_blocks
-from dkdist.execution.own_threads import each
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect, map_pieces
 from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.processors import alike
-from dkdist.execution.run import own_threads
 from dkdist.loops.array_types import I64, Array
 
 
@@ -121,8 +119,7 @@ def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) 
 def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
     """Call ``function(rows)`` for each block of rows on this machine's threads; it fills arrays of the caller's."""
     blocks = [slice(a, b) for a, b in itertools.pairwise(bounds.tolist())]
-    with own_threads() as n_threads:
-        each(lambda i: function(blocks[i]), len(blocks), n_threads, lambda _: None)
+    map_pieces(function, blocks, label="fill", local=True)
 
 
 def take_rows(X: da.Array, rows: I64) -> Array:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
@@ -26,7 +25,7 @@ from dask.base import tokenize
 from dask.typing import Key
 
 from dkdist.execution.dask_graph import FutureNode, nodes_of
-from dkdist.execution.processes.process import drawn, waiting
+from dkdist.execution.processes.process import drawn
 from dkdist.execution.processes.processors import Alike, alike
 from dkdist.execution.run import active_client
 from dkdist.loops.array_types import I64, Array
@@ -73,9 +72,7 @@ class Recipe:
         values = {key: shared[key] for key in self.needs}
         last_use = {key: i for i, node in enumerate(self.nodes) for key in node.dependencies}
         for i, node in enumerate(self.nodes):
-            own = str(getattr(getattr(node, "func", None), "__module__", "")).startswith("dkdist.")
-            with nullcontext() if own else waiting():  # others' nodes may wait for a disk
-                values[node.key] = node({key: values[key] for key in node.dependencies})
+            values[node.key] = node({key: values[key] for key in node.dependencies})
             for key in node.dependencies:
                 if last_use[key] == i:
                     del values[key]
@@ -101,8 +98,7 @@ class Blocks:
 
     ``local`` blocks are cut from an array of this process and never leave it. ``row_bytes`` is what a row
     of the finished block takes; ``read_bytes`` what one pass reads from storage, where that is known. ``unit``
-    is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block,
-    ``ahead`` that threads which are free make some of them before they are asked for.
+    is what messages call a row. ``at_once`` says that rows which are made on request are best made block by block.
     """
 
     name: str
@@ -115,7 +111,6 @@ class Blocks:
     local: bool = False
     unit: str = "row"
     at_once: bool = False
-    ahead: bool = False
 
     def __len__(self) -> int:
         return len(self.recipes)
@@ -136,7 +131,7 @@ class Blocks:
         found = [each.row_bytes for each in maps if each is not None]
         return max(found) if len(found) == len(maps) > 0 else self.row_bytes
 
-    def on_request(self, *, at_once: bool, ahead: bool = False) -> Blocks:
+    def on_request(self, *, at_once: bool) -> Blocks:
         """Blocks whose rows are made when they are asked for, if a map of rows is the last step of all recipes.
 
         With ``at_once`` whoever takes a block asks for all of them: he is told what they are made from.
@@ -145,20 +140,12 @@ class Blocks:
             return self
         recipes = [recipe.on_request() for recipe in self.recipes]
         row_bytes = self.row_bytes if at_once else self.source_bytes
-        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once, ahead=ahead)
+        return replace(self, recipes=recipes, row_bytes=row_bytes, at_once=at_once)
 
     @cached_property
     def draws_all(self) -> bool:
         """Whether all that is shared is drawn from plain numbers, as any task can do for itself."""
         return all(_is_drawn(node) for node in self.shared.values())
-
-    @cached_property
-    def share_all(self) -> bool:
-        """Whether every block needs all that is shared, which needs nothing itself: so it lives as long as a run."""
-        keys = self.shared.keys()
-        return not any(node.dependencies for node in self.shared.values()) and all(
-            len(recipe.needs) == len(keys) for recipe in self.recipes
-        )
 
 
 def _is_drawn(node: GraphNode) -> bool:
@@ -423,9 +410,3 @@ def _call(work: Callable[..., Any], job: Recipes, needs: tuple[Key, ...], *value
 def _call_each(work: Callable[..., Any], together: Together, needs: tuple[Key, ...], *values: Any) -> Made:
     shared = dict(zip(needs, values, strict=True))
     return Made([job.used(work, shared) for job in together.jobs])
-
-
-def maker(work: Callable[..., Any], blocks: Blocks) -> Callable[[Job], Any]:
-    """What gives the result of a job at once, without a task; only for blocks that are `Blocks.share_all`."""
-    shared = {key: node({}) for key, node in blocks.shared.items()}
-    return lambda job: Recipes.of(blocks, job).used(work, shared)

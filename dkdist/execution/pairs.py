@@ -16,7 +16,7 @@ from dask.utils import format_bytes, format_time
 
 from dkdist.execution.arrays import cut
 from dkdist.execution.blocks import BLOCK_BYTES
-from dkdist.execution.passes import map_pieces
+from dkdist.execution.map_reduce import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import Cost, active_client, resources
 from dkdist.loops.array_types import F32, F64, I64

@@ -18,12 +18,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from os import PathLike
+from threading import Event, local
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import dask.local
 import dask.threaded
 import numpy as np
 from dask._task_spec import GraphNode
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 4  # pieces of work that each take much memory
 SPARE_THREADS = 2
 UNASKED_BYTES, UNASKED_SHARE = 2**28, 8  # what is kept in memory if nobody says so: at most, and of the limit
+_thread = local()
 _ONLY_PLANNED: ContextVar[bool] = ContextVar("only_planned", default=False)
 
 
@@ -76,7 +80,7 @@ def run(
             progress.advance(watch[key])
 
     with one_blas_thread():
-        scheduler: Callable[..., Any] = (None if local else get_scheduler()) or _own_threads
+        scheduler: Callable[..., Any] = (None if local else get_scheduler()) or _threads
         if not _takes_callbacks(scheduler):
             with Callback(posttask=told):
                 return list(scheduler(dict(graph), list(keys)))
@@ -86,35 +90,48 @@ def run(
         )
 
 
-def _own_threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
+def _threads(graph: dict[Key, GraphNode], keys: list[Key], callbacks: list[Any]) -> Any:
+    """Dask's threaded scheduler on threads that end with the run: a fork copies none that sleeps."""
     keep_freed_memory()
-    return dask.threaded.get(graph, keys, num_workers=_n_threads(), callbacks=callbacks)
+    ended, n_threads = Event(), min(_n_threads(), len(graph))
+    pool = ThreadPoolExecutor(n_threads, "dkdist", initializer=setattr, initargs=(_thread, "ended", ended))
+    wait = True
+    try:
+        return dask.threaded.get(graph, keys, pool=pool, callbacks=callbacks)
+    except BaseException as error:
+        wait = isinstance(error, Exception)  # Ctrl-C waits for no task
+        ended.set()
+        raise
+    finally:
+        pool.shutdown(wait=wait, cancel_futures=True)
+
+
+class RunEndedError(BaseException):
+    """The run that this thread works for has ended by an error of another task or by Ctrl-C."""
+
+
+def require_running() -> None:
+    """Raise `RunEndedError` in a thread whose run has ended: long tasks call this from time to time."""
+    ended = getattr(_thread, "ended", None)
+    if ended is not None and ended.is_set():
+        raise RunEndedError
 
 
 def _n_threads() -> int:
-    """Threads of this machine: two more than there are cores, for somebody always waits, for a disk or for others."""
+    """Threads of this machine: two more than there are cores, since some wait for a disk."""
     return int(dask.config.get("num_workers", None) or CPU_COUNT + SPARE_THREADS)
 
 
-def without_scheduler(local: bool = False) -> bool:
-    """Whether a run needs no scheduler: there is no client, and nobody chose one, a pool or callbacks of Dask's."""
-    chosen = not local and get_scheduler() is not None
-    return not (chosen or Callback.active or dask.config.get("pool", None))
-
-
-@contextmanager
-def own_threads() -> Iterator[int]:
-    """How many threads a run without a scheduler may have, which hold BLAS to one thread each."""
-    require_whole_process()
-    keep_freed_memory()
-    with one_blas_thread():
-        yield _n_threads()
+def is_in_process(local: bool = False) -> bool:
+    """Whether tasks run on threads of this process: there is no client and no other scheduler was chosen."""
+    chosen = None if local else get_scheduler()
+    return chosen in (None, dask.threaded.get, dask.local.get_sync)
 
 
 def _takes_callbacks(scheduler: Callable[..., Any]) -> bool:
     """Whether this is one of Dask's local schedulers, and not a function of the user's."""
     function = getattr(scheduler, "func", scheduler)  # an executor's is partial
-    return function is _own_threads or str(function.__module__).startswith("dask.")
+    return function is _threads or str(function.__module__).startswith("dask.")
 
 
 def active_client() -> Any | None:
@@ -315,15 +332,14 @@ def plan_keeping(blocks: Blocks, cache: str | PathLike[str] | bool, passes: int)
     if cache is False or blocks.local or passes < 2 or len(blocks) < 2:
         return Keep()
     n_bytes = blocks.n_rows * blocks.source_bytes
-    here = blocks.share_all and without_scheduler()
+    here = is_in_process()
     if cache == "auto":
         room = min(UNASKED_BYTES, resources(local=True).free // UNASKED_SHARE)
         return Keep(MEMORY, n_bytes) if here and n_bytes <= room else Keep()
     if cache == MEMORY and not here:
         raise ValueError(
-            "cache='memory' keeps rows in this process for its own threads, but work goes to a client or a scheduler "
-            "of Dask's, or blocks of this array share unlike things. To fix: a folder that all processes share, or "
-            "cache='auto' or False"
+            "cache='memory' keeps rows in this process, but work goes to a client or to other processes. To fix: a "
+            "folder that all processes share, or cache='auto' or False"
         )
     return Keep(os.path.expanduser(cache), n_bytes)  # type: ignore[arg-type]
 

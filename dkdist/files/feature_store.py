@@ -9,7 +9,7 @@ import numpy as np
 
 from dkdist.execution.arrays import even_rows, lazy_from_calls
 from dkdist.execution.blocks import is_lazy, require_known_chunks, row_blocks
-from dkdist.execution.passes import collect, map_pieces
+from dkdist.execution.map_reduce import collect, map_pieces
 from dkdist.execution.run import plan_blocks
 from dkdist.loops.array_types import F32, Array
 from dkdist.plain.flags import as_flag, as_verbose

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.execution.passes import map_pieces
+from dkdist.execution.map_reduce import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
 from dkdist.files.store_writing import PARTS_A_THREAD, part_bytes, write_parts

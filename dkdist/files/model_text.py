@@ -182,6 +182,11 @@ def _(value: np.ma.MaskedArray, where: str, arrays: Arrays) -> Any:
 
 
 @describe.register
+def _(value: np.ma.core.MaskedConstant, where: str, arrays: Arrays) -> Any:
+    return describe.dispatch(object)(value, where, arrays)  # refused: it is no array that could be filled
+
+
+@describe.register
 def _(value: np.ndarray, where: str, arrays: Arrays) -> Any:
     if value.dtype != object:
         # BLAS sums in another order where the order of axes in memory differs

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.execution.passes import map_pieces
+from dkdist.execution.map_reduce import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.files.store_writing import part_bytes, write_parts
 from dkdist.plain.flags import as_flag, as_verbose

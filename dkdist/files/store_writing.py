@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.execution.passes import map_pieces
+from dkdist.execution.map_reduce import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
 from dkdist.loops.array_types import I64, Array

@@ -41,21 +41,9 @@ class MadeRows(Protocol):
     def joined(self, others: Sequence[Self]) -> Self:
         """These rows, and those of others below."""
 
-    def descend(
-        self,
-        places: I64,
-        first: int,
-        last: int,
-        there: F,
-        steps: Steps,
-        iterate: Iterate,
-        looks: Any,
-        n_averaged: int,
-    ) -> int:
-        """Take the steps from ``first`` to ``last`` - 1 of those by rows ``places``, none of which is NaN.
+    def descend(self, places: I64, steps: Steps, iterate: Iterate, looks: Any, n_averaged: int) -> int:
+        """Take the steps by rows ``places``, none of which is NaN; ``looks`` are measured on the way.
 
-        Their features are ``there`` (1, last - first, D), or, if that is `nothing_made`, they are made a tile at a
-        time, of which the first is the short one, so that the last one is whole. ``looks`` are measured on the way.
         Returns how many iterates the means hold.
         """
 
@@ -191,11 +179,6 @@ def _checked(X: F | MadeRows, bad: I64, start: int, expected: tuple[int, int], s
 def no_rows() -> I64:
     """The places of no row at all."""
     return np.zeros(0, np.int64)
-
-
-def nothing_made(X: MadeRows) -> F:
-    """What is there of rows that nobody has made, (0, 0, D)."""
-    return np.empty((0, 0, X.shape[1]), X.dtype)
 
 
 def without(places: I64, bad: I64) -> I64:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 from dkdist.base.bad_sets import listed, require_rows, skips, tell_skipped_rows
 from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import is_lazy, row_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.learners.rows import without
 from dkdist.linear.problems import LinearLearner, as_features, decision_values, values_of_blocks
 from dkdist.linear.sample_weights import as_weights

@@ -22,7 +22,7 @@ from dkdist.base.bad_sets import skips
 from dkdist.base.inputs import require_rows_of_features, within_floats
 from dkdist.base.row_ids import own_rows
 from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.learners.rows import Known, MadeRows, Rows, checked_rows, no_rows, tiles
 from dkdist.learners.rows import decision_values as linear_values
 from dkdist.loops.array_types import I64

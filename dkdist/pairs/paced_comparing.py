@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from dkdist.base.bad_sets import naming
 from dkdist.distances import Distance, traits
 from dkdist.distances.distance_embedding_spec import Comparing, points_for
-from dkdist.execution.own_threads import paced
+from dkdist.execution.run import require_running
 from dkdist.loops.array_types import Array
 from dkdist.sets import SampleSets
 
 FIRST_PRODUCTS = 2**26  # of coordinates in the first run: a twentieth of a second by quick distances
+TARGET_SECONDS = 0.5  # of a run of rows: how long Ctrl-C waits
 LEAST_ROWS = 4  # that distances with lanes compare side by side
 
 
@@ -31,3 +33,20 @@ def compare_paced(distance: Distance, a: SampleSets, b: SampleSets, name: Callab
         with naming(lambda i, j, first=first: name(first + i, j)):  # type: ignore[misc]
             comparing.fill(packed, a[rows], out[rows])
     return out
+
+
+def paced(n: int, first: int, least: int) -> Iterator[slice]:
+    """Rows 0 .. n - 1 in runs of about half a second, the first of ``first`` rows; a run that failed ends between two.
+
+    None has fewer than ``least`` rows but the last.
+    """
+    start, size = 0, max(first, least)
+    while start < n:
+        require_running()
+        begun = time.monotonic()
+        yield slice(start, min(start + size, n))
+        start, seconds = start + size, time.monotonic() - begun
+        if seconds < TARGET_SECONDS / 2:
+            size *= 2
+        elif seconds > 2 * TARGET_SECONDS:
+            size = max(least, size // 2)

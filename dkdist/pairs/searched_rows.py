@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.execution.blocks import is_lazy, local_blocks, row_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.run import n_cores
 from dkdist.learners.rows import checked
 from dkdist.loops.array_types import F32, F64, I64

@@ -14,7 +14,7 @@ import numpy as np
 from dkdist.base.bad_sets import Attempt, attempt
 from dkdist.base.inputs import Sets
 from dkdist.execution.pairs import Pairs, Tile, fill_pairs, plan_pairs, tile_bounds
-from dkdist.execution.run import own_threads
+from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F64, I64
 from dkdist.pairs.divergences.divergence_matrix_spec import PairMeasure, Place
 from dkdist.sets import SampleSets
@@ -120,7 +120,7 @@ def are_few(rows: Sets, columns: Sets | None) -> bool:
 def in_one_tile(work: Callable[[Any], Tile], rows: Sets, columns: Sets | None) -> F64:
     """The matrix as one tile, made by the thread that asks."""
     everything = slice(0, len(rows)), slice(0, len(rows if columns is None else columns))
-    with own_threads():
+    with one_blas_thread():
         return work(Cutter(rows, columns)(*everything))[0].astype(np.float64, copy=False)
 
 

@@ -13,7 +13,7 @@ from dkdist.base.inputs import Sets, check_sets, survey
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import is_lazy, row_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.learners.rows import checked
 from dkdist.loops.array_types import F32
 from dkdist.two_sample.axis_statistics import largest_f

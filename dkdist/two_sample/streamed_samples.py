@@ -9,8 +9,7 @@ import numpy as np
 
 from dkdist.base.inputs import block_views
 from dkdist.execution.blocks import Blocks, Job, source_blocks
-from dkdist.execution.passes import collect, default_window
-from dkdist.execution.tree import tree_sum
+from dkdist.execution.map_reduce import collect, default_window, tree_sum
 from dkdist.kernel.distance.lazy.lazy_points import lazy_points
 from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets

@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-import dkdist.execution.passes
+import dkdist.execution.map_reduce
 import dkdist.learners.descent.sgd_steps
 import dkdist.linear.sgd.epochs
 from dkdist.base.parameter_checks import draw_seed
@@ -189,7 +189,7 @@ class Killed(BaseException):
 def test_a_run_that_was_killed_remembers_what_it_skipped(
     tmp_path: Path, monkeypatch: Any, n_lanes: int
 ) -> None:
-    monkeypatch.setattr(dkdist.execution.passes, "SEGMENT", 5)
+    monkeypatch.setattr(dkdist.execution.map_reduce, "SEGMENT", 5)
     monkeypatch.setattr(dkdist.linear.sgd.epochs, "ROUND", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
     X, save, left = forms()[1], Checkpoint.save, [2]

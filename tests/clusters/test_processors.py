@@ -19,10 +19,9 @@ from distributed import Client, LocalCluster
 import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster.versions import checked_workers
-from dkdist.execution.passes import collect, fold
+from dkdist.execution.map_reduce import collect, fold, tree_sum
 from dkdist.execution.processes import processors
 from dkdist.execution.processes.processors import Alike, MixedProcessorsError, kernels, kind, require_alike
-from dkdist.execution.tree import tree_sum
 
 from .programs import Programs
 

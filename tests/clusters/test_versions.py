@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 from dkdist.execution.blocks import row_blocks
 from dkdist.execution.cluster import versions
 from dkdist.execution.cluster.versions import checked_workers
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.process import prepare_worker
 
 from .programs import Programs, until

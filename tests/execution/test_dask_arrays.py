@@ -13,8 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.passes import collect
-from dkdist.execution.tree import tree_sum
+from dkdist.execution.map_reduce import collect, tree_sum
 
 N, D, ROWS = 96, 2, 32
 X = np.random.default_rng(0).normal(size=(N, D)).astype("f4")

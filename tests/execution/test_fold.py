@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dkdist as dk
 from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.passes import SEGMENT, fold
+from dkdist.execution.map_reduce import SEGMENT, fold
 
 from .counted import Item
 

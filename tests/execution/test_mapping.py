@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 
 from dkdist.execution.blocks import row_blocks
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.progress import Progress
 
 X = np.random.default_rng(0).random((300, 3))

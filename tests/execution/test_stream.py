@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster, get_worker
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.cluster import stream
 from dkdist.execution.cluster.stream import LINK, MEMORY, TASK, Rate, jobs_a_task
-from dkdist.execution.passes import collect, fold
+from dkdist.execution.map_reduce import collect, fold
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkdist.execution.blocks import Blocks, Job, as_they_are, row_blocks
-from dkdist.execution.tree import tree_sum
+from dkdist.execution.map_reduce import tree_sum
 
 from .counted import Item
 

@@ -119,6 +119,11 @@ def test_what_is_no_plain_data_is_refused_by_name(model, named, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_masked_value_is_refused_by_name(tmp_path):
+    with pytest.raises(ValueError, match="the model is masked, which a model file cannot hold"):
+        dk.save_model(np.ma.masked, tmp_path / "model.npz")
+
+
 def test_a_model_that_is_not_fitted_is_refused(tmp_path):
     with pytest.raises(NotFittedError):
         dk.save_model(pipeline(dk.IncrementalRidge()), tmp_path / "model.npz")

@@ -14,8 +14,7 @@ import dkdist as dk
 from dkdist.execution.blocks import row_blocks
 from dkdist.kernel.features.random_fourier_features import FourierRows
 from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
-from dkdist.learners.descent.sgd_steps import Batch, Objective, State, step
-from dkdist.learners.rows import Known, tiles
+from dkdist.learners.rows import tiles
 from dkdist.linear.sgd.epochs import taken_from
 
 N, M, D = 600, 20, 60
@@ -69,32 +68,9 @@ def test_the_bits_of_batches_of_several_tiles(method: str, n: int) -> None:
     stored = da.from_array(Z.compute(), chunks=Z.chunks)
     model = dk.IncrementalSGDClassifier(n_epochs=2, validation_fraction=0.2, random_state=0)
     expected = fitted(model, stored, CLASSES[:300], 2)
-    for cache in (False, "memory"):  # and ahead of the steps
+    for cache in (False, "memory"):
         model.set_params(cache=cache)
         assert [fitted(model, Z, CLASSES[:300], cores) == expected for cores in (1, 2, 4)] == [True] * 3
-
-
-@pytest.mark.parametrize("method", ["structured", "orthogonal"])
-@pytest.mark.parametrize("n", [1, 3, 64, 65, 131, 600])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_bits_of_steps_whose_rows_others_have_made(method: str, n: int, n_classes: int) -> None:
-    """All of them, every other piece, or none; 600 rows pass two averages, and pieces of 64 begin in the middle."""
-    waves = FourierSpec(M, 8200, 4.0, method, 0).draw()
-    y = np.arange(n) % n_classes
-    known = Known(y, np.arange(n) % 7 == 5)
-    order = np.random.default_rng(1).permutation(n)
-    order = order[~known.held_out[order]]
-    batch = Batch(FourierRows(waves, A[:n]), known, order, np.flatnonzero(known.held_out))
-    objective = Objective("log_loss", 1e-3, 0.5, n_classes)
-    start = State.start(objective.n_outputs, 8200, np.dtype("f4"))
-
-    def after(ahead: Any) -> bytes:
-        return pickle.dumps(list(step(objective, start, batch, ahead).arrays().values()))
-
-    def every(k: int) -> Any:
-        return lambda make, n: (make(i) if i % k == k - 1 else None for i in range(n))
-
-    assert [after(every(k)) == after(None) for k in (1, 2, 100)] == [True] * 3
 
 
 def shared_of(Z: Any) -> dict[Any, Any]:

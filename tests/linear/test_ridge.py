@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, Ridg
 
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier
 from dkdist.execution.blocks import Blocks
-from dkdist.execution.tree import tree_sum
+from dkdist.execution.map_reduce import tree_sum
 from dkdist.learners.rows import Known
 from dkdist.linear.ridge.ridge_pass import jobs_of
 

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
-import dkdist.execution.passes
+import dkdist.execution.map_reduce
 from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDRegressor
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
@@ -252,7 +252,7 @@ class Killed(BaseException):
 def test_a_run_killed_anywhere_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
 ) -> None:
-    monkeypatch.setattr(dkdist.execution.passes, "SEGMENT", 4)
+    monkeypatch.setattr(dkdist.execution.map_reduce, "SEGMENT", 4)
     monkeypatch.setattr("dkdist.linear.sgd.epochs.ROUND", 2)
     X, _, c = small()
     lazy = da.from_array(X, chunks=(40, -1))
@@ -319,8 +319,8 @@ SCRIPT = """
     import dask.array as da, numpy as np
     from dkdist import IncrementalSGDClassifier
     from dkdist.execution.checkpoint import Checkpoint
-    import dkdist.execution.passes
-    dkdist.execution.passes.SEGMENT = 3
+    import dkdist.execution.map_reduce
+    dkdist.execution.map_reduce.SEGMENT = 3
     die_after, path = int(sys.argv[1]), sys.argv[2]
     save = Checkpoint.save
     def save_and_die(self, *state):

@@ -12,7 +12,7 @@ import numpy as np
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.automatic.views.row_kernels import RowKernel
 from dkdist.base.inputs import Sets
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.files.model_trial import require_working
 from dkdist.learners.kernel_ridge import CONSTANT
 from dkdist.linear.search.feature_trees import FeatureTrees, Node

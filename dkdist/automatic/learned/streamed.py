@@ -1,7 +1,8 @@
 """Learning from more sets than a kernel matrix holds: the chosen kernels as random features, from one pass.
 
 Each chosen representation becomes an embedding, random features of its rows at the chosen width, and ridge regression;
-all are trained in the same pass, and averaged as they do best on sets that were held out.
+all are trained in the same pass, and averaged as they do best on sets that were held out. Members by n-grams of
+strings learn from sparse rows, of more n-grams.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from dkdist.auto.folds import draw_hold_out
 from dkdist.auto.training_data import TrainingData
 from dkdist.automatic.averages import Average, best_average
 from dkdist.automatic.learned.machines import LinearMachine
+from dkdist.automatic.learned.sparse_ngrams import fit_sparse_ridge, with_sparse_ngrams
 from dkdist.automatic.trials import Trial
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
+from dkdist.learners.many_models import Linear
 from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
@@ -46,16 +49,24 @@ class Streamed:
 def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> Streamed:
     """Train all members on nine tenths of the sets, average what does best on the others."""
     sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
-    trees, widths = _trees(members, n_components, seed)
     held_out = np.zeros(len(data), np.bool_)
     held_out[draw_hold_out(len(data), data.classes, data.groups, HELD_OUT, seed, Role.HELD_OUT)] = True
+    learned = np.flatnonzero(~held_out)
+    members, are_sparse = with_sparse_ngrams(members, sets[learned])
+    trees, widths = _trees(members, n_components, seed)
     problem = Problem(y, None, weights, held_out, seed, False)
     search = SearchData(sets, trees, widths, False)
-    candidates = [
-        Candidate({}, IncrementalRidge(alphas=[factor * trial.alpha for factor in NEARBY]), leaf)
-        for leaf, trial in enumerate(members)
-    ]
-    models = train(search, candidates, problem)
+    dense, models = [], list[list[Linear]]()
+    for leaf, (trial, is_sparse) in enumerate(zip(members, are_sparse, strict=True)):
+        alphas = [factor * trial.alpha for factor in NEARBY]
+        if is_sparse:
+            found = fit_sparse_ridge(trial.view.spec, sets[learned], y[learned], weights[learned], alphas)
+            models.append([Linear(leaf, W, b) for W, b in found])
+        else:
+            dense.append(Candidate({}, IncrementalRidge(alphas=alphas), leaf))
+            models.append([])
+    for candidate, of_member in zip(dense, train(search, dense, problem), strict=True):
+        models[candidate.leaf] = of_member
     every = [model for of_member in models for model in of_member]
     values = iter(measure(search, every, problem))
     evaluation = data.evaluation_set(np.flatnonzero(held_out))

@@ -11,7 +11,7 @@ import numpy as np
 from dkdist.automatic.views.representations import Representation, fitted_spec
 from dkdist.automatic.views.standardised_rows import StandardisedSpec
 from dkdist.base.inputs import Sets
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.linear.search.feature_trees import FeatureTrees, Node
 from dkdist.linear.search.search_blocks import SearchData
 from dkdist.loops.array_types import F32, I64

@@ -80,10 +80,6 @@ PLAN = {
     "peak_bytes": "of memory that a process holds at its peak, base included",
     "limit_bytes": "of memory that a process may use",
     "fits": "whether the peak is below the limit",
-    "cores": "that the seconds are for",
-    "seconds": "to {look, choose, fit, solve, all}, by rates measured here; null if it does not fit",
-    "rates": "seconds of one processor: {start} in all, {read, look} a point, {embed, features, learn} a set, "
-    "{solve} for the third power of the columns",
 }
 WARM = {
     "folder": "where compiled loops are kept",

@@ -1,5 +1,4 @@
-"""What a process that computes should be: one thread for BLAS, freed memory kept, a core for each thread that computes,
-and nothing taken over by a fork.
+"""What a process that computes should be: one thread for BLAS, freed memory kept, and nothing taken over by a fork.
 
 Workers are made so for as long as they live, by `dkdist.preload` when they start, else when a client first gives them
 work.
@@ -10,10 +9,6 @@ pools are forgotten, so that new ones are made, and so are locks; what cannot be
 BLAS has one thread for the whole process while any run is under way, however many threads have one. Each run for itself
 would put back what it found: the first of two that overlap gives BLAS its threads back while the second still computes,
 and the second leaves one for ever. So runs are counted, and the last puts back what the first found.
-
-A run may have more threads than cores, since some wait for a disk. Threads that take turns on one core drive each
-other's blocks out of its cache, and hold up the step that all others wait for: so each has a core while it computes,
-and lends it while it waits.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
-from threading import Lock, RLock, Semaphore, get_ident, local
+from threading import Lock, RLock, get_ident
 from typing import Any
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -39,7 +34,7 @@ class _Runs:
 
     def __init__(self) -> None:
         self.lock, self.under_way, self.for_good = Lock(), 0, False
-        self.limits: list[threadpool_limits] = []
+        self.limits: list[tuple[ThreadpoolController, threadpool_limits]] = []
 
     def begin(self, runs: int = 1) -> int:
         """Count so many more; the BLAS threads that were found, at least 1."""
@@ -47,7 +42,8 @@ class _Runs:
             pools = _blas_of(len(sys.modules))
             found = max((pool.num_threads for pool in pools.lib_controllers), default=1)
             if found > 1:  # the first, or a library that was loaded since
-                self.limits.append(pools.limit(limits=1))
+                with _control(pools):
+                    self.limits.append((pools, pools.limit(limits=1)))
             if runs and not self.under_way:
                 LARGE.unused = []
             self.under_way += runs
@@ -60,13 +56,29 @@ class _Runs:
             if not self.under_way:
                 LARGE.unused = None
             while self.limits and not self.under_way and not self.for_good:
-                self.limits.pop().restore_original_limits()
+                pools, limit = self.limits.pop()
+                with _control(pools):
+                    limit.restore_original_limits()
 
 
 @lru_cache(maxsize=1)
 def _blas_of(n_modules: int) -> ThreadpoolController:
     """The BLAS libraries of this process, looked for (some milliseconds) when modules were loaded since."""
     return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def _control(pools: ThreadpoolController) -> Iterator[None]:
+    """Let this thread set the number of BLAS threads, and any other one after it.
+
+    Since version 3.8 threadpoolctl does nothing, silently, in any but the first thread that set it.
+    """
+    controllers = [c for c in pools.lib_controllers if hasattr(c, "clear_controlling_thread")]
+    for controller in controllers:
+        controller.clear_controlling_thread(force=True)
+    yield
+    for controller in controllers:
+        controller.clear_controlling_thread(force=True)
 
 
 _runs = _Runs()
@@ -148,42 +160,6 @@ class _Returns:
 RETURNS = _Returns()
 
 
-_mine = local()
-
-
-class Cores:
-    """So many cores, of which the threads of a run take one each."""
-
-    def __init__(self, n: int) -> None:
-        self._free = Semaphore(n)
-
-    def take(self) -> None:
-        """Wait for a core, which this thread has then."""
-        self._free.acquire()
-        _mine.cores = self
-
-    def give_back(self) -> None:
-        """Leave this thread's core to others."""
-        _mine.cores = None
-        self._free.release()
-
-
-@contextmanager
-def waiting() -> Iterator[None]:
-    """While this thread waits for what others read or make, another one of its run has its core.
-
-    It must hold no lock that another might wait for with a core in its hands.
-    """
-    cores = getattr(_mine, "cores", None)
-    if cores is not None:
-        cores.give_back()
-    try:
-        yield
-    finally:
-        if cores is not None:
-            cores.take()
-
-
 def prepare_worker(client: str = "") -> int:
     """Make this process a worker's, for as long as it lives; the BLAS threads it had before, at least 1.
 
@@ -219,7 +195,13 @@ def require_own(client: Any) -> None:
 
 
 def _before_fork() -> None:
+    """Note who is at work, and hold the lock of `_runs` until the fork is over.
+
+    Before a fork OpenBLAS waits for its threads to end, and waits for ever for one that a change of their number starts
+    at that moment.
+    """
     global _was_at_work
+    _runs.lock.acquire()
     _was_at_work = _runs.under_way > 0 or any(_is_at_work(thread) for thread in sys._current_frames())
 
 
@@ -250,4 +232,6 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=lambda: _runs.lock.release(), after_in_child=_after_fork
+    )

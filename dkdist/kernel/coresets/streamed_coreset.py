@@ -23,8 +23,7 @@ from dkdist.base.drawn_samples import median_seed
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Job
-from dkdist.execution.passes import default_window
-from dkdist.execution.tree import tree_sum
+from dkdist.execution.map_reduce import default_window, tree_sum
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata

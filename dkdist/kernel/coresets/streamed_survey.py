@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.drawn_samples import least_keys, row_keys
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.kernel.coresets.coreset_choice import SAMPLE
 from dkdist.kernel.coresets.pivotal_loops import certain, threshold
 from dkdist.kernel.coresets.streamed_distance import Box

@@ -57,8 +57,7 @@ def dense_features(X: F32, waves: Dense, outs: F32) -> None:
 def dense_steps(X: F32, places: I64, waves: Dense, tile: int, *walk: Any) -> int:
     """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
 
-    The ``walk`` is that of `MadeRows.descend`: which of the rows, their features if they are there, steps, iterate,
-    looks and the terms before.
+    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
     """
     return int(_dense_steps(read_only(X), read_only(places), waves, tile, *walk))
 
@@ -107,21 +106,16 @@ def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
 
 
 @loop(ELEMENTWISE)
-def _dense_steps(X, places, waves, tile, first, last, there, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
-    size = tile if len(there) == 0 else last - first
-    made = np.empty((1, tile, iterate.W.shape[1]), f32) if len(there) == 0 else there
+def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
+    made = np.empty((1, tile, iterate.W.shape[1]), f32)
     room, given = np.empty((ROWS, PART), f32), np.empty((tile, X.shape[1]), f32)
-    start, stop = (
-        first,
-        first + (last - first - 1) % size + 1,
-    )  # the first tile is the short one: the last is whole
-    while start < last:
-        if len(there) == 0:
-            for i in range(stop - start):
-                x = X[places[start + i]]
-                for a in range(len(x)):
-                    given[i, a] = x[a]
-            _fill_dense(given, stop - start, waves, room, made)
+    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
+    while start < len(places):
+        for i in range(stop - start):
+            x = X[places[start + i]]
+            for a in range(len(x)):
+                given[i, a] = x[a]
+        _fill_dense(given, stop - start, waves, room, made)
         n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
-        start, stop = stop, stop + size
+        start, stop = stop, stop + tile
     return n_averaged

@@ -13,6 +13,7 @@ from dkdist.base.embedding import SetEmbedding
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.inputs import Sets, Survey, check_sets, sample_points
 from dkdist.base.parameter_checks import draw_seed, one_of, settled, whole, within_float32
+from dkdist.execution.processes.process import one_blas_thread
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
@@ -196,7 +197,8 @@ class MeanEmbedding(SetEmbedding):
 
 def _median(sets: Sets, found: Survey, seed: int) -> float:
     points = sample_points(sets, found.bad, seed)
-    sigma = median_distance(points)
+    with one_blas_thread():  # threads of BLAS wait for ever where another thread forks this process
+        sigma = median_distance(points)
     if sigma == 0:
         raise ValueError(
             f"sigma='median' needs points that differ, but the {len(points)} sampled ones are equal: give sigma a "

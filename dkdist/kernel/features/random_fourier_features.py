@@ -18,7 +18,7 @@ from dkdist.base.parameter_checks import draw_seed, is_word, one_of, settled, wh
 from dkdist.base.row_ids import beside_targets, own_rows, remember, with_index
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
-from dkdist.execution.processes.process import drawn
+from dkdist.execution.processes.process import drawn, one_blas_thread
 from dkdist.kernel.features.random_fourier_features_spec import (
     METHODS,
     STRUCTURED_FROM,
@@ -294,7 +294,8 @@ def _median(X: Any, seed: int) -> float:
     rows = median_rows(X.shape[0], seed)
     sample = _without_infinity(take_rows(X, rows))[0] if is_lazy(X) else X[rows]
     sample = sample[~np.isnan(sample).any(axis=1)]
-    sigma = median_distance(sample) if len(sample) else 0.0
+    with one_blas_thread():  # threads of BLAS wait for ever where another thread forks this process
+        sigma = median_distance(sample) if len(sample) else 0.0
     if sigma == 0:
         of_those = " without NaN" if len(sample) < len(rows) else ""
         raise ValueError(

@@ -59,8 +59,7 @@ def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32
 def structured_steps(X: F32, places: I64, waves: Structured, tile: int, *walk: Any) -> int:
     """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
 
-    The ``walk`` is that of `MadeRows.descend`: which of the rows, their features if they are there, steps, iterate,
-    looks and the terms before.
+    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
     """
     return int(_structured_steps(read_only(X), read_only(places), waves, tile, *walk))
 
@@ -131,14 +130,12 @@ def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
 
 
 @loop(ELEMENTWISE)
-def _structured_steps(X, places, waves, tile, first, last, there, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
+def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
     room = _room(waves.signs.shape[2])
-    size = tile if len(there) == 0 else last - first
-    made = np.empty((1, tile, iterate.W.shape[1]), f32) if len(there) == 0 else there
-    start, stop = first, first + (last - first - 1) % size + 1
-    while start < last:
-        if len(there) == 0:
-            _fill_structured(X, places, start, stop - start, waves, room, made)
+    made = np.empty((1, tile, iterate.W.shape[1]), f32)
+    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
+    while start < len(places):
+        _fill_structured(X, places, start, stop - start, waves, room, made)
         n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
-        start, stop = stop, stop + size
+        start, stop = stop, stop + tile
     return n_averaged

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from dkdist.learners.descent.descent_loops import Iterate, Looks, Steps, add_losses, descend, fill_scores
 from dkdist.learners.descent.losses import LOSSES
-from dkdist.learners.descent.pieces import Ahead, descend_by_pieces
 from dkdist.learners.rows import (
     F,
     Known,
@@ -29,7 +28,6 @@ from dkdist.learners.rows import (
     Rows,
     checked_rows,
     no_rows,
-    nothing_made,
     tiles,
     without,
 )
@@ -196,11 +194,8 @@ def prepare(dtype: np.dtype[Any], blocks: Iterator[Any], rows: Rows) -> Batch:
     return Batch(whole, rows.known, without(order, bad), without(held, bad), np.concatenate(skipped))
 
 
-def step(objective: Objective, state: State, batch: Batch, ahead: Ahead | None = None) -> State:
-    """Measure the model of this moment on rows that are new to it, then fit the batch's training rows.
-
-    Of rows that are made when a step comes to them, others may make some ``ahead``.
-    """
+def step(objective: Objective, state: State, batch: Batch) -> State:
+    """Measure the model of this moment on rows that are new to it, then fit the batch's training rows."""
     order, means = batch.order, (read_only(state.mean_coef), read_only(state.mean_intercept))
     probed = np.zeros(len(batch.known.targets), np.bool_)
     probed[batch.probe] = True
@@ -210,9 +205,7 @@ def step(objective: Objective, state: State, batch: Batch, ahead: Ahead | None =
         of_held = _steps(objective, batch, batch.held, 1)
         for X, places, here in tiles(batch.X, batch.held):
             add_losses(read_only(X), places, np.arange(here.start, here.stop), of_held, *means, held)
-    after = learn(
-        objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks, ahead
-    )
+    after = learn(objective, state, batch, np.array([objective.eta0]), np.array([objective.alpha]), looks)
     with np.errstate(invalid="ignore"):
         if not (np.abs(looks.last) <= LARGEST_SCORE).all():  # float32 cannot tell targets of order one apart
             raise _diverged(objective.eta0)
@@ -289,7 +282,6 @@ def learn(
     eta0: F64,
     alpha: F64,
     looks: Looks | None = None,
-    ahead: Ahead | None = None,
 ) -> State:
     """Fit the batch's training rows; whether the model stays bounded is for the caller to see.
 
@@ -304,7 +296,7 @@ def learn(
     steps = _steps(objective, batch, order, len(eta) // K)
     steps = steps._replace(eta=eta, decay=np.maximum(0.0, 1.0 - eta * alpha))
     iterate = Iterate(w, b, W, B, np.ones(len(w)))
-    n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged), ahead)
+    n = _descend(batch.X, order, steps, iterate, looks, int(state.n_averaged))
     if not objective.average:
         W, B = w, b
     return State(w, b, W, B, np.asarray(n, np.int64), state.sums)
@@ -325,13 +317,10 @@ def _descend(
     iterate: Iterate,
     looks: Looks | None,
     n_averaged: int,
-    ahead: Ahead | None,
 ) -> int:
     """The steps over the rows of a batch, with a look at some of them; the number of terms of the average."""
     if not isinstance(X, np.ndarray):
-        if ahead is not None:
-            return descend_by_pieces(X, order, steps, iterate, looks, n_averaged, ahead)
-        return X.descend(order, 0, len(order), nothing_made(X), steps, iterate, looks, n_averaged)
+        return X.descend(order, steps, iterate, looks, n_averaged)
     X = read_only(X)
     if looks is not None:
         probed = np.flatnonzero(looks.probed)

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.execution.blocks import Blocks, Job
-from dkdist.execution.passes import fold
+from dkdist.execution.map_reduce import fold, tree_sum
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.execution.progress import Progress
 from dkdist.execution.run import Plan, plan_blocks, resources
-from dkdist.execution.tree import tree_sum
 from dkdist.learners.kept_rows import KeptRows, join_rows, keep_rows
 from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
 from dkdist.learners.ridge_solutions import spectrum

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks
-from dkdist.execution.passes import collect, fold
+from dkdist.execution.map_reduce import collect, fold, tree_sum
 from dkdist.execution.run import plan_blocks, resources
-from dkdist.execution.tree import tree_sum
 from dkdist.learners.descent.sgd_steps import Objective, State, signs, step_size
 from dkdist.learners.many_models import (
     GroupStates,

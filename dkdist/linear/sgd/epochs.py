@@ -26,13 +26,9 @@ import numpy as np
 
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Blocks, Job
-from dkdist.execution.own_threads import PIECES, hands
-from dkdist.execution.passes import fold, fold_window
+from dkdist.execution.map_reduce import fold, fold_window, tree_sum
 from dkdist.execution.progress import Progress, report_loss
-from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks, without_scheduler
-from dkdist.execution.tree import tree_sum
-from dkdist.kernel.features.random_fourier_features_spec import tile_rows
-from dkdist.learners.descent.pieces import PIECE_TILES
+from dkdist.execution.run import Plan, active_client, n_cores, plan_blocks
 from dkdist.learners.descent.sgd_steps import (
     Batch,
     Lanes,
@@ -59,20 +55,16 @@ Members = tuple[int, tuple[int, ...]]
 """A batch: its epoch, and the blocks that are shuffled together."""
 
 
-def taken_from(blocks: Blocks, n_lanes: int, kept: bool = False) -> Blocks:
+def taken_from(blocks: Blocks, n_lanes: int) -> Blocks:
     """The blocks as steps take them best; the bits are the same.
 
     Features that are made when a step comes to them stay in the cache and are never written to memory. But steps of one
     lane come one after another: where this process has more cores, these make blocks of features beside the steps, at
-    once; and its own threads, if they have nothing else to do since rows are ``kept``, some features ahead of a step,
-    a piece at a time. Either way what features are made from is looked at for numbers that are none, and not the
-    features, of which there are eight times as many.
+    once. What features are made from is looked at for numbers that are none in the first case.
     """
     cores = 1 if n_lanes > 1 else n_cores(blocks.local)
-    own = blocks.share_all and without_scheduler(blocks.local)
-    away = not blocks.local and active_client() is not None
-    ahead = kept and own and cores > 1
-    return blocks.on_request(at_once=not (ahead or away) and cores > FEW_CORES, ahead=ahead)
+    is_remote = not blocks.local and active_client() is not None
+    return blocks.on_request(at_once=not is_remote and cores > FEW_CORES)
 
 
 @dataclass(frozen=True)
@@ -183,8 +175,6 @@ class Course:
             waiting = max(2 * waiting, fold_window(order.blocks))
         row_bytes = order.blocks.n_columns * self.dtype.itemsize
         beside = 4 * order.n_lanes * self.objective.n_outputs * row_bytes  # states
-        if order.blocks.ahead:
-            beside += PIECES * PIECE_TILES * tile_rows(row_bytes) * row_bytes
         return plan_blocks(order.blocks, what=what, passes=n_passes, waiting=waiting, state_bytes=beside)
 
 
@@ -259,7 +249,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
         course.order.blocks,
         Jobs(course.order, list(chain(*epochs))[position.done :]),
         partial(prepare, course.dtype),
-        partial(_advance, course.objective, course.order.blocks.ahead, len(epochs[0]), _n_blocks(epochs[0])),
+        partial(_advance, course.objective, len(epochs[0]), _n_blocks(epochs[0])),
         position,
         label="sgd",
         blocks_per_job=course.order.n_mixed,
@@ -270,10 +260,10 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
 
 
 def _advance(
-    objective: Objective, ahead: bool, n_batches: int, n_blocks: int, position: Position, batch: Batch
+    objective: Objective, n_batches: int, n_blocks: int, position: Position, batch: Batch
 ) -> Position:
     """One batch further, and into the next epoch after the last."""
-    state = step(objective, position.state, batch, hands() if ahead else None)
+    state = step(objective, position.state, batch)
     position = position.after(state, 1, batch.skipped)
     report_loss(position.epoch + position.done / n_batches, n_blocks, state.losses(), position.last_losses)
     return position.next_epoch() if position.done == n_batches else position

@@ -21,7 +21,7 @@ from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import Blocks, row_blocks
 from dkdist.execution.checkpoint import Checkpoint, digest
 from dkdist.execution.kept_blocks import keeping
-from dkdist.execution.passes import collect
+from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.warn import warn
 from dkdist.execution.run import plan_keeping
 from dkdist.learners.descent.losses import LOSSES, constant_loss
@@ -146,7 +146,7 @@ class IncrementalSGD(LinearLearner):
             start = _restored(checkpoint, start, *saved)
         keep = plan_keeping(blocks, self.cache, stopping.most)
         with keeping(blocks, keep) if keep.place else nullcontext(blocks) as found:
-            taken = taken_from(found, self.n_lanes, bool(keep.place))
+            taken = taken_from(found, self.n_lanes)
             order = Order(taken, known, seed, n_mixed, self.n_lanes, skips(self))
             course = Course(order, objective, dtype, stopping)
             plan = keep.told(course.plan(f"fit {type(self).__name__}", stopping.most))

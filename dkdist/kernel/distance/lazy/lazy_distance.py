@@ -19,7 +19,7 @@ import numpy as np
 from dkdist.base.drawn_samples import least_keys, row_keys
 from dkdist.base.parameter_checks import positive
 from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.passes import collect, fold
+from dkdist.execution.map_reduce import collect, fold
 from dkdist.kernel.distance.kernel_inputs import LARGEST, LEAST, SAMPLE, Pair
 from dkdist.kernel.distance.kernel_scales import read_scales
 from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, lazy_points, split_weights

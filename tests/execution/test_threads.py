@@ -1,4 +1,4 @@
-"""Runs without a scheduler: who gets them, how they end, and runs within their tasks."""
+"""Runs on threads of this process: how many, how they end, and runs within their tasks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ import pytest
 from dask.callbacks import Callback
 
 from dkdist.execution.blocks import Blocks, Job, row_blocks
-from dkdist.execution.own_threads import each, fold_items, paced
-from dkdist.execution.passes import collect, fold, map_pieces
-from dkdist.execution.processes.process import waiting
-from dkdist.execution.run import without_scheduler
+from dkdist.execution.map_reduce import collect, fold, map_pieces
+from dkdist.execution.run import is_in_process
+from dkdist.pairs.paced_comparing import paced
 
 from .counted import Item
 
@@ -41,37 +40,38 @@ def folded(some: Blocks, work: Any = lambda made, _: next(made)) -> Any:
 
 def test_work_has_threads_of_its_own_that_end_with_it() -> None:
     before = threading.active_count()
-    assert {name.split("-")[0] for name in collect(blocks(), thread_name)} == {"dkdist"}
-    assert {name.split("-")[0] for name in map_pieces(thread_name, range(9), label="names")} == {"dkdist"}
+    assert {name.split("_")[0] for name in collect(blocks(), thread_name)} == {"dkdist"}
+    assert {name.split("_")[0] for name in map_pieces(thread_name, range(9), label="names")} == {"dkdist"}
     assert folded(blocks()) == pytest.approx((X + 1).sum())
     assert threading.active_count() == before
 
 
 def test_as_many_as_the_user_says() -> None:
     with dask.config.set(num_workers=1):
-        assert set(collect(blocks(), thread_name)) == {"dkdist-0"}
+        assert set(collect(blocks(), thread_name)) == {"dkdist_0"}
 
 
 def test_a_scheduler_a_pool_or_callbacks_of_dask_are_used_where_they_are_chosen() -> None:
-    assert without_scheduler()
+    assert is_in_process()
     with dask.config.set(scheduler="synchronous"):
         assert set(collect(blocks(), thread_name)) == {threading.current_thread().name}
-        assert without_scheduler(local=True)  # what never leaves this process
+        assert is_in_process()
+        assert {
+            name.split("_")[0] for name in map_pieces(thread_name, range(9), label="names", local=True)
+        } == {"dkdist"}
     begun = []
     with Callback(pretask=lambda key, *_: begun.append(key)):
         assert folded(blocks()) == pytest.approx((X + 1).sum())
     assert len(begun) > 12
-    with dask.config.set(pool=1):
-        assert not without_scheduler()
+    with dask.config.set(scheduler="processes"):
+        assert not is_in_process()
+        assert is_in_process(local=True)
 
 
-def test_what_is_shared_by_some_blocks_alone_is_left_to_dask_to_let_go() -> None:
-    assert blocks().share_all
+def test_what_some_blocks_share_is_kept_as_long_as_they_need_it() -> None:
     lazy = da.from_array(X, chunks=(5, 4)).map_blocks(np.cos)
     for shared in (lazy + lazy.sum(), da.concatenate([lazy, lazy]), lazy.rechunk((7, 4))):
-        some = row_blocks(shared)
-        assert not some.share_all
-        assert folded(some) == pytest.approx(shared.sum().compute())
+        assert folded(row_blocks(shared)) == pytest.approx(shared.sum().compute())
 
 
 def test_an_error_ends_the_run_and_says_which_rows_were_made() -> None:
@@ -127,8 +127,7 @@ def test_at_most_window_items_are_alive_before_a_slow_step(window: int | None) -
         return count + 1
 
     with dask.config.set(num_workers=8):
-        assert blocks().share_all
-        assert without_scheduler()  # so that these threads do it
+        assert is_in_process()
         jobs = [Job((i % 12,)) for i in range(40)]
         assert fold(blocks(), jobs, lambda made, _: Item(), slow_step, 0, window=window) == 40
     assert Item.most == (window or 8 + 2)  # the bound holds, and is used; by default two more than threads
@@ -149,64 +148,15 @@ def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:
         assert (counts == 1).all()
 
 
-def summed(make: Any, n: int, n_threads: int, n_cores: int) -> int:
-    return int(
-        fold_items(
-            make, int.__add__, 0, n, window=8, n_threads=n_threads, n_cores=n_cores, told=lambda *_: None
-        )
-    )
-
-
-def test_no_more_compute_at_a_time_than_there_are_cores() -> None:
-    lock, now, most = threading.Lock(), 0, 0
-
-    def make(j: int) -> int:
-        nonlocal now, most
-        with lock:
-            now, most = now + 1, max(most, now + 1)
-        time.sleep(0.002)
-        with lock:
-            now -= 1
-        return j
-
-    assert summed(make, 40, n_threads=6, n_cores=2) == sum(range(40))
-    assert most == 2
-
-
-def test_a_thread_that_waits_lends_its_core() -> None:
-    come = threading.Event()
-
-    def make(j: int) -> bool:
-        if j == 1:
-            come.set()
-            return True
-        with waiting():
-            return come.wait(60)
-
-    assert summed(make, 2, n_threads=2, n_cores=1) == 2
-
-
-def test_cores_are_given_back_after_errors() -> None:
-    def make(j: int) -> int:
-        with waiting():
-            raise LookupError(j)
-
-    for _ in range(3):
-        with pytest.raises(LookupError):
-            summed(make, 9, n_threads=4, n_cores=2)
-    with waiting():  # without a core of a run there is nothing to lend
-        pass
-
-
 def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) -> None:
     clock = iter(np.cumsum([0, 0.1, 0, 0.1, 0, 3.0, 0, 3.0, 0, 0.4, 0, 0.4, 0, 0.4, 0, 0.4]))
-    monkeypatch.setattr("dkdist.execution.own_threads.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("dkdist.pairs.paced_comparing.time", SimpleNamespace(monotonic=lambda: next(clock)))
     found = [(rows.start, rows.stop) for rows in paced(30, 2, 4)]
     assert found == [(0, 4), (4, 12), (12, 28), (28, 30)]
 
 
 def test_an_item_that_is_made_in_runs_ends_when_another_fails(monkeypatch: Any) -> None:
-    monkeypatch.setattr("dkdist.execution.own_threads.PACE", 0.0)  # runs stay short
+    monkeypatch.setattr("dkdist.pairs.paced_comparing.TARGET_SECONDS", 0.0)  # runs stay short
     reached, begun = [], threading.Event()
 
     def make(j: int) -> None:
@@ -218,6 +168,6 @@ def test_an_item_that_is_made_in_runs_ends_when_another_fails(monkeypatch: Any) 
             begun.set()
             time.sleep(0.01)
 
-    with pytest.raises(ValueError, match="second item"):
-        each(make, 2, 2, lambda _: None)
+    with dask.config.set(num_workers=2), pytest.raises(ValueError, match="second item"):
+        map_pieces(make, range(2), label="make")
     assert len(reached) < 1000

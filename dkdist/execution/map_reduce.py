@@ -1,34 +1,41 @@
-"""Passes over blocks: a small result of every block, or of each of a few things; and a bounded fold, in a given order.
+"""Map and reduce over blocks: a small result of every block, an ordered fold, or a sum in a tree.
 
-    prepare(0) ─┐   prepare(1) ─┐   prepare(2) ─┐        parallel, at most ``window`` unfolded items alive
-    state ──> step ──────────> step ──────────> step     one after another: the state travels, blocks never do
+    map        f(block 0), f(block 1), ...                    parallel; a block lives as long as its task
 
-Item j of a fold may start only when step j - window is done, because schedulers by themselves would let finished
-blocks pile up before a slow step. Three ways lead there:
+    fold       item 0 ─┐   item 1 ─┐   item 2 ─┐              parallel, at most ``window`` items wait for their step
+    state ──> step ──────> step ──────> step                  one after another: the state travels, blocks never do
 
-    own threads     where there is no client and nobody chose a scheduler: they look what is next (`own_threads`)
-    a graph         for the user's scheduler, and where blocks do not all need the same of what they share, so that
-                    somebody must know how long it lives: an edge, a credit, says so. It is the step's own result, so
-                    that a freed thread takes the next step before another block. Cost: two tasks a job
+    tree sum   leaf 0 ─┬─ merge ─┐                            every leaf gives a large partial result; the shape follows
+               leaf 1 ─┘         ├─ merge                     from the number of leaves alone, so that sums have a fixed
+               leaf 2 ─┬─ merge ─┘                            order; at most ``window`` + 2 leaves and one partial sum
+               leaf 3 ─┘                                      a level are alive
+
+Schedulers by themselves would let finished blocks pile up before a slow step. There are two back ends:
+
+    a Dask graph    for threads of this process, and for any local scheduler that the user chose. An edge from step
+                    j - window to item j bounds what is in memory. It carries the step's own result, so that a free
+                    thread takes the next step before another block. Cost: two tasks for each item
     a cluster       an edge would be one more result that can be lost with its worker, and with it everything since
-                    the graph began: there the client hands items out (`stream`)
+                    the graph began: there the client submits items as futures (`cluster/stream.py`)
+
+A scheduler sends a task to where something lies that it needs, and looks for an idle worker only where there are many
+of a kind. Few leaves on a cluster, such as replicas of SGD, therefore carry their work and what they share.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef
 from dask.typing import Key
 
-from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task, maker
-from dkdist.execution.own_threads import each, fold_items
+from dkdist.execution.blocks import Blocks, Job, Work, as_they_are, job_task
+from dkdist.execution.processes.processors import alike
 from dkdist.execution.progress import Progress
-from dkdist.execution.run import active_client, n_cores, own_threads, resources, run, without_scheduler
+from dkdist.execution.run import active_client, resources, run
 
 SEGMENT = 128  # jobs of one graph, which is what a scheduler has to know at a time; and between two reports of a state
 
@@ -71,10 +78,6 @@ def _each(
         from dkdist.execution.cluster.stream import stream_map  # what this machine alone does not need
 
         return stream_map(client, blocks, jobs, work, label=label, progress=progress)
-    if blocks.share_all and without_scheduler(blocks.local):
-        with own_threads() as n_threads:
-            make = maker(work, blocks)
-            return each(lambda j: make(jobs[j]), len(jobs), n_threads, lambda _: progress.advance(1))
     results: list[Any] = []
     for start in range(0, len(jobs), SEGMENT):
         name, shared = f"{label}-{uuid.uuid4().hex}", f"{label}_work-{uuid.uuid4().hex}"
@@ -145,15 +148,6 @@ def fold(
             client, blocks, jobs, prepare, step, state,
             label=label, window=width, report=_every(SEGMENT, len(jobs), on_segment), progress=progress,
         )  # fmt: skip
-    if blocks.share_all and without_scheduler(blocks.local):
-        report = _every(SEGMENT, len(jobs), on_segment)
-        with own_threads() as n_threads:
-            make = maker(prepare, blocks)
-            return fold_items(
-                lambda j: _with_size(make, jobs[j]), partial(_step_and_count, step, progress), state, len(jobs),
-                window=width(), n_threads=n_threads, n_cores=n_cores(local=True),
-                told=lambda state, j: report(state, j + 1),
-            )  # fmt: skip
     for start in range(0, len(jobs), SEGMENT):
         segment = jobs[start : start + SEGMENT]
         graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, width())
@@ -161,19 +155,6 @@ def fold(
         state = run(graph, steps[-1:], watch=weights, progress=progress, local=blocks.local)[0]
         if on_segment is not None:
             on_segment(state, start + len(segment))
-    return state
-
-
-def _with_size(make: Callable[[Job], Any], job: Job) -> tuple[Any, int]:
-    return make(job), len(job.blocks)
-
-
-def _step_and_count(
-    step: Callable[[Any, Any], Any], progress: Progress | None, state: Any, item: tuple[Any, int]
-) -> Any:
-    state = step(state, item[0])
-    if progress is not None:
-        progress.advance(item[1])
     return state
 
 
@@ -211,3 +192,54 @@ def _segment_graph(
         graph[(item, j)] = job_task((item, j), TaskRef(work), blocks, job, after)
         graph[(new_state, j)] = Task((new_state, j), step, TaskRef((new_state, j - 1)), TaskRef((item, j)))
     return graph, [(new_state, j) for j in range(len(jobs))]
+
+
+def tree_sum(
+    blocks: Blocks,
+    jobs: Sequence[Job],
+    work: Work,
+    merge: Callable[[Any, Any], Any],
+    *,
+    window: int,
+    label: str = "sum",
+    progress: Progress | None = None,
+) -> Any:
+    """``merge`` of all ``work(blocks, extra)``; ``merge`` leaves its arguments as they are."""
+    if window < 2:
+        raise ValueError(f"a tree needs a window of at least 2 leaves, found {window}")
+    token = uuid.uuid4().hex
+    leaf, sums, done, shared = (f"{label}_{what}-{token}" for what in ("leaf", "merge", "done", "work"))
+    graph: dict[Key, GraphNode] = {}
+    own = DataNode(shared, work)
+    away = not blocks.local and active_client() is not None
+    apart = away and blocks.draws_all and len(jobs) <= 2 * resources().all_threads
+    if not apart:
+        graph |= {**blocks.shared, shared: own}
+    merge = alike(merge) if away else merge
+    waiting: list[tuple[int, Key]] = []  # (leaves, key) of sums without a partner, as the digits of a counter
+    for j, job in enumerate(jobs):
+        pair = (j - window - 1) // 2
+        after = [TaskRef((done, pair))] if pair >= 0 else []
+        graph[(leaf, j)] = job_task((leaf, j), own if apart else TaskRef(shared), blocks, job, after)
+        waiting.append((1, (leaf, j)))
+        while len(waiting) > 1 and waiting[-1][0] == waiting[-2][0]:
+            _merge_last(graph, sums, merge, waiting)
+        if j % 2:
+            graph[(done, j // 2)] = Task((done, j // 2), _nothing, TaskRef(waiting[-1][1]))
+    while len(waiting) > 1:
+        _merge_last(graph, sums, merge, waiting)
+    weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
+    return run(graph, [waiting[0][1]], watch=weights, progress=progress, local=blocks.local)[0]
+
+
+def _merge_last(
+    graph: dict[Key, GraphNode], sums: str, merge: Callable[[Any, Any], Any], waiting: list[tuple[int, Key]]
+) -> None:
+    (n, right), (m, left) = waiting.pop(), waiting.pop()
+    key = (sums, len(graph))
+    graph[key] = Task(key, merge, TaskRef(left), TaskRef(right))
+    waiting.append((m + n, key))
+
+
+def _nothing(partial: Any) -> None:
+    """Says that a sum is there and holds nothing of it."""

@@ -1,0 +1,78 @@
+"""Ridge regression on sparse n-grams, and its place in models of many strings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import dkdist as dk
+from dkdist.automatic import choosing
+from dkdist.automatic.learned import sparse_ngrams, streamed
+from dkdist.automatic.learned.machines import LinearMachine
+from dkdist.automatic.learned.sparse_ngrams import fit_sparse_ridge
+
+
+def words(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
+    """Words whose last letter tells their class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    letters = rng.integers(ord("a"), ord("z") + 1, (n, 5))
+    return [
+        "".join(map(chr, row)) + ("a" if label else "o") for row, label in zip(letters, y, strict=True)
+    ], y
+
+
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_coefficients_are_those_of_dense_rows(n_targets: int) -> None:
+    sets = dk.SampleSets.from_strings(words(60)[0])
+    rng = np.random.default_rng(1)
+    y, weights = rng.normal(size=(60, n_targets)), rng.uniform(0.5, 1.5, 60)
+    embedding = dk.NGramEmbedding().fit(sets)
+    rows = embedding.transform(sets).astype(float)
+    alphas = 0.1, 1.0
+    for alpha, (W, b) in zip(
+        alphas, fit_sparse_ridge(embedding.spec_, sets, y, weights, alphas), strict=True
+    ):
+        exact = Ridge(alpha).fit(rows, y, sample_weight=weights)
+        # conjugate gradients end at a residual of 1e-4 |A'y|, and no eigenvalue is below alpha
+        centred = weights[:, None] * (y - np.average(y, axis=0, weights=weights))
+        bound = 1e-4 * np.linalg.norm(rows.T @ centred, axis=0) / alpha
+        errors = np.linalg.norm(W - exact.coef_.reshape(W.shape), axis=1)
+        assert (errors <= bound).all()
+        assert (np.abs(b - exact.intercept_) <= bound).all()  # rows have length 1
+
+
+def test_many_strings_are_learned_from_by_sparse_ngrams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+    monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
+    strings, y = words(120)
+    store = dk.write_sets(tmp_path / "words.zarr", dk.SampleSets.from_strings(strings))
+    model = dk.SetClassifier(["ngrams"], random_state=0).fit(store, y)
+    ngrams = [part for part in model.machine_.parts if isinstance(part, LinearMachine)]
+    assert len({part.leaf for part in ngrams}) == 1
+    n_features = ngrams[0].W.shape[1]
+    assert n_features > len(set("".join(strings)))
+    fresh, y_fresh = words(100, seed=1)
+    assert model.score(fresh, y_fresh) > 0.9
+    assert model.best_estimator_[:-1].transform(fresh).shape == (100, n_features)
+    np.testing.assert_array_equal(model.best_estimator_.predict(fresh), model.predict(fresh))
+    path = tmp_path / "model.npz"
+    dk.save_model(model, path)
+    np.testing.assert_array_equal(
+        dk.load_model(path).decision_function(fresh), model.decision_function(fresh)
+    )
+
+
+def test_strings_beyond_the_memory_left_keep_dense_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "EXACT_SETS", 50)
+    monkeypatch.setattr(choosing, "N_COMPONENTS", 64)
+    monkeypatch.setattr(sparse_ngrams, "SYMBOL_BYTES", 2**60)
+    monkeypatch.delattr(streamed, "fit_sparse_ridge")
+    strings, y = words(120)
+    model = dk.SetClassifier(["ngrams"], random_state=0).fit(strings, y)
+    assert model.score(*words(100, seed=1)) > 0.9

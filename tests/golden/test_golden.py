@@ -1,0 +1,89 @@
+"""Results of the public interface are the stored ones: from memory, from stores, and with two worker processes."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client
+
+import dkdist as dk
+
+from .all_cases import CASES
+from .harness import ALL_FORMS, ARCHIVES, FOLDER, Tolerance, differences, load, summaries
+from .inputs import Inputs
+
+MAX_ARCHIVE_BYTES = 500_000
+RUNS = [(name, form) for form in ALL_FORMS for name, case in CASES.items() if form in case.forms]
+WITHOUT_CASES = {
+    "SampleSetError": "an error; tests/base/test_bad_sets.py",
+    "SourceError": "an error; tests/store/test_file_readers.py",
+    "StoreFormatError": "an error; tests/places/test_refusals.py",
+    "plot": "figures, not numbers; tests/plot",
+}
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, Any]:
+    return {archive: load(archive) for archive in ARCHIVES}
+
+
+@pytest.mark.parametrize(("name", "form"), RUNS, ids=[f"{name}-{form}" for name, form in RUNS])
+def test_results_are_the_golden_ones(
+    name: str, form: str, golden: dict[str, Any], store_folder: Path, request: pytest.FixtureRequest
+) -> None:
+    case = CASES[name]
+    is_on_cluster = form == "workers"
+    with request.getfixturevalue("two_workers").as_current() if is_on_cluster else nullcontext():
+        results = case.compute(Inputs(form, store_folder))
+        reports = list(differences(case, results, golden[case.archive]))
+    assert reports == []
+
+
+def process_id(points: Any, weights: Any = None) -> Any:
+    return np.array([os.getpid()])
+
+
+def test_cases_on_the_cluster_run_in_its_workers(two_workers: Client, store_folder: Path) -> None:
+    embedding = dk.FunctionEmbedding(process_id)
+    with two_workers.as_current():
+        sets = Inputs("workers", store_folder).sets("plane")
+        processes = set(np.asarray(embedding.fit(sets).transform(sets)).ravel().astype(int))
+    assert processes <= set(two_workers.run(os.getpid).values())
+
+
+def test_every_public_name_has_a_case_or_a_reason() -> None:
+    source = "".join(path.read_text() for path in FOLDER.glob("*_cases.py"))
+    named = set(re.findall(r"\bdk\.(\w+)", source))
+    assert set(dk.__all__) - named == WITHOUT_CASES.keys()
+    assert set(dk.datasets.__all__) <= set(re.findall(r"\bdk\.datasets\.(\w+)", source))
+
+
+def test_archives_hold_all_cases_and_nothing_else(golden: dict[str, Any]) -> None:
+    for archive in ARCHIVES:
+        expected = {name for name, case in CASES.items() if case.archive == archive}
+        assert {key.split("/")[0] for key in golden[archive]} == expected
+    assert sum((FOLDER / f"{archive}.npz").stat().st_size for archive in ARCHIVES) < MAX_ARCHIVE_BYTES
+
+
+def test_differences_beyond_the_tolerance_are_reported() -> None:
+    case = replace(CASES["moments"], tolerance=Tolerance(1e-6, "a test"))
+    rows, counts = np.random.default_rng(0).normal(size=(30, 40)), np.arange(5)
+    golden = summaries(case, {"rows": rows, "counts": counts})
+
+    def reported(rows: Any, counts: Any = counts) -> bool:
+        return bool(list(differences(case, {"rows": rows, "counts": counts}, golden)))
+
+    assert not reported(rows)
+    assert not reported(rows * (1 + 9e-7))
+    assert reported(rows * (1 + 2e-6))
+    assert reported(np.where(rows == rows[-1, -1], np.nan, rows))
+    assert reported(rows[:, :39])
+    assert reported(rows, counts + 1)
+    assert list(differences(case, {"rows": rows}, golden))
