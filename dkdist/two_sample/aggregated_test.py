@@ -1,7 +1,6 @@
 """A two-sample test by many statistics at once, at an exact level, in time linear in the points.
 
-The weighted harmonic mean of p-values combines the statistics of `PooledStatistics` (Good 1958, Wilson 2019). Weights
-over kernels and bandwidths are fixed, as in MMDAgg (Schrab et al. 2023) and MMD-FUSE (Biggs et al. 2023):
+The weighted harmonic mean of p-values combines the statistics of `PooledStatistics` (Good 1958, Wilson 2019):
 
     S = log10 sum_k w_k / p_k,   sum_k w_k = 1
 
@@ -35,18 +34,18 @@ from dkdist.two_sample.combined_p_values import combined, log_p_values
 from dkdist.two_sample.pooled_statistics import N_BANDWIDTHS, PooledStatistics, pooled_statistics
 from dkdist.two_sample.samples import Sample
 
-# Of all statistics of a name together: half for Gaussian kernels, in equal parts as in MMDAgg, 0.35 for shifts, which
-# are most frequent, and 0.15 for other moments. `python benchmarks/two_sample.py alternatives` shows the power.
-WEIGHTS = {"gaussian": 0.5, "energy": 0.2, "means": 0.15, "spread": 0.05, "radius": 0.05, "products": 0.05}
-MAX_DENSE_POINTS = 1024  # all pairs: 80 MiB of kernels; parameters are chosen from as many pooled points
+# Five families of statistics in equal parts, and in each equal parts for its members. No weight is tuned.
+WEIGHTS = {f"{kernel} {i}": 0.2 / N_BANDWIDTHS for kernel in ("gaussian", "laplace") for i in range(N_BANDWIDTHS)}
+WEIGHTS |= {"energy": 0.2, "means": 0.2, "spread": 0.2 / 3, "radius": 0.2 / 3, "products": 0.2 / 3}
+MAX_DENSE_POINTS = 512  # all pairs: 40 MiB of kernels; parameters are chosen from as many pooled points
 MAX_BINS = 4096  # of both samples: a permutation costs 4,096 additions for each feature
-N_FREQUENCIES = 51  # of each bandwidth, for MAX_BINS bins; more at the same cost for fewer bins
-BATCH_SIZE = 64  # permutations: sums of `two_sample_test` over them stay in the first-level cache
+N_FREQUENCIES = 25  # of each bandwidth, for MAX_BINS bins; more at the same cost for fewer bins
+BATCH_SIZE = 64  # permutations
 TIE_TOL = 1e-4  # combined statistics that differ by less are equal: sums over bins are float32
 CONSTANT_TOL = 1e-5  # of a bin's size: features whose sums over bins differ by less are constant
 
 Statistics = Callable[[NDArray[np.bool_]], F64]
-"""Labels (b, places), True for P, to statistics (n_statistics, b)."""
+"""Labels (b, n_labels), True for P, to statistics (n_statistics, b)."""
 
 
 class AggregatedTest(NamedTuple):
@@ -74,15 +73,14 @@ def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Agg
         pooled = pooled.with_frequencies(N_FREQUENCIES * MAX_BINS // (bins_P + bins_Q), seed)
         statistics = _of_bins(pooled, P, Q, (size, bins_P, bins_Q), rng)
         T = permuted_statistics(statistics, bins_P, bins_P + bins_Q, n_permutations, rng)
-    names = {f"{name} {k}": name for k, name in enumerate(pooled.names)}
-    log_p = {key: log_p_values(values) for key, values in zip(names, T, strict=True)}
-    weights = {key: WEIGHTS[name] / pooled.names.count(name) for key, name in names.items()}
-    S = combined(log_p, weights)
-    best = max(names, key=lambda key: np.log(weights[key]) - log_p[key][0])
-    best_gaussian = min(range(N_BANDWIDTHS), key=lambda k: log_p[f"gaussian {k}"][0])
+    log_p = {name: log_p_values(values) for name, values in zip(WEIGHTS, T, strict=False)}  # products: if d > 1
+    S = combined(log_p, WEIGHTS)
+    best = max(log_p, key=lambda name: np.log(WEIGHTS[name]) - log_p[name][0]).split()[0]
+    best_gaussian = min(range(N_BANDWIDTHS), key=lambda i: log_p[f"gaussian {i}"][0])
     with np.errstate(over="ignore"):
-        sigma = np.clip(pooled.sigmas[best_gaussian] * pooled.unit, np.nextafter(0, 1), np.finfo(float).max)
-    return AggregatedTest(float(S[0]), float((S[0] - TIE_TOL <= S).mean()), names[best], float(sigma))
+        sigma = pooled.gaussian[best_gaussian] * pooled.scale.max()
+    sigma = np.clip(sigma, np.nextafter(0, 1), np.finfo(float).max)
+    return AggregatedTest(float(S[0]), float((S[0] - TIE_TOL <= S).mean()), best, float(sigma))
 
 
 def permuted_statistics(

@@ -1,19 +1,20 @@
-"""Statistics of a two-sample test: kernel distances and moments, whose parameters depend on the pooled points alone.
+"""Statistics of a two-sample test, whose parameters depend on the pooled points alone.
 
-With g the coordinates in robust units, u the same in one common unit, and 10 widths from half the 5 % quantile of the
-distances |u - u'| to twice the 95 % quantile (as in MMDAgg, Schrab et al. 2023):
+With g the coordinates in robust units and u the same in one common unit:
 
-    gaussian    D^2 of exp(-|u - u'|^2 / width^2), one for each width
-    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013)
+    gaussian    D^2 of exp(-|u - u'|^2 / (2 s^2)), one statistic for each of ten bandwidths s
+    laplace     D^2 of exp(-sum_j |u_j - u'_j| / s), likewise
+    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013), as a mixture of the Gaussian kernels
     means       sum of squared differences of the means of g_j
     spread      the same of g_j^2;   products    the same of g_j g_k, j < k
     radius      squared difference of the means of |g|^2
 
-Random frequencies of Gaussian kernels serve all kernels in one pass over the points (Rahimi, Recht 2007). Each of the
-bandwidths s = width / sqrt(2) draws M, and each frequency counts for all (balance heuristic, Veach 1997):
+Bandwidths are those of MMDAgg (Schrab et al. 2023). Random frequencies of both kernels serve all bandwidths in one pass
+over the points (Rahimi, Recht 2007): each bandwidth draws M, and each frequency counts for all (balance heuristic,
+Veach 1997), with p_s the spectral density of kernel and bandwidth s:
 
     D_s^2 ~ sum_j a_sj |mean over P of exp(i w_j . u) - mean over Q of exp(i w_j . u)|^2
-    a_sj = p_s(w_j) / (M sum_t p_t(w_j)),   p_s normal with standard deviation 1 / s
+    a_sj = p_s(w_j) / (M sum_t p_t(w_j))
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
+from scipy.special import softmax
 
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
+from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
 from dkdist.kernel.sums.random_loops import mean_features, waves_of
 from dkdist.loops.array_types import F32, F64, I64
 
@@ -37,26 +40,16 @@ MAX_SCALE = 1e300  # keeps bandwidths finite
 
 
 class PooledStatistics(NamedTuple):
-    """Statistics for points (n, d): centre and scale (d,), pairs (2, r) of coordinates, bandwidths (10,), frequencies
-    (F, d) of u, and their weights (10, F) for each bandwidth."""
+    """Statistics for points (n, d): centre and scale (d,), pairs (2, r) of coordinates, bandwidths (10,) of both
+    kernels, frequencies (F, d) of u, and their weights (20, F) for each kernel and bandwidth."""
 
     centre: F64
     scale: F64
     pairs: I64
-    sigmas: F64 = np.empty(0)
+    gaussian: F64 = np.empty(0)
+    laplace: F64 = np.empty(0)
     frequencies: F64 = np.empty((0, 0))
     weights: F64 = np.empty((0, 0))
-
-    @property
-    def unit(self) -> float:
-        """The common unit: the largest scale of a coordinate."""
-        return float(self.scale.max())
-
-    @property
-    def names(self) -> list[str]:
-        """Name of each statistic."""
-        names = ["gaussian"] * N_BANDWIDTHS + ["energy", "means", "spread", "radius", "products"]
-        return names if self.pairs.size else names[:-1]
 
     @property
     def n_features(self) -> int:
@@ -64,25 +57,32 @@ class PooledStatistics(NamedTuple):
         return int(2 * len(self.frequencies) + 2 * len(self.scale) + self.pairs.shape[1])
 
     def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
-        """The same with ``n_frequencies`` random frequencies for each bandwidth."""
-        d, s = len(self.scale), self.sigmas[:, None]
-        rng, draw = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), DRAWS[least_error(d)]
-        W = np.concatenate([draw(rng, n_frequencies, d) / sigma for sigma in self.sigmas])
-        logs = d * np.log(s) - s**2 * (W**2).sum(axis=1) / 2
-        density = np.exp(logs - logs.max(axis=0))
-        return self._replace(frequencies=W, weights=density / density.sum(axis=0) / n_frequencies)
+        """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
+        rng, d = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), len(self.scale)
+        draw = DRAWS[least_error(d)]
+        W = np.concatenate([
+            FREQUENCIES[kernel](rng, draw(rng, n_frequencies, d)) / s
+            for kernel in ("gaussian", "laplace")
+            for s in getattr(self, kernel)
+        ])
+        s = self.gaussian[:, None]
+        normal = d * np.log(s / np.sqrt(2 * np.pi)) - s**2 * (W**2).sum(axis=1) / 2
+        cauchy = [(np.log(s / np.pi) - np.log1p((s * W) ** 2)).sum(axis=1) for s in self.laplace]
+        weights = softmax(np.concatenate([normal, cauchy]), axis=0) / n_frequencies
+        return self._replace(frequencies=W, weights=weights)
 
     def coordinates(self, x: F64) -> tuple[F64, F64]:
         """g and u (n, d) of points (n, d)."""
         with np.errstate(over="ignore"):
             g = np.clip((x - self.centre) / self.scale, -MAX_DEVIATION, MAX_DEVIATION)
-        return g, g * (self.scale / self.unit)
+        return g, g * (self.scale / self.scale.max())
 
     def kernels(self, x: F64) -> Iterator[F64]:
-        """Gaussian kernels minus 1, which rounds no wide kernel to 1, of all pairs of points: (n, n) each."""
+        """Kernels minus 1, which rounds no wide kernel to 1, of all pairs of points: (n, n) each."""
         u = self.coordinates(x)[1]
-        squares = cdist(u, u, "sqeuclidean")
-        return (np.expm1(squares / (-2 * sigma**2)) for sigma in self.sigmas)
+        squares, sums = cdist(u, u, "sqeuclidean"), cdist(u, u, "cityblock")
+        yield from (np.expm1(squares / (-2 * s**2)) for s in self.gaussian)
+        yield from (np.expm1(sums / -s) for s in self.laplace)
 
     def moments(self, x: F64) -> F64:
         """Coordinates g, their squares, and their products: (n, 2d + r)."""
@@ -102,15 +102,16 @@ class PooledStatistics(NamedTuple):
         sines, cosines, moments = np.split(differences, np.array([1, 2]) * len(self.frequencies), axis=1)
         return self.from_kernels(self.weights @ (sines**2 + cosines**2).T, moments)
 
-    def from_kernels(self, gaussian: F64, moments: F64) -> F64:
-        """Statistics (n_statistics, b) from Gaussian D^2 (10, b) and differences of mean moments (b, 2d + r)."""
-        s, d = self.sigmas, len(self.scale)
+    def from_kernels(self, kernels: F64, moments: F64) -> F64:
+        """Statistics (n_statistics, b) from D^2 of kernels (20, b) and differences of mean moments (b, 2d + r)."""
+        s, d = self.gaussian, len(self.scale)
         # r ~ integral of 1 - exp(-r^2 / (2 s^2)) ds: by the trapezoid rule in log s; beyond, D^2 falls as 1 / s^2
         energy = s * np.log(s[1] / s[0])
         energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
         means, squares, products = np.split(moments, [d, 2 * d], axis=1)
         parts = [means, squares, squares.sum(axis=1, keepdims=True), *([products] if products.size else [])]
-        return np.concatenate([gaussian, [energy @ gaussian], [(part**2).sum(axis=1) for part in parts]])
+        sums = [(part**2).sum(axis=1) for part in parts]
+        return np.concatenate([kernels, [energy @ kernels[:N_BANDWIDTHS]], sums])
 
 
 def pooled_statistics(sample: F64) -> PooledStatistics | None:
@@ -123,18 +124,21 @@ def pooled_statistics(sample: F64) -> PooledStatistics | None:
     scale = np.minimum(np.take_along_axis(deviations, place[None], axis=0)[0], MAX_SCALE)
     scale[scale == 0] = scale.max() or 1.0
     pooled = PooledStatistics(centre, scale, _pairs(len(scale)))
-    distances = pdist(pooled.coordinates(sample)[1])
-    if not distances.any():
+    u = pooled.coordinates(sample)[1]
+    if (u == u[0]).all():
         return None
+    gaussian, laplace = (_widths(pdist(u, metric)) for metric in ("euclidean", "cityblock"))
+    return pooled._replace(gaussian=gaussian / np.sqrt(2), laplace=laplace)
+
+
+def _widths(distances: F64) -> F64:
     low, high = np.quantile(distances[distances > 0], QUANTILES)
-    return pooled._replace(sigmas=np.geomspace(low / 2, 2 * high, N_BANDWIDTHS) / np.sqrt(2))
+    return np.geomspace(low / 2, 2 * high, N_BANDWIDTHS)
 
 
 def _pairs(d: int) -> I64:
     """Pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` random ones, always the same for d."""
-    places = np.arange(count := d * (d - 1) // 2)
-    if count > MAX_PAIRS:
-        rng = np.random.default_rng([d, Role.TEST_FREQUENCIES])
-        places = np.sort(rng.choice(count, MAX_PAIRS, replace=False))
+    rng, count = np.random.default_rng([d, Role.TEST_FREQUENCIES]), d * (d - 1) // 2
+    places = np.sort(rng.choice(count, min(count, MAX_PAIRS), replace=False))
     k = ((1 + np.sqrt(1 + 8 * places)) / 2).astype(np.int64)  # before (j, k) lie k (k - 1) / 2 + j others
     return np.stack([places - k * (k - 1) // 2, k])
