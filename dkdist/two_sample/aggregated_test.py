@@ -8,12 +8,12 @@ The p-value p_k of a labelling is a tail of a distribution with the moments of s
 (`dkdist.two_sample.combined_p_values`). Tails resolve less than 1 / (1 + B), so that small weights count.
 
 Exact level. Let the pooled points x be exchangeable, as they are if both samples are independent draws from one
-distribution. Let g_0 be the identity, g_1, .., g_B independent uniform draws from a group G of permutations of the
-points, and T_b in R^K the statistics of g_b x, whose parameters depend on the set of all points alone, or not on x. For
-h uniform on G and independent, x and h x have one distribution, and (g_0 h, .., g_B h) are independent uniform draws in
-any order: (T_0, .., T_B) is exchangeable. Each S_b is the same function of T_b and of the set of all others, whichever b
-was observed. So (S_0, .., S_B) is exchangeable too, and p = #{b : S_b >= S_0} / (1 + B) <= a with probability at most
-a, for any a, B, sizes, weights and statistics (Hemerik, Goeman 2018). The combination needs no correction for its parts.
+distribution. Let g_0 be the identity, g_1, .., g_B independent uniform draws from a group G of permutations of points,
+and T_b in R^K the statistics of g_b x, whose parameters depend on the set of all points alone, or not on x. For h
+uniform on G and independent, x and h x have one distribution, and (g_0 h, .., g_B h) are independent uniform draws in
+any order: (T_0, .., T_B) is exchangeable. Each S_b is the same function of T_b and of the set of all others. So
+(S_0, .., S_B) is exchangeable too, and p = #{b : S_b >= S_0} / (1 + B) <= a with probability at most a, for any a, B,
+sizes, weights and statistics (Hemerik, Goeman 2018). The combination needs no correction for its parts.
 
 Linear time. Up to `MAX_DENSE_POINTS` points, all pairs are compared; beyond, features are summed over bins, random
 groups of equally many points of one sample. Permutations of bins are a group too, and their cost does not depend on the
@@ -23,7 +23,6 @@ number of points (Domingo-Enrich, Dwivedi, Mackey 2025). Points that fill no bin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,9 @@ from dkdist.two_sample.pooled_statistics import N_BANDWIDTHS, PooledStatistics, 
 from dkdist.two_sample.samples import Sample
 
 # Five families of statistics in equal parts, and in each equal parts for its members. No weight is tuned.
-WEIGHTS = {f"{kernel} {i}": 0.2 / N_BANDWIDTHS for kernel in ("gaussian", "laplace") for i in range(N_BANDWIDTHS)}
+WEIGHTS = {
+    f"{kernel} {i}": 0.2 / N_BANDWIDTHS for kernel in ("gaussian", "laplace") for i in range(N_BANDWIDTHS)
+}
 WEIGHTS |= {"energy": 0.2, "means": 0.2, "spread": 0.2 / 3, "radius": 0.2 / 3, "products": 0.2 / 3}
 MAX_DENSE_POINTS = 512  # all pairs: 40 MiB of kernels; parameters are chosen from as many pooled points
 MAX_BINS = 4096  # of both samples: a permutation costs 4,096 additions for each feature
@@ -48,24 +49,15 @@ Statistics = Callable[[NDArray[np.bool_]], F64]
 """Labels (b, n_labels), True for P, to statistics (n_statistics, b)."""
 
 
-class AggregatedTest(NamedTuple):
-    """Combined statistic of the observed labels, its p-value, and the statistic and bandwidth with most evidence."""
-
-    statistic: float
-    p_value: float
-    name: str
-    sigma: float
-
-
-def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> AggregatedTest:
-    """Test two samples by all statistics of `PooledStatistics` together."""
+def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> tuple[float, float, float, str]:
+    """Combined statistic, p-value, and the Gaussian bandwidth and the statistic with most evidence."""
     rng, N = np.random.default_rng([seed, Role.PERMUTATIONS]), P.n + Q.n
     positions = np.sort(rng.choice(N, min(MAX_DENSE_POINTS, N), replace=False))
     of_P, of_Q = np.split(positions, [np.searchsorted(positions, P.n)])
     sample = np.concatenate([P.rows(of_P), Q.rows(of_Q - P.n)])
     pooled = pooled_statistics(sample)
     if pooled is None:
-        return AggregatedTest(0.0, 1.0, "gaussian", 1.0)
+        return 0.0, 1.0, 1.0, "gaussian"
     if len(sample) == N:
         T = permuted_statistics(_of_all_pairs(pooled, sample, P.n), P.n, N, n_permutations, rng)
     else:
@@ -73,14 +65,16 @@ def aggregated_test(P: Sample, Q: Sample, n_permutations: int, seed: int) -> Agg
         pooled = pooled.with_frequencies(N_FREQUENCIES * MAX_BINS // (bins_P + bins_Q), seed)
         statistics = _of_bins(pooled, P, Q, (size, bins_P, bins_Q), rng)
         T = permuted_statistics(statistics, bins_P, bins_P + bins_Q, n_permutations, rng)
-    log_p = {name: log_p_values(values) for name, values in zip(WEIGHTS, T, strict=False)}  # products: if d > 1
+    log_p = {
+        name: log_p_values(values) for name, values in zip(WEIGHTS, T, strict=False)
+    }  # products: if d > 1
     S = combined(log_p, WEIGHTS)
     best = max(log_p, key=lambda name: np.log(WEIGHTS[name]) - log_p[name][0]).split()[0]
     best_gaussian = min(range(N_BANDWIDTHS), key=lambda i: log_p[f"gaussian {i}"][0])
     with np.errstate(over="ignore"):
         sigma = pooled.gaussian[best_gaussian] * pooled.scale.max()
     sigma = np.clip(sigma, np.nextafter(0, 1), np.finfo(float).max)
-    return AggregatedTest(float(S[0]), float((S[0] - TIE_TOL <= S).mean()), best, float(sigma))
+    return float(S[0]), float((S[0] - TIE_TOL <= S).mean()), float(sigma), best
 
 
 def permuted_statistics(

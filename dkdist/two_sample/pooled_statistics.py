@@ -34,7 +34,9 @@ from dkdist.loops.array_types import F32, F64, I64
 
 N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
 SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit
-MAX_DEVIATION = 2.0  # units, 3.3 standard deviations of normal points; what is farther is clipped and hides no others
+MAX_DEVIATION = (
+    2.0  # units, 3.3 standard deviations of normal points; what is farther is clipped and hides no others
+)
 MAX_PAIRS = 253  # products of coordinates: all pairs of 23, so that moments cost less than frequencies
 MAX_SCALE = 1e300  # keeps bandwidths finite
 
@@ -60,11 +62,13 @@ class PooledStatistics(NamedTuple):
         """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
         rng, d = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), len(self.scale)
         draw = DRAWS[least_error(d)]
-        W = np.concatenate([
-            FREQUENCIES[kernel](rng, draw(rng, n_frequencies, d)) / s
-            for kernel in ("gaussian", "laplace")
-            for s in getattr(self, kernel)
-        ])
+        W = np.concatenate(
+            [
+                FREQUENCIES[kernel](rng, draw(rng, n_frequencies, d)) / s
+                for kernel in ("gaussian", "laplace")
+                for s in getattr(self, kernel)
+            ]
+        )
         s = self.gaussian[:, None]
         normal = d * np.log(s / np.sqrt(2 * np.pi)) - s**2 * (W**2).sum(axis=1) / 2
         cauchy = [(np.log(s / np.pi) - np.log1p((s * W) ** 2)).sum(axis=1) for s in self.laplace]

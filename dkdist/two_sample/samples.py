@@ -30,15 +30,11 @@ class Sample(NamedTuple):
 def sums_over_bins(x: F64, pooled: PooledStatistics, bins: U16, n_bins: int) -> F32:
     """Sums of features over those of the points (n, d) that are in each bin: (n_bins, n_features)."""
     sums = np.zeros((n_bins, pooled.n_features), np.float32)
-    order = np.argsort(bins, kind="stable")
-    offsets = np.searchsorted(bins[order], np.arange(n_bins + 1))
-    remaining = np.flatnonzero(np.diff(offsets))
-    while len(remaining):
-        start = offsets[remaining[0]]
-        count = int(np.searchsorted(offsets[remaining], start + BATCH_COORDINATES // x.shape[1]))
-        batch, remaining = np.split(remaining, [max(count, 1)])
-        stop = offsets[batch[-1] + 1]
-        sums[batch] = pooled.feature_sums(x[order[start:stop]], np.append(offsets[batch], stop) - start)
+    order, n_points = np.argsort(bins, kind="stable"), max(1, BATCH_COORDINATES // x.shape[1])
+    for start in range(0, len(x), n_points):
+        batch = order[start : start + n_points]
+        present, offsets = np.unique(bins[batch], return_index=True)
+        sums[present] += pooled.feature_sums(x[batch], np.append(offsets, len(batch)))
     return sums
 
 
@@ -62,9 +58,6 @@ def sample_of(name: str, P: Any) -> Sample:
 def require_points(name: str, alphabet: Any, has_weights: bool) -> None:
     """Refuse weights, and strings of characters."""
     if has_weights:
-        raise SampleSetError(
-            f"{name} has weights, and a permutation test needs exchangeable points. Draw points by weight, or leave "
-            "the weights out"
-        )
+        raise SampleSetError(f"{name} has weights. Draw points by weight, or omit weights.")
     if alphabet is not None:
         raise SampleSetError(f"{name} holds strings of characters, whose codes are no coordinates")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkdist.base.parameter_checks import draw_seed, one_of, whole
 from dkdist.base.roles import Role
@@ -15,10 +16,9 @@ from dkdist.kernel.sums.profiles_loops import KERNELS
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 from dkdist.plain.real_arrays import require_same_names
-from dkdist.two_sample.aggregated_test import aggregated_test
+from dkdist.two_sample.aggregated_test import aggregated_test, permuted_statistics
 from dkdist.two_sample.samples import sample_of
 
-BATCH_SIZE = 64  # permutations: their sums stay in the first-level cache
 MAX_PERMUTATIONS = 10**6  # a p-value of 0.5 to a thousandth of itself, one of 0.001 to a thirtieth
 RELATIVE_TIE_TOL = 1e-12  # of the diagonal: statistics that differ by less are equal
 
@@ -29,9 +29,8 @@ class TwoSampleTest:
 
     With a bandwidth, ``statistic`` is D^2 (biased), and ``sigma`` and ``kernel`` are the given ones. Without one,
     ``statistic`` is minus the decimal logarithm of a weighted harmonic mean of p-values, before it is ranked among
-    permutations; ``kernel`` is the statistic with most evidence, "gaussian", "energy", "means", "spread", "radius" or
-    "products"; and ``sigma`` is the bandwidth of the Gaussian kernel with most evidence, for `witness`. ``p_value`` is
-    the fraction of labellings, the observed one among them, with a statistic as large.
+    permutations; ``kernel`` is the statistic with most evidence, "gaussian", "laplace", "energy", "means", "spread",
+    "radius" or "products"; and ``sigma`` is the bandwidth of the best Gaussian kernel, for `witness`.
     """
 
     statistic: float
@@ -53,23 +52,22 @@ def two_sample_test(
 ) -> TwoSampleTest:
     """Test whether two samples come from one distribution, by permutations of kernel distances.
 
-    Without a bandwidth, many statistics are combined: Gaussian kernels of ten bandwidths, the energy distance, and the
-    means, squares and products of coordinates. A difference in one of them is enough.
+    Without a bandwidth, many statistics are combined: Gaussian and Laplace kernels of ten bandwidths each, the energy
+    distance, and the means, squares and products of coordinates. A difference in one of them is enough.
 
     Parameters
     ----------
     P, Q : (n, d) and (m, d) arrays
         Independent samples, n, m >= 2. Without a bandwidth also Dask and Zarr arrays, `SampleSets` and a `SetStore`,
-        whose points are pooled; read block by block in two passes. (Points of one set are like each other: use
-        `group_test` to compare groups of sets.)
+        whose points are pooled, read block by block in two passes. (To compare groups of sets use `group_test`.)
     sigma, h, gamma : float, optional
         One bandwidth, as in `kernel_distance`, for a test by that kernel alone. sigma="median" is that of both samples
         together (of more than 1,024 points, of a random part of all), so that permutations do not change it.
     n_permutations : int, default=999
-        Random partitions of all points into n and m. No p-value is below 1 / (1 + n_permutations): for many tests,
-        corrected by `adjusted_p_values`, each needs more.
+        Random partitions of all points into n and m. No p-value is below 1 / (1 + n_permutations): many tests,
+        corrected by `adjusted_p_values`, need more.
     kernel : str, default="gaussian"
-        The kernel of the given bandwidth, any of those of `kernel_distance`. All but "gaussian" need a bandwidth.
+        The kernel of the given bandwidth, any of those of `kernel_distance`.
     random_state : int, Generator or None, default=None
         Seed of the permutations and frequencies.
 
@@ -82,31 +80,29 @@ def two_sample_test(
     Raises
     ------
     ValueError
-        As `kernel_distance`, except that a bandwidth is optional; for shapes, weighted points and fewer than two
-        points; and, with a bandwidth, for points that are not in memory.
+        As `kernel_distance`; for shapes, weighted points and fewer than two points; and, with a bandwidth, for points
+        that are not in memory.
 
     Notes
     -----
     The level is exact: if both samples come from one distribution, p_value <= a with probability at most a, for any n,
     m and d (derived in `dkdist.two_sample.aggregated_test`).
 
-    Without a bandwidth, the statistic is the weighted harmonic mean of p-values. Weights are 0.5 for all Gaussian
-    kernels, 0.2 for the energy distance, 0.15 for means, and 0.05 each for squares of coordinates, their sum over
-    coordinates and products (of 253 pairs at most). Coordinates are clipped at twice the 90 % quantile of distances
-    from the median. Up to 1,024 points all pairs are compared. For more points, 510 to 2,030 random frequencies
-    represent the kernels, and beyond 4,096 points random bins of points are permuted. Cost: 510 sines and cosines a
-    point, and about 1e7 multiply-adds a permutation for any n and m. Memory: about 100 MiB and 5 bytes a point in
+    Without a bandwidth, the statistic is the weighted harmonic mean of p-values. Five families have a weight of 0.2
+    each, in equal parts for their members: Gaussian kernels; Laplace kernels; the energy distance; means; and squares
+    of coordinates, their sum and products (of 253 pairs at most). Coordinates are clipped at twice the 90 % quantile of
+    distances from the median. Up to 512 points all pairs are compared. For more points, 500 to 4,000 random frequencies
+    represent the kernels, and beyond 4,096 points random bins of points are permuted. Cost: 500 sines and cosines a
+    point, and about 5e6 multiply-adds a permutation for any n and m. Memory: about 100 MiB and 5 bytes a point in
     addition to the points; of streamed points a block and 16 MiB for each thread.
 
-    With a bandwidth: (n + m)^2 pairs for every 64 permutations, and one multiply-add for each pair and permutation, in
-    O(n + m) memory.
+    With a bandwidth: (n + m)^2 pairs for every 64 permutations, and one multiply-add for each pair and permutation.
 
     References
     ----------
     Gretton et al.: A kernel two-sample test (2012). Schrab et al.: MMD aggregated two-sample test (2023). Biggs,
     Schrab, Gretton: MMD-FUSE (2023). Wilson: The harmonic mean p-value (2019). Székely, Rizzo: Energy statistics
-    (2013). Rahimi, Recht: Random features for large-scale kernel machines (2007). Domingo-Enrich, Dwivedi, Mackey:
-    Cheap permutation testing (2025). Phipson, Smyth: Permutation p-values should never be zero (2010).
+    (2013). Domingo-Enrich, Dwivedi, Mackey: Cheap permutation testing (2025).
 
     Examples
     --------
@@ -130,8 +126,7 @@ def two_sample_test(
         if p.d != q.d:
             raise ValueError(f"P has {p.d} dimensions and Q has {q.d}: both must have the same")
         _require_two(p.n, q.n)
-        result = aggregated_test(p, q, count, draw_seed(random_state))
-        return TwoSampleTest(result.statistic, result.p_value, result.sigma, result.name)
+        return TwoSampleTest(*aggregated_test(p, q, count, draw_seed(random_state)))
     pair = read_points(P, Q, None)
     n, (x, z) = pair.n, pair.points.arrays()
     N = len(x)
@@ -139,13 +134,13 @@ def two_sample_test(
     rng = np.random.default_rng([draw_seed(random_state), Role.PERMUTATIONS])
     is_sampled = isinstance(sigma, str) and max(n, N - n) > SAMPLE
     width = bandwidth(_shuffled(pair, x, rng) if is_sampled else pair, sigma, h, gamma, kernel)
-    x, squares = scaled(x, width, kernel), []
-    for start in range(0, count + 1, BATCH_SIZE):
-        stop = min(start + BATCH_SIZE, count + 1)
-        columns = [rng.permutation(z[:, 0]) if k else z[:, 0] for k in range(start, stop)]
-        Z = np.ascontiguousarray(np.stack(columns, axis=1))
-        squares.append((Z * sums(x, x, Z, kernel)).sum(axis=0))
-    D2 = np.concatenate(squares)
+    x = scaled(x, width, kernel)
+
+    def squared_distance(labels: NDArray[np.bool_]) -> F64:
+        Z = np.ascontiguousarray(np.where(labels, z[0], z[-1]).T)
+        return np.asarray((Z * sums(x, x, Z, kernel)).sum(axis=0, keepdims=True))
+
+    D2 = permuted_statistics(squared_distance, n, N, count, rng)[0]
     p_value = float((D2[0] - RELATIVE_TIE_TOL * (1 / n + 1 / (N - n)) <= D2).mean())
     return TwoSampleTest(float(D2[0]), p_value, width, kernel)
 
