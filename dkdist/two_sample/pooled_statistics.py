@@ -39,6 +39,8 @@ MAX_DEVIATION = (
 )
 MAX_PAIRS = 253  # products of coordinates: all pairs of 23, so that moments cost less than frequencies
 MAX_SCALE = 1e300  # keeps bandwidths finite
+MIN_BANDWIDTH_RATIO = 1e-6  # of the smallest to the largest: float32 coordinates have no more digits
+MAX_FREQUENCY = 2.0**29  # times d: phases of points stay below the limit of `mean_features`
 
 
 class PooledStatistics(NamedTuple):
@@ -69,6 +71,7 @@ class PooledStatistics(NamedTuple):
                 for s in getattr(self, kernel)
             ]
         )
+        W = np.clip(W, -MAX_FREQUENCY / d, MAX_FREQUENCY / d)
         s = self.gaussian[:, None]
         normal = d * np.log(s / np.sqrt(2 * np.pi)) - s**2 * (W**2).sum(axis=1) / 2
         cauchy = [(np.log(s / np.pi) - np.log1p((s * W) ** 2)).sum(axis=1) for s in self.laplace]
@@ -137,6 +140,7 @@ def pooled_statistics(sample: F64) -> PooledStatistics | None:
 
 def _widths(distances: F64) -> F64:
     low, high = np.quantile(distances[distances > 0], QUANTILES)
+    low = max(low, MIN_BANDWIDTH_RATIO * high)
     return np.geomspace(low / 2, 2 * high, N_BANDWIDTHS)
 
 
