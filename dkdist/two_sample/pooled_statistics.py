@@ -30,14 +30,13 @@ from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
 from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
 from dkdist.kernel.sums.random_loops import mean_features, waves_of
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64, I64, U16
 
 N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
 SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit
-MAX_DEVIATION = (
-    2.0  # units, 3.3 standard deviations of normal points; what is farther is clipped and hides no others
-)
+MAX_DEVIATION = 2.0  # units, 3.3 standard deviations of normal points: points farther out are clipped
 MAX_PAIRS = 253  # products of coordinates: all pairs of 23, so that moments cost less than frequencies
+BATCH_COORDINATES = 2**16  # of points whose features are computed together: products of 23 take 6 MiB
 MAX_SCALE = 1e300  # keeps bandwidths finite
 MIN_BANDWIDTH_RATIO = 1e-6  # of the smallest to the largest: float32 coordinates have no more digits
 MAX_FREQUENCY = 2.0**29  # times d: phases of points stay below the limit of `mean_features`
@@ -55,22 +54,12 @@ class PooledStatistics(NamedTuple):
     frequencies: F64 = np.empty((0, 0))
     weights: F64 = np.empty((0, 0))
 
-    @property
-    def n_features(self) -> int:
-        """Number of sines, cosines and moments of a point."""
-        return int(2 * len(self.frequencies) + 2 * len(self.scale) + self.pairs.shape[1])
-
     def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
         """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
         rng, d = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), len(self.scale)
         draw = DRAWS[least_error(d)]
-        W = np.concatenate(
-            [
-                FREQUENCIES[kernel](rng, draw(rng, n_frequencies, d)) / s
-                for kernel in ("gaussian", "laplace")
-                for s in getattr(self, kernel)
-            ]
-        )
+        kernels = [*(("gaussian", s) for s in self.gaussian), *(("laplace", s) for s in self.laplace)]
+        W = np.concatenate([FREQUENCIES[name](rng, draw(rng, n_frequencies, d)) / s for name, s in kernels])
         W = np.clip(W, -MAX_FREQUENCY / d, MAX_FREQUENCY / d)
         s = self.gaussian[:, None]
         normal = d * np.log(s / np.sqrt(2 * np.pi)) - s**2 * (W**2).sum(axis=1) / 2
@@ -96,13 +85,21 @@ class PooledStatistics(NamedTuple):
         g = self.coordinates(x)[0]
         return np.concatenate([g, g**2, g[:, self.pairs[0]] * g[:, self.pairs[1]]], axis=1)
 
-    def feature_sums(self, x: F64, offsets: I64) -> F32:
-        """Sums of features over points ``offsets[i]`` to ``offsets[i + 1]`` - 1, one or more: (bins, n_features)."""
-        u, F, counts = self.coordinates(x)[1].astype(np.float32), len(self.frequencies), np.diff(offsets)
-        means = np.empty((len(counts), 2 * F), np.float32)
-        mean_features(u, offsets, None, waves_of(self.frequencies, np.zeros(u.shape[1])), means)
-        moments = np.add.reduceat(self.moments(x), offsets[:-1])
-        return np.concatenate([means * (np.sqrt(F) * counts[:, None]), moments], axis=1, dtype=np.float32)
+    def bin_sums(self, x: F64, bins: U16, n_bins: int) -> F32:
+        """Sums of features over the points (n, d) of each bin: (n_bins, n_features)."""
+        F, (n, d) = len(self.frequencies), x.shape
+        waves = waves_of(self.frequencies, np.zeros(d))
+        sums = np.zeros((n_bins, 2 * F + 2 * d + self.pairs.shape[1]), np.float32)
+        order, n_points = np.argsort(bins, kind="stable"), max(1, BATCH_COORDINATES // d)
+        for start in range(0, n, n_points):
+            batch = order[start : start + n_points]
+            present, offsets = np.unique(bins[batch], return_index=True)
+            offsets = np.append(offsets, len(batch))
+            means = np.empty((len(present), 2 * F), np.float32)
+            mean_features(self.coordinates(x[batch])[1].astype(np.float32), offsets, None, waves, means)
+            sums[present, : 2 * F] += means * (np.sqrt(F) * np.diff(offsets)[:, None])
+            sums[present, 2 * F :] += np.add.reduceat(self.moments(x[batch]), offsets[:-1])
+        return sums
 
     def from_features(self, differences: F64) -> F64:
         """Statistics (n_statistics, b) from differences of mean features (b, n_features)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +13,6 @@ from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.two_sample.pooled_statistics import PooledStatistics
 
-BATCH_COORDINATES = 2**16  # of points whose features are computed together: products of 23 take 6 MiB
-
 
 class Sample(NamedTuple):
     """n points in d dimensions. ``rows(positions)``, in rising order, are some of them. ``bin_sums(pooled, bins,
@@ -25,17 +22,6 @@ class Sample(NamedTuple):
     d: int
     rows: Callable[[I64], F64]
     bin_sums: Callable[[PooledStatistics, U16, int], F32]
-
-
-def sums_over_bins(x: F64, pooled: PooledStatistics, bins: U16, n_bins: int) -> F32:
-    """Sums of features over those of the points (n, d) that are in each bin: (n_bins, n_features)."""
-    sums = np.zeros((n_bins, pooled.n_features), np.float32)
-    order, n_points = np.argsort(bins, kind="stable"), max(1, BATCH_COORDINATES // x.shape[1])
-    for start in range(0, len(x), n_points):
-        batch = order[start : start + n_points]
-        present, offsets = np.unique(bins[batch], return_index=True)
-        sums[present] += pooled.feature_sums(x[batch], np.append(offsets, len(batch)))
-    return sums
 
 
 def sample_of(name: str, P: Any) -> Sample:
@@ -52,7 +38,7 @@ def sample_of(name: str, P: Any) -> Sample:
             if (streamed := streamed_sample(name, P)) is not None:
                 return streamed
         x = points_of(name, P)
-    return Sample(len(x), x.shape[1], x.__getitem__, partial(sums_over_bins, x))
+    return Sample(*x.shape, x.__getitem__, lambda pooled, bins, n_bins: pooled.bin_sums(x, bins, n_bins))
 
 
 def require_points(name: str, alphabet: Any, has_weights: bool) -> None:

@@ -15,7 +15,7 @@ from dkdist.loops.array_types import F32, F64, I64, U16
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 from dkdist.two_sample.pooled_statistics import PooledStatistics
-from dkdist.two_sample.samples import Sample, require_points, sums_over_bins
+from dkdist.two_sample.samples import Sample, require_points
 
 
 def streamed_sample(name: str, P: Any) -> Sample | None:
@@ -56,14 +56,13 @@ def _points(block: Any) -> F64:
 
 
 def _checked_rows(name: str, block: Any, extra: tuple[int, I64]) -> F64:
-    first, positions = extra
-    x = _points(block)
-    finite = np.isfinite(x).all(axis=1)
-    if not finite.all():
-        i = int(np.argmin(finite))
+    (first, positions), x = extra, _points(block)
+    invalid = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    if len(invalid):
+        i = invalid[0]
         raise SampleSetError(f"point {first + i} of {name} is {x[i].tolist()}: every value must be finite")
     return x[positions]
 
 
 def _block_sums(pooled: PooledStatistics, n_bins: int, block: Any, bins: U16) -> F32:
-    return sums_over_bins(_points(next(block)), pooled, bins, n_bins)
+    return pooled.bin_sums(_points(next(block)), bins, n_bins)

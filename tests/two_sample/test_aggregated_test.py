@@ -12,10 +12,10 @@ from scipy.spatial.distance import cdist
 from scipy.stats import binomtest
 
 import dkdist as dk
-from dkdist.two_sample import aggregated_test as testing
-from dkdist.two_sample.aggregated_test import WEIGHTS
+from dkdist.two_sample import two_sample_test as testing
 from dkdist.two_sample.pooled_statistics import MAX_PAIRS, _pairs, pooled_statistics
 from dkdist.two_sample.samples import sample_of
+from dkdist.two_sample.two_sample_test import WEIGHTS
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.random((300, 2)), RNG.random((250, 2)) ** 1.5
