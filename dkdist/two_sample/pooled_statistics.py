@@ -9,9 +9,8 @@ With g the coordinates in robust units and u the same in one common unit:
     spread      the same of g_j^2;   products    the same of g_j g_k, j < k
     radius      squared difference of the means of |g|^2
 
-Bandwidths are those of MMDAgg (Schrab et al. 2023). Random frequencies of both kernels serve all bandwidths in one pass
-over the points (Rahimi, Recht 2007): each bandwidth draws M, and each frequency counts for all (balance heuristic,
-Veach 1997), with p_s the spectral density of kernel and bandwidth s:
+Random frequencies of both kernels serve all bandwidths in one pass over the points (Rahimi, Recht 2007). Each bandwidth
+draws M, and each frequency counts for all (balance heuristic, Veach 1997), with spectral densities p_s:
 
     D_s^2 ~ sum_j a_sj |mean over P of exp(i w_j . u) - mean over Q of exp(i w_j . u)|^2
     a_sj = p_s(w_j) / (M sum_t p_t(w_j))
@@ -122,10 +121,9 @@ def pooled_statistics(sample: F64) -> PooledStatistics | None:
     """Statistics, without frequencies, for points like those of a sample (m, d); None if these are all equal."""
     with np.errstate(over="ignore"):
         centre = 4 * np.median(sample / 4, axis=0)  # the sum of the two middle values is finite
-        deviations = np.sort(np.abs(sample - centre), axis=0)
-    zeros = (deviations == 0).sum(axis=0)
-    place = zeros + np.floor(SCALE_QUANTILE * (len(sample) - 1 - zeros)).astype(int)
-    scale = np.minimum(np.take_along_axis(deviations, place[None], axis=0)[0], MAX_SCALE)
+        columns = np.abs(sample - centre).T
+    quantiles = [np.quantile(x[x > 0], SCALE_QUANTILE, method="lower") if x.any() else 0.0 for x in columns]
+    scale = np.minimum(quantiles, MAX_SCALE)
     scale[scale == 0] = scale.max() or 1.0
     pooled = PooledStatistics(centre, scale, _pairs(len(scale)))
     u = pooled.coordinates(sample)[1]
