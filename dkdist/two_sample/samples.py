@@ -39,7 +39,7 @@ def sample_of(name: str, P: Any) -> Sample:
         if hasattr(P, "blocks") and (streamed := _streamed_sample(name, P)) is not None:
             return streamed
         x = points_of(name, P)
-    return Sample(*x.shape, x.__getitem__, lambda pooled, bins, n_bins: pooled.bin_sums(x, bins, n_bins))
+    return Sample(len(x), x.shape[1], x.__getitem__, lambda pooled, *bins: pooled.bin_sums(x, *bins))
 
 
 def _require_points(name: str, alphabet: Any, has_weights: bool) -> None:
