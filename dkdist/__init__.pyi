@@ -50,9 +50,6 @@ from .files.store_care import compact as compact
 from .files.store_care import verify_sets as verify_sets
 from .kernel.alignment.align import Alignment as Alignment
 from .kernel.alignment.align import align as align
-from .kernel.comparing.adjusted_p_values import adjusted_p_values as adjusted_p_values
-from .kernel.comparing.two_sample import two_sample_test as two_sample_test
-from .kernel.comparing.two_sample_power import two_sample_power as two_sample_power
 from .kernel.coresets.coreset import Coreset as Coreset
 from .kernel.coresets.coreset import coreset as coreset
 from .kernel.coresets.coreset import coreset_size as coreset_size
@@ -140,6 +137,9 @@ from .theory.hdd_error_bound import hdd_error_bound as hdd_error_bound
 from .theory.kernel_error import KernelError as KernelError
 from .theory.kernel_error import kernel_error as kernel_error
 from .theory.n_features_for import n_features_for as n_features_for
+from .two_sample.adjusted_p_values import adjusted_p_values as adjusted_p_values
 from .two_sample.group_test import group_test as group_test
+from .two_sample.two_sample_power import two_sample_power as two_sample_power
+from .two_sample.two_sample_test import two_sample_test as two_sample_test
 
 __version__: str

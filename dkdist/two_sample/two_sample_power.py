@@ -1,4 +1,4 @@
-"""`two_sample_power`: how many points a two-sample test needs, by simulation."""
+"""`two_sample_power`: the power of two-sample tests by sample size, by simulation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import binomtest
 
 from dkdist.base.parameter_checks import draw_seed, positive, whole
 from dkdist.base.roles import Role
-from dkdist.kernel.comparing.two_sample import two_sample_test
 from dkdist.kernel.distance.kernel_inputs import points_of
 from dkdist.loops.array_types import F64, I64
 from dkdist.plain.validation import require_same_names
+from dkdist.two_sample.two_sample_test import two_sample_test
 
 COVERAGE = 0.95
 
@@ -23,10 +23,8 @@ Draw = Callable[[int, np.random.Generator], Any]
 
 @dataclass(frozen=True)
 class TwoSamplePower:
-    """What `two_sample_power` found: for each of ``sizes`` the share of tests that rejected, and an interval of it.
-
-    ``low`` and ``high`` contain the power of a size with a probability of at least 95 % (Clopper, Pearson).
-    """
+    """Result of `two_sample_power`: for each of ``sizes`` the fraction of tests that reject, and its 95 % confidence
+    interval from ``low`` to ``high`` (Clopper, Pearson)."""
 
     sizes: I64
     power: F64
@@ -34,7 +32,7 @@ class TwoSamplePower:
     high: F64
 
     def size_for(self, power: float = 0.8) -> int:
-        """The least size from which on all powers found are as large; ValueError if there is none."""
+        """The smallest size from which on all powers are at least ``power``; ValueError if there is none."""
         enough = np.minimum.accumulate(self.power[::-1])[::-1] >= power
         if not enough.any():
             raise ValueError(
@@ -54,15 +52,14 @@ def two_sample_power(
     random_state: Any = None,
     **test: Any,
 ) -> TwoSamplePower:
-    """The power of `two_sample_test` by the number of points of each sample, by simulation: how large a study must be.
+    """Estimate the power of `two_sample_test` for several sample sizes by simulation, to plan a study.
 
     Parameters
     ----------
     P, Q : (n, d) array or function
-        Pilot samples; or what draws them, ``draw(n, rng)`` for (n, d) points from a NumPy generator, such as a model of
-        what is expected.
+        Pilot samples, or functions ``draw(n, rng)`` that return (n, d) points from a NumPy generator.
     sizes : sequence of int
-        Numbers of points of each sample, 2 or more. Of a pilot sample at most as many as it has.
+        Numbers of points of each sample, 2 or more; of a pilot sample at most as many as it has.
     level : float, default=0.05
         p-values up to it reject.
     n_repetitions : int, default=200
@@ -82,23 +79,20 @@ def two_sample_power(
     Raises
     ------
     ValueError
-        As `two_sample_test`; for sizes beyond a pilot sample, and what is drawn in another shape.
+        As `two_sample_test`; for sizes beyond a pilot sample, and draws of another shape.
 
     Notes
     -----
-    Points of a pilot are drawn without repetition: a part of a sample is a sample, so that the power found has no bias,
-    at any size up to that of the pilot. (Tests of sizes near it share their points, so that the interval then is that
-    of the power for parts of this pilot.) With repetition, pilots of one distribution would differ at sizes large
-    enough, and every study would seem to need few points; nothing is extrapolated for the same reason. Beyond the pilot
-    give functions. Cost: n_repetitions tests for each size.
+    Points of a pilot are drawn without replacement, so that the power has no bias at any size. Tests of sizes near that
+    of the pilot share points; the interval then is that of the power for parts of this pilot. Nothing is extrapolated.
+    Cost: n_repetitions tests for each size.
 
     Examples
     --------
     >>> import dkdist as dk
-    >>> still = lambda n, rng: rng.normal(0, 1, (n, 1))
-    >>> moved = lambda n, rng: rng.normal(1, 1, (n, 1))
-    >>> found = dk.two_sample_power(still, moved, [10, 50], n_repetitions=40, random_state=0)
-    >>> found.size_for(0.8)
+    >>> reference = lambda n, rng: rng.normal(0, 1, (n, 1))
+    >>> shifted = lambda n, rng: rng.normal(1, 1, (n, 1))
+    >>> dk.two_sample_power(reference, shifted, [10, 50], n_repetitions=40, random_state=0).size_for(0.8)
     50
     """
     level, repetitions = positive("level", level), whole("n_repetitions", n_repetitions)
@@ -111,39 +105,38 @@ def two_sample_power(
     ordered = sorted(whole("sizes", size, least=2) for size in np.ravel(np.asarray(sizes, object)))
     if not ordered:
         raise ValueError("sizes is empty: give the numbers of points to try")
-    require_same_names(**{name: value for name, value in (("P", P), ("Q", Q)) if not callable(value)})
-    draws = [_draw(name, value, ordered[-1]) for name, value in (("P", P), ("Q", Q))]
+    samples = {"P": P, "Q": Q}
+    require_same_names(**{name: value for name, value in samples.items() if not callable(value)})
+    draws = [_draw(name, value, ordered[-1]) for name, value in samples.items()]
     seed, counts = draw_seed(random_state), []
     for size in ordered:
-        rejected = 0
+        p_values = []
         for i in range(repetitions):
             rng = np.random.default_rng([seed, Role.PERMUTATIONS, size, i])
-            x, y = (draw(size, rng) for draw in draws)
-            found = two_sample_test(x, y, n_permutations=n_permutations, random_state=rng, **test)
-            rejected += found.p_value <= level
-        counts.append(rejected)
-    hits, tail = np.array(counts), (1 - COVERAGE) / 2
-    low = np.where(hits > 0, beta.ppf(tail, hits, repetitions - hits + 1), 0.0)
-    high = np.where(hits < repetitions, beta.ppf(1 - tail, hits + 1, repetitions - hits), 1.0)
-    return TwoSamplePower(np.array(ordered), hits / repetitions, low, high)
+            points = [draw(size, rng) for draw in draws]
+            result = two_sample_test(*points, n_permutations=n_permutations, random_state=rng, **test)
+            p_values.append(result.p_value)
+        counts.append(int((np.array(p_values) <= level).sum()))
+    interval = [binomtest(count, repetitions).proportion_ci(COVERAGE) for count in counts]
+    low, high = np.transpose([(ci.low, ci.high) for ci in interval])
+    return TwoSamplePower(np.array(ordered), np.array(counts) / repetitions, low, high)
 
 
 def _draw(name: str, value: Any, largest: int) -> Draw:
-    """What draws points: a function that is given, or one that takes some of a pilot sample."""
+    """The function that draws points: the given one, or one that takes some of a pilot sample."""
     if callable(value):
 
-        def drawn(n: int, rng: np.random.Generator) -> Any:
+        def draw(n: int, rng: np.random.Generator) -> Any:
             points = value(n, rng)
             size = len(points_of(f"what {name} draws", points))
             if size != n:
                 raise ValueError(f"{name} was asked for {n} points and drew {size}")
             return points  # a data frame keeps the names of its columns
 
-        return drawn
+        return draw
     pilot = points_of(name, value, ", or a function draw(n, rng) of such points")
     if largest > len(pilot):
         raise ValueError(
-            f"sizes go up to {largest} and {name} has {len(pilot)} points: what more points would show is not in them. "
-            "Give smaller sizes, or a function that draws points"
+            f"sizes go up to {largest} and {name} has {len(pilot)} points. Give smaller sizes, or a function to draw"
         )
     return lambda n, rng: pilot[rng.choice(len(pilot), n, replace=False)]

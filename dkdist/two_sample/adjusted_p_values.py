@@ -12,16 +12,16 @@ from dkdist.plain.validation import real_array
 
 
 def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:
-    """p-values of many tests, each as large as the level at which it would be rejected together with the others.
+    """Correct p-values of many tests: reject those that are at most the level.
 
     Parameters
     ----------
     p_values : (n,) array-like
         p-values of n tests, such as those of `two_sample_test` or `group_test`.
     method : {"holm", "benjamini-hochberg", "benjamini-yekutieli"}, default="holm"
-        What is kept below the level a by taking those of at most a. "holm": the probability of any false one, however
-        the tests depend on each other. "benjamini-hochberg": the share of false ones among those taken, in the mean, of
-        tests that are independent or positively dependent; "benjamini-yekutieli": the same of any tests.
+        "holm" controls the probability of any false rejection, however the tests depend on each other.
+        "benjamini-hochberg" controls the expected fraction of false rejections of independent or positively dependent
+        tests (Benjamini, Hochberg 1995), "benjamini-yekutieli" of any tests (Benjamini, Yekutieli 2001).
 
     Returns
     -------
@@ -31,17 +31,12 @@ def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:
     Raises
     ------
     ValueError
-        For another method, and for values that are no probabilities (a p-value is above 0).
+        For another method, and for values outside (0, 1].
 
     Notes
     -----
-    A permutation test has no p-value below 1 / (1 + n_permutations), and the least of n is multiplied by up to n: give
-    each of n tests at least 20 n permutations, or a level of .05 is beyond the reach of one that stands alone.
-
-    References
-    ----------
-    Holm: A simple sequentially rejective multiple test procedure (1979). Benjamini, Hochberg: Controlling the false
-    discovery rate (1995). Benjamini, Yekutieli (2001).
+    The smallest of n p-values is multiplied by up to n, and no p-value of a permutation test is below
+    1 / (1 + n_permutations). For a level of 0.05 give each of n tests at least 20 n permutations.
 
     Examples
     --------
@@ -55,13 +50,12 @@ def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:
         raise ValueError(
             f"p_values must be one number for each test; found shape {p.shape}: give a flat list"
         )
-    bad = ~((p > 0) & (p <= 1))
-    if bad.any():
-        i = int(np.argmax(bad))
+    invalid = ~((p > 0) & (p <= 1))
+    if invalid.any():
+        i = int(np.argmax(invalid))
         raise ValueError(f"p-value {i} is {p[i]}: every one must be a number above 0 and at most 1")
     if method != "holm":
         return np.asarray(false_discovery_control(p, method="bh" if method == "benjamini-hochberg" else "by"))
     order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
-    left = np.arange(len(p), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(left * p[order]), 1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]), 1)
     return adjusted

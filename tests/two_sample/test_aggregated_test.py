@@ -8,14 +8,14 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from numpy.polynomial.hermite_e import hermeval
-from scipy.stats import binomtest, norm
+from scipy.spatial.distance import cdist
+from scipy.stats import binomtest
 
 import dkdist as dk
-from dkdist.kernel.comparing import aggregated_test as testing
-from dkdist.kernel.comparing.kernel_family import MOST_PAIRS, _pairs, kernel_family, shared_frequencies
-from dkdist.kernel.comparing.samples import Held, Look, in_units
-from dkdist.kernel.sums.random_loops import waves_of
+from dkdist.two_sample import two_sample_test as testing
+from dkdist.two_sample.pooled_statistics import MAX_PAIRS, _pairs, pooled_statistics
+from dkdist.two_sample.samples import sample_of
+from dkdist.two_sample.two_sample_test import WEIGHTS
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.random((300, 2)), RNG.random((250, 2)) ** 1.5
@@ -25,28 +25,52 @@ def p_value(x, y, seed=0, n_permutations=99):
     return dk.two_sample_test(x, y, n_permutations=n_permutations, random_state=seed).p_value
 
 
+NORMAL = np.random.Generator.normal
+CAUCHY = np.random.Generator.standard_cauchy
+
+
+def tied(rng, size):
+    return rng.integers(0, 3, size=size)
+
+
 @pytest.mark.parametrize(
     ("n", "m", "d", "bins", "draw"),
     [
-        (8, 6, 1, 4096, lambda r, s: r.normal(size=s)),
-        (2, 9, 3, 4096, lambda r, s: r.standard_cauchy(size=s)),
-        (60, 45, 2, 16, lambda r, s: r.normal(size=s)),  # bins of six points, some points left over
-        (10, 90, 1, 24, lambda r, s: r.integers(0, 3, size=s)),  # ties, and points that stay where they are
+        (8, 6, 1, 4096, NORMAL),
+        (2, 9, 3, 4096, CAUCHY),
+        (60, 45, 2, 16, NORMAL),  # bins of six points, some points left over
+        (10, 90, 1, 24, tied),  # points that stay where they are
     ],
 )
 def test_the_level_is_exact_at_any_size(monkeypatch, n, m, d, bins, draw):
-    monkeypatch.setattr(testing, "MOST_BINS", bins)
+    if bins < n + m:
+        monkeypatch.setattr(testing, "MAX_BINS", bins)
+        monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 50)
     rng = np.random.default_rng([n, m])
-    p = np.array([p_value(draw(rng, (n, d)), draw(rng, (m, d)), i, 19) for i in range(250)])
+    p = np.array([p_value(draw(rng, size=(n, d)), draw(rng, size=(m, d)), i, 19) for i in range(250)])
     for level in (0.05, 0.2):  # of a continuous statistic exactly, of one with ties at most
         assert binomtest(int((p <= level).sum()), len(p), level, alternative="greater").pvalue > 1e-3
 
 
+NULL_CASES = [  # n, m, d, draw: sizes, dimensions, ties and tails; the last one is permuted by bins
+    (50, 50, 1, NORMAL),
+    (20, 80, 2, NORMAL),
+    (50, 50, 10, CAUCHY),
+    (30, 40, 100, NORMAL),
+    (60, 60, 1, CAUCHY),
+    (15, 90, 10, NORMAL),
+    (60, 50, 2, lambda rng, size: rng.integers(0, 10, size=size)),
+    (400, 300, 2, NORMAL),
+]
+
+
 @pytest.mark.slow
-def test_the_level_at_length():
-    rng = np.random.default_rng(1)
-    p = np.array([p_value(*rng.normal(size=(2, 50, 2)), i) for i in range(1000)])
-    assert 0.03 <= (p <= 0.05).mean() <= 0.07
+def test_the_level_of_2000_null_runs():
+    rng, p = np.random.default_rng(1), []
+    for i in range(2000):
+        n, m, d, draw = NULL_CASES[i % len(NULL_CASES)]
+        p.append(p_value(draw(rng, size=(n, d)), draw(rng, size=(m, d)), i, 59))
+    assert 0.04 <= (np.array(p) <= 0.05).mean() <= 0.06
 
 
 @pytest.mark.parametrize("difference", ["shift", "scale", "waves"])
@@ -66,138 +90,105 @@ def test_power_where_one_bandwidth_has_little(difference):
         assert median < 0.5
 
 
-def brute_force(x, y, family, points):
-    """The squared distances by all kernels, of points from the origin with ranks among ``points``: by definition."""
-    gaussian = [dk.kernel_distance(x, y, sigma=s, squared=True) for s in family.sigmas]
-    ratio = family.sigmas[1] / family.sigmas[0]
-    shares = family.sigmas * np.log(ratio)
-    shares[0], shares[-1] = shares[0] / 2 + family.sigmas[0], shares[-1] / 2 + family.sigmas[-1]
-    d = x.shape[1]
-    ranks = [
-        [(sum(points[:, j] < t) + sum(points[:, j] <= t)) / (2 * len(points)) for t in z[:, j]]
-        for z in (x, y)
-        for j in range(d)
-    ]
-    U, V = np.transpose(ranks[:d]), np.transpose(ranks[d:])
-    v, w = norm.ppf(U), norm.ppf(V)
-    apart = lambda f: f(v).mean(axis=0) - f(w).mean(axis=0)  # noqa: E731
-    squares = apart(lambda g: g**2)
-    means, both_scores = apart(lambda g: g), np.concatenate([v, w])
-    covariance = np.atleast_2d(np.cov(both_scores.T, bias=True))
-    whitened = means @ np.linalg.solve(covariance + np.trace(covariance) / len(points) * np.eye(d), means)
-    moments = [
-        (means**2).sum(),
-        *([whitened] if d > 1 else []),
-        (squares**2).sum(),
-        squares.sum() ** 2,
-        (apart(lambda g: hermeval(g, [0, 0, 0, 1])) ** 2).sum(),
-        (apart(lambda g: hermeval(g, [0, 0, 0, 0, 1])) ** 2).sum(),
-    ]
-    if d > 1:
-        moments.append(sum(apart(lambda g: g[:, j] * g[:, k]) ** 2 for j, k in combinations(range(d), 2)))  # noqa: B023
-    z = np.repeat([1 / len(x), -1 / len(y)], [len(x), len(y)])
-    both = np.concatenate([U, V])
-    gap = lambda j: both[:, None, j] - both[None, :, j]  # noqa: E731
-    waves = [z @ np.cos(2 * np.pi * k * gap(j)) @ z for j in range(d) for k in range(1, 9)]
-    waves += [
-        2 * z @ (np.cos(2 * np.pi * k * gap(i)) * np.cos(2 * np.pi * m * gap(j))) @ z
-        for i, j in combinations(range(d), 2)
-        for k in range(1, 5)
-        for m in range(1, 5)
-    ]
-    return np.array([*gaussian, shares @ gaussian, *moments, *waves])
+def robust(points):
+    """Coordinates in units of the (lower) 0.9 quantile of deviations from the median, clipped; none is the median."""
+    centre = np.median(points, axis=0)
+    scale = np.quantile(np.abs(points - centre), 0.9, axis=0, method="lower")
+    return np.clip((points - centre) / scale, -2, 2), scale
+
+
+def brute_force(labels, points, pooled):
+    """All statistics (n_statistics, b) of labels (b, N) of points (N, d), by definition."""
+    n = labels[0].sum()
+    z = np.where(labels, 1 / n, -1 / (len(points) - n))
+    g, scale = robust(points)
+    R, L1 = (cdist(g * scale, g * scale, metric) / scale.max() for metric in ("euclidean", "cityblock"))
+    forms = [np.exp(-(R**2) / (2 * s**2)) for s in pooled.gaussian]
+    forms += [*(np.exp(-L1 / s) for s in pooled.laplace), -R]
+    kernels = [np.einsum("bi,bi->b", z @ form, z) for form in forms]
+    moments = [g, g**2, (g**2).sum(axis=1, keepdims=True)]
+    if g.shape[1] > 1:
+        moments.append(np.stack([g[:, j] * g[:, k] for j, k in combinations(range(g.shape[1]), 2)], axis=1))
+    return np.stack([*kernels, *(((z @ part) ** 2).sum(axis=1) for part in moments)])
 
 
 @pytest.mark.parametrize("by", ["all pairs", "frequencies"])
 def test_what_differs_in_the_correlation_alone_is_found_by_products(monkeypatch, by):
     if by == "frequencies":
-        monkeypatch.setattr(testing, "SAMPLE", 100)
+        monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 100)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, 150, 3))
     y[:, 2] = 0.8 * y[:, 0] + 0.6 * y[:, 2]
-    found = dk.two_sample_test(x, y, random_state=0)
-    assert found.kernel == "products"
-    assert found.p_value == 0.001
+    result = dk.two_sample_test(x, y, random_state=0)
+    assert result.kernel == "products"
+    assert result.p_value == 0.001
     line = dk.two_sample_test(x[:, :1], y[:, 2:], random_state=0)
     assert line.kernel != "products"
     assert line.p_value > 0.01
 
 
-@pytest.mark.parametrize("by", ["all pairs", "frequencies"])
-def test_a_shift_across_what_coordinates_share_is_found_by_whitened_means(monkeypatch, by):
-    if by == "frequencies":
-        monkeypatch.setattr(testing, "SAMPLE", 100)
-    rng = np.random.default_rng(6)
-    x, y = (rng.normal(size=(150, 1)) + 0.2 * rng.normal(size=(150, 6)) for _ in range(2))
-    y[:, 0] += 0.2
-    found = dk.two_sample_test(x, y, random_state=0)
-    assert found.kernel == "whitened"
-    assert found.p_value == 0.001
-    assert dk.two_sample_test(x, y, sigma="median", random_state=0).p_value > 0.05
-    assert dk.two_sample_test(x[:, :1], y[:, 1:2], random_state=0).kernel != "whitened"
-
-
-def test_a_shift_in_many_dimensions_is_found_by_the_mixed_kernel():
-    rng = np.random.default_rng(7)
-    x, y = rng.normal(size=(120, 10)), rng.normal(0.2, 1, (120, 10))
-    found = dk.two_sample_test(x, y, random_state=0)
-    assert (found.kernel, found.p_value) == ("mixed", 0.001)
-    assert dk.two_sample_test(x[:, :3], y[:, :3], random_state=0).kernel != "mixed"
-
-
 @pytest.mark.parametrize("d", [1, 2, 5, 23, 24, 60_000])
 def test_pairs_of_coordinates_are_all_or_some_and_none_is_twice(d):
     j, k = _pairs(d)
-    assert len(j) == min(d * (d - 1) // 2, MOST_PAIRS) == len(set(zip(j.tolist(), k.tolist(), strict=True)))
+    assert len(j) == min(d * (d - 1) // 2, MAX_PAIRS) == len(set(zip(j.tolist(), k.tolist(), strict=True)))
     assert (j >= 0).all()
     assert (j < k).all()
     assert (k < d).all()
 
 
-def test_random_features_stand_for_the_kernels():
-    """Squared distances by weighted frequencies, against all pairs; moments against their means."""
-    points = np.concatenate([P, Q])
-    centre, unit = np.median(points, axis=0), 0.5
-    family = kernel_family(in_units(points, centre, unit), points)
-    shared = shared_frequencies(family.sigmas, 2, 51, 0)
-    look = Look(centre, unit, waves_of(shared.W, np.zeros(2)), len(shared.W), family)
-    one = np.zeros(len(points), np.uint16)
-    sums = [Held(x).bin_sums(look, one[: len(x)], 1)[0] / len(x) for x in (P, Q)]
-    apart, F2 = (sums[0] - sums[1])[None], 2 * len(shared.W)
-    found, exact = (
-        shared.of_waves(apart[:, :F2])[:, 0],
-        brute_force(*((x - centre) / unit for x in (P, Q)), family, (points - centre) / unit),
-    )
-    np.testing.assert_allclose(found, exact[:10], rtol=0.3, atol=2e-3)
-    assert np.corrcoef(found, exact[:10])[0, 1] > 0.99
-    others = family.distances(exact[:10, None], apart[:, F2:])[10:, 0]
-    np.testing.assert_allclose(others, exact[10:], rtol=1e-3, atol=1e-6)
-    assert len(others) == len(family.names) - 10 == len(family.shares) - 10
-    assert (shared.weights >= 0).all()
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_all_pairs_by_definition(d):
+    """Statistics of the observed labels and of permutations. The energy distance is a mixture."""
+    points = np.random.default_rng(d).normal(size=(90, d)) * [1, 3, 0.5, 2][:d]
+    pooled = pooled_statistics(points)
+    seen, statistics = [], testing._of_all_pairs(pooled, points, 40)
+
+    def recorded(labels):
+        seen.append(labels)
+        return statistics(labels)
+
+    T = testing.permuted_statistics(recorded, 40, 90, 300, np.random.default_rng(0))
+    labels = np.concatenate(seen)
+    np.testing.assert_array_equal(labels[0], np.arange(90) < 40)
+    assert len(np.unique(labels, axis=0)) == 301
+    assert (labels.sum(axis=1) == 40).all()
+    exact, others = brute_force(labels, points, pooled), np.array(list(WEIGHTS))[: len(T)] != "energy"
+    np.testing.assert_allclose(T[others], exact[others], rtol=1e-9, atol=1e-12)
+    assert np.corrcoef(T[~others], exact[~others])[0, 1] > 0.99
 
 
-def test_few_points_are_compared_by_all_pairs():
-    """Of the samples as they are and permuted, against brute force by definition, for wide and narrow kernels."""
-    x, y = RNG.normal(size=(5, 2)), RNG.normal(size=(4, 2)) + 0.3
-    family = kernel_family(np.concatenate([x, y]))
-    points = np.concatenate([x, y])
-    found = testing._from_all_pairs(points, points, 5, family, 300, np.random.default_rng(0))
-    of_P = [np.array(c) for c in combinations(range(9), 5)]
-    every = np.stack(
-        [brute_force(points[c], np.delete(points, c, axis=0), family, points) for c in of_P], axis=1
-    )
-    np.testing.assert_allclose(found[:, 0], every[:, 0], rtol=1e-5, atol=1e-9)
-    apart = np.abs(np.cbrt(found[:, :, None]) - np.cbrt(np.maximum(every, 0))[:, None]).max(axis=0)
-    assert apart.min(axis=1).max() < 1e-3
-    assert len(np.unique(apart.argmin(axis=1))) > 100  # of 126
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_random_features_represent_the_kernels(d):
+    rng = np.random.default_rng(d)
+    points = rng.normal(size=(400, d))
+    points[:150] += 0.3
+    pooled, labels = pooled_statistics(points).with_frequencies(200, 0), np.arange(400)[None] < 150
+    bins = np.where(labels[0], 0, 1).astype(np.uint16)
+    sums = sample_of("P", points).bin_sums(pooled, bins, 2) / [[150], [250]]
+    result = pooled.from_features((sums[:1] - sums[1:]).astype(np.float64))
+    z = np.where(labels, 1 / 150, -1 / 250)
+    kernels = np.stack([((z @ kernel) * z).sum(axis=1) for kernel in pooled.kernels(points)])
+    exact = pooled.from_kernels(kernels, z @ pooled.moments(points))
+    np.testing.assert_allclose(result[21:], exact[21:], rtol=1e-3)
+    np.testing.assert_allclose(result, exact, rtol=0.3, atol=2e-3)
+    assert np.corrcoef(result[:20, 0], exact[:20, 0])[0, 1] > 0.99
+    assert (pooled.weights >= 0).all()
+
+
+def test_weights_are_one_together():
+    assert sum(WEIGHTS.values()) == pytest.approx(1)
+    for d in (1, 2, 30):
+        points = RNG.normal(size=(20, d))
+        statistics = testing._of_all_pairs(pooled_statistics(points), points, 10)
+        assert len(statistics(np.arange(20)[None] < 10)) == len(WEIGHTS) - (d == 1)  # no products
 
 
 def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
-    """The same points below and above the number that is compared by all pairs: nearly the same score."""
+    """The same points below and above the number that is compared by all pairs: nearly the same statistic."""
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(300, 2)), rng.normal([0.2, 0], 1, (280, 2))
     exact = dk.two_sample_test(x, y, random_state=0)
-    monkeypatch.setattr(testing, "SAMPLE", 579)
+    monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 579)
     by_frequencies = dk.two_sample_test(x, y, random_state=0)
     assert {exact.kernel, by_frequencies.kernel} <= {"energy", "means"}  # which are nearly alike
     assert by_frequencies.statistic == pytest.approx(
@@ -209,36 +200,35 @@ def test_all_pairs_and_frequencies_are_one_test(monkeypatch):
     ("n", "m"), [(2, 2), (5, 3000), (3000, 5), (5000, 4097), (10**7, 300), (10**6, 10**7)]
 )
 def test_bins_hold_nearly_all_of_the_smaller_sample(n, m):
-    size, of_P, of_Q = testing.bins_of(n, m)
+    size, of_P, of_Q = testing.bin_counts(n, m)
     assert size * of_P <= n
     assert size * of_Q <= m
-    assert of_P + of_Q <= testing.MOST_BINS
+    assert of_P + of_Q <= testing.MAX_BINS
     few, small = (of_P, n) if n <= m else (of_Q, m)
     assert size * few > 0.99 * small
-    assert size == 1 if small <= testing.MOST_BINS // 2 else few > 1000
+    assert size == 1 if small <= testing.MAX_BINS // 2 else few > 1000
 
 
-def test_permutations_exchange_points(monkeypatch):
-    """What the test calls permuted samples are partitions of the points: sums of brute force, of bins of one point."""
-    x, y = RNG.normal(size=(5, 1)), RNG.normal(size=(4, 1))
-    seen = []
-    family = kernel_family(np.concatenate([x, y]))
-    shared = shared_frequencies(family.sigmas, 1, 51, 0)
-    monkeypatch.setattr(
-        type(shared), "of_waves", lambda self, apart: seen.append(apart) or np.zeros((10, len(apart)))
-    )
-    look = Look(np.zeros(1), 1.0, waves_of(shared.W, np.zeros(1)), len(shared.W), family)
-    testing._from_frequencies(Held(x), Held(y), look, shared, 400, np.random.default_rng(0))
-    columns = np.concatenate(seen)
-    points = np.concatenate([x, y])
-    phi = np.concatenate([np.sin(points @ shared.W.T), np.cos(points @ shared.W.T)], axis=1)
-    F2 = phi.shape[1]
-    np.testing.assert_allclose(columns[0, :F2], phi[:5].mean(axis=0) - phi[5:].mean(axis=0), atol=1e-5)
-    every = np.array(
-        [phi[list(c)].mean(0) - np.delete(phi, c, axis=0).mean(0) for c in combinations(range(9), 5)]
-    )
-    nearest = np.abs(columns[:, None, :F2] - every).max(axis=2)
-    assert nearest.min(axis=1).max() < 1e-5
+def test_permutations_exchange_bins(monkeypatch):
+    """Statistics of permuted bins of two points are those of partitions of the points that keep bins together."""
+    x, y = RNG.normal(size=(10, 1)), RNG.normal(size=(8, 1))
+    monkeypatch.setattr(testing, "MAX_BINS", 9)
+    pooled = pooled_statistics(np.concatenate([x, y])).with_frequencies(51, 0)
+    p, q = sample_of("P", x), sample_of("Q", y)
+    counts = testing.bin_counts(10, 8)
+    assert counts == (2, 5, 4)
+    rng = np.random.default_rng(0)
+    T = testing.permuted_statistics(testing._of_bins(pooled, p, q, counts, rng), 5, 9, 400, rng)
+    rng = np.random.default_rng(0)
+    bins = [p.bin_sums(pooled, testing._random_bins(10, 2, 5, rng), 6)[:-1]]
+    bins = np.concatenate([*bins, q.bin_sums(pooled, testing._random_bins(8, 2, 4, rng), 5)[:-1]])
+    means = [
+        (bins[list(c)].sum(0) / 10, np.delete(bins, c, axis=0).sum(0) / 8) for c in combinations(range(9), 5)
+    ]
+    every = pooled.from_features(np.stack([a - b for a, b in means]).astype(np.float64))
+    np.testing.assert_allclose(T[:, 0], every[:, 0], rtol=1e-4, atol=1e-7)
+    nearest = np.abs(T[:, :, None] - every[:, None]).max(axis=0)
+    assert nearest.min(axis=1).max() < 1e-4
     assert len(np.unique(nearest.argmin(axis=1))) > 100  # of 126
 
 
@@ -359,7 +349,54 @@ def test_adjusted_p_values_against_their_definitions():
     assert dk.adjusted_p_values([]).shape == (0,)
 
 
-def test_differences_that_are_far_below_the_unit_or_above_it_show_in_ranks():
+@pytest.mark.parametrize("by", ["all pairs", "frequencies"])
+def test_a_shift_is_found_where_tails_hide_it_from_distances(monkeypatch, by):
+    if by == "frequencies":
+        monkeypatch.setattr(testing, "MAX_DENSE_POINTS", 100)
+    rng, rejected = np.random.default_rng(8), []
+    for i in range(10):
+        p, q = rng.standard_cauchy((150, 10)), rng.standard_cauchy((150, 10)) + 0.6
+        tests = [
+            dk.two_sample_test(p, q, sigma=s, n_permutations=99, random_state=i) for s in (None, "median")
+        ]
+        rejected.append([test.p_value <= 0.05 for test in tests])
+    combined, median = np.mean(rejected, axis=0)
+    assert combined >= 0.9
+    assert median <= 0.5
+
+
+def test_few_points_far_out_do_not_hide_a_shift_of_the_others():
+    """One in twenty is thirty times as far out; the energy distance is one between these."""
+    rng, rejected = np.random.default_rng(9), []
+    for i in range(10):
+        p, q = (rng.normal(size=(120, 10)) * np.where(rng.random((120, 1)) < 0.05, 30, 1) for _ in range(2))
+        q += 0.25
+        z = np.repeat([1 / 120, -1 / 120], 120)
+        Z = np.stack([z, *(rng.permutation(z) for _ in range(99))])
+        both = np.concatenate([p, q])
+        energy = np.einsum("bi,bi->b", Z @ -cdist(both, both), Z)
+        combined = dk.two_sample_test(p, q, n_permutations=99, random_state=i).p_value
+        rejected.append([combined <= 0.05, (energy >= energy[0]).mean() <= 0.05])
+    combined, energy = np.mean(rejected, axis=0)
+    assert combined >= 0.9
+    assert energy <= 0.5
+
+
+@pytest.mark.parametrize("d", [2, 4])
+@pytest.mark.parametrize("limit", [512, 50])
+def test_constant_features_are_no_evidence(monkeypatch, d, limit):
+    """Coordinates of two values, some of whose features are equal at all points, in whatever order they are added."""
+    x = RNG.integers(0, 2, size=(60, d)).astype(float)
+    monkeypatch.setattr(testing, "MAX_DENSE_POINTS", limit)
+    seen = []
+    permuted = testing.permuted_statistics
+    monkeypatch.setattr(testing, "permuted_statistics", lambda *a: (seen.append(permuted(*a)), seen[-1])[1])
+    dk.two_sample_test(x[:30], x[30:], n_permutations=99, random_state=0)
+    largest = seen[0].max(axis=1)
+    assert not ((largest < 1e-9) & (largest > 0)).any()
+
+
+def test_differences_that_are_far_below_the_unit_or_above_it_show_in_moments():
     rng = np.random.default_rng(0)
     noise = 1e-20 * rng.normal(size=(2, 300, 2))
     wide = [np.c_[e, s * rng.normal(size=300)] for e, s in zip(noise, (1e15, 3e15), strict=True)]
