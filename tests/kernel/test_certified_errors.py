@@ -25,7 +25,7 @@ METHODS = (
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
 RULE = "dkdist.kernel.distance.kernel_methods"
-FEW = {f"{RULE}.SMALL": 2, "dkdist.kernel.distance.energy_task.SMALL": 2}
+FEW = {f"dkdist.kernel.distance.{name}.SMALL": 2 for name in ("kernel_distance", "energy_task")}
 MIXED = {f"{RULE}.{name}": 0.0 for name in ("PLAN_NS", "WIDE_NS", "NARROW_NS")}  # by Gaussians, not all pairs
 WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
     "fourier on a mesh": {f"{RULE}.CELL_NS": NEVER, f"{RULE}.FIND_GRID_NS": np.inf},

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dkdist.base.parameter_checks import median_seed, one_of, positive
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs, make_task
 from dkdist.kernel.distance.kernel_inputs import Pair, read_pair, read_scales
-from dkdist.kernel.kinds.registry import KERNELS, get_kernel
+from dkdist.kernel.kinds.registry import KERNELS
 from dkdist.plain.validation import as_flag, require_same_names
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def energy_by(task: Task, method: str) -> float:
 
 
 def _root(square: float, pair: Pair, kernel: str) -> float:
-    if not get_kernel(kernel).positive_definite and square < -INDEFINITE * pair.points.square:
+    if not KERNELS[kernel].positive_definite and square < -INDEFINITE * pair.points.square:
         raise ValueError(
             f"D^2 = {square:.3g} is negative, for kernel={kernel!r} is not positive definite: use squared=True, or "
             "another kernel"
@@ -267,7 +267,7 @@ def _root(square: float, pair: Pair, kernel: str) -> float:
 
 def _require_definite(pair: Pair, kernel: str) -> None:
     """Refuse weights for which a conditionally positive definite kernel makes no distance."""
-    if get_kernel(kernel).positive_definite != "equal totals":
+    if KERNELS[kernel].positive_definite != "equal totals":
         return
     sums = pair.points.total
     if np.abs(sums).max() > UNEQUAL * pair.points.size:
@@ -312,7 +312,7 @@ def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
 def _unbiased(task: Task, method: str) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
     total = energy_by(task._replace(eps=task.eps / 2), method)
-    at_zero = float(get_kernel(task.kernel).value(np.zeros(1))[0])
+    at_zero = float(KERNELS[task.kernel].value(np.zeros(1))[0])
     for points in map(task.points.only, range(2)):
         weights = points.weight_range
         equal = weights.least == weights.most

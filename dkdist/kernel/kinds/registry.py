@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.base.parameter_checks import is_word
 from dkdist.kernel.kinds.gaussian_mixtures import (
     DISTANCE_MEASURE,
     GaussianMixture,
@@ -34,6 +35,7 @@ from dkdist.kernel.kinds.gaussian_mixtures import (
 )
 from dkdist.kernel.sums import profiles_loops as forms
 from dkdist.loops.array_types import F64
+from dkdist.plain.validation import as_flag
 
 MAX_FREQUENCY = 1e4  # longer ones are shortened: float32 has no more digits, and k changes by less than 7e-5
 _LN2 = float(np.log(2))
@@ -152,15 +154,10 @@ def register_kernel(kernel: Kernel) -> None:
     """
     if KERNELS.get(kernel.name, kernel) != kernel:
         raise ValueError(f"name must be new; got {kernel.name!r}, which is registered. Choose another name")
-    if kernel.metric not in ("euclidean", "cityblock") or kernel.positive_definite not in (
-        True,
-        False,
-        "equal totals",
-    ):
-        raise ValueError(
-            "metric must be 'euclidean' or 'cityblock' and positive_definite True, False or 'equal totals'; got "
-            f"{kernel.metric!r} and {kernel.positive_definite!r}"
-        )
+    if kernel.metric not in ("euclidean", "cityblock"):
+        raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}")
+    if not is_word(kernel.positive_definite, "equal totals"):
+        as_flag("positive_definite", kernel.positive_definite)
     r = np.array([[0.0, 0.5], [1.0, 3.0]])
     for field in ("value", "dvalue"):
         function = getattr(kernel, field)
