@@ -138,3 +138,7 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     choosing.choose(data, ["means"], budget)
     assert [one.n_tried for one in made] == [20, 40]
     assert made[1].row_seconds == pytest.approx(3.0 * 40)
+
+
+def test_penalties_are_decades_from_a_thousandth_to_a_hundred() -> None:
+    np.testing.assert_allclose(np.log10(PENALTIES), [-3, -2, -1, 0, 1, 2])
