@@ -9,6 +9,7 @@ from .densities.histogram import HistogramEmbedding as HistogramEmbedding
 from .densities.l2 import L2Embedding as L2Embedding
 from .distances.distance_embedding import DistanceEmbedding as DistanceEmbedding
 from .distances.distance_embedding import pairwise as pairwise
+from .distances.distance_embedding_spec import register_distance as register_distance
 from .distances.energy import Energy as Energy
 from .distances.hausdorff import (
     Chamfer as Chamfer,
@@ -49,9 +50,6 @@ from .files.store_care import compact as compact
 from .files.store_care import verify_sets as verify_sets
 from .kernel.alignment.align import Alignment as Alignment
 from .kernel.alignment.align import align as align
-from .kernel.comparing.adjusted_p_values import adjusted_p_values as adjusted_p_values
-from .kernel.comparing.two_sample import two_sample_test as two_sample_test
-from .kernel.comparing.two_sample_power import two_sample_power as two_sample_power
 from .kernel.coresets.coreset import Coreset as Coreset
 from .kernel.coresets.coreset import coreset as coreset
 from .kernel.coresets.coreset import coreset_size as coreset_size
@@ -80,6 +78,9 @@ from .kernel.distance.shapes import Surface as Surface
 from .kernel.distance.witness import witness as witness
 from .kernel.features.mean_embedding import MeanEmbedding as MeanEmbedding
 from .kernel.features.random_fourier_features import RandomFourierFeatures as RandomFourierFeatures
+from .kernel.kinds.gaussian_mixtures import GaussianMixture as GaussianMixture
+from .kernel.kinds.registry import Kernel as Kernel
+from .kernel.kinds.registry import register_kernel as register_kernel
 from .linear.ridge.ridge import IncrementalRidge as IncrementalRidge
 from .linear.ridge.ridge_classifier import IncrementalRidgeClassifier as IncrementalRidgeClassifier
 from .linear.search.one_pass_search import OnePassSearch as OnePassSearch
@@ -136,6 +137,9 @@ from .theory.hdd_error_bound import hdd_error_bound as hdd_error_bound
 from .theory.kernel_error import KernelError as KernelError
 from .theory.kernel_error import kernel_error as kernel_error
 from .theory.n_features_for import n_features_for as n_features_for
+from .two_sample.adjusted_p_values import adjusted_p_values as adjusted_p_values
 from .two_sample.group_test import group_test as group_test
+from .two_sample.two_sample_power import two_sample_power as two_sample_power
+from .two_sample.two_sample_test import two_sample_test as two_sample_test
 
 __version__: str

@@ -69,6 +69,7 @@ def calls(tmp_path):
         "IncrementalRidgeClassifier": lambda **s: dk.IncrementalRidgeClassifier(**s).fit(X, Y),
         "IncrementalSGDClassifier": lambda **s: dk.IncrementalSGDClassifier(n_epochs=1, **s).fit(X, Y),
         "IncrementalSGDRegressor": lambda **s: dk.IncrementalSGDRegressor(n_epochs=1, **s).fit(X, Y),
+        "Kernel": lambda **s: dk.register_kernel(dk.Kernel("switched", np.cos, **s)),
         "Levenshtein": dk.Levenshtein,
         "SoftDTW": dk.SoftDTW,
         "NearestSets.kneighbors": lambda **s: dk.NearestSets(2).fit(X).kneighbors(**s),

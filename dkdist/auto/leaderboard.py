@@ -1,15 +1,16 @@
-"""The leaderboard: scores of the model and of baselines on outer folds, and selection scores of candidates."""
+"""Scores of a model, of baselines on outer folds and of candidates; verdicts on the leads; the summary of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dkdist.auto.evaluation_set import EvaluationSet
+from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
+from dkdist.auto.evaluation_set import EvaluationSet, Score
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
-from dkdist.auto.training_data import Score
 from dkdist.loops.array_types import F64
 from dkdist.plain.html_text import grid_table
 from dkdist.plain.kept import kept
@@ -17,34 +18,13 @@ from dkdist.plain.kept import kept
 CHOSEN = "this model"
 OUTER, SELECTION = "outer folds", "selection"
 """What a score comes from: sets that nothing was selected on, or the sets that selected the model."""
-
-
-class CandidateTrial(Protocol):
-    """A candidate on the inner folds: what the leaderboard shows of it."""
-
-    @property
-    def values(self) -> F64:
-        """Predictions (n_repeats, n, t) of held-out rows."""
-
-    @property
-    def alpha(self) -> float:
-        """The penalty."""
-
-    @property
-    def seconds(self) -> float:
-        """Time of its trials."""
-
-    @property
-    def name(self) -> str:
-        """The representation."""
-
-    @property
-    def kernel_name(self) -> str:
-        """The kernel."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns of a row."""
+BETTER, NOT_BETTER, NOT_ESTABLISHED = "better", "not better", "not established"
+BASELINE_TEXTS = {
+    CONSTANT: "the constant baseline",
+    "sizes": "set sizes alone",
+    "means": "the means of the sets",
+    "moments": "means and covariances",
+}
 
 
 @kept
@@ -74,7 +54,7 @@ class Leaderboard(list[dict[str, Any]]):
 
 
 def make_leaderboard(
-    outer: OuterPredictions, trials: Sequence[CandidateTrial], evaluation: EvaluationSet, score: Score
+    outer: OuterPredictions, trials: Sequence[Any], evaluation: EvaluationSet, score: Score
 ) -> tuple[Leaderboard, dict[str, tuple[float, float]]]:
     """The leaderboard, and by baseline the lead of the model with its standard error, paired on the outer folds."""
     best = {trial.name: trial for trial in reversed(trials)}
@@ -101,7 +81,7 @@ def make_leaderboard(
 
 
 def _entry(
-    name: str, score: float, std_error: float, evaluation: str, trial: CandidateTrial | None = None, **more: Any
+    name: str, score: float, std_error: float, evaluation: str, trial: Any = None, **more: Any
 ) -> dict[str, Any]:  # fmt: skip
     entry = {
         "name": name, "score": score, "std_error": std_error, "evaluation": evaluation, "seconds": 0.0, "n_features": 0,
@@ -127,4 +107,82 @@ def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tu
     return whole, float(np.sqrt(np.mean(errors)))
 
 
-__all__ = ["CHOSEN", "CONSTANT", "OUTER", "SELECTION", "Leaderboard", "make_leaderboard"]
+@kept
+@dataclass(frozen=True)
+class Evidence:
+    """What verdicts rest on besides the leads: the p-value, the equivalence margin and the fallback of the model."""
+
+    p_value: float
+    margin: float
+    is_constant: bool
+
+
+def equivalence_margin(baseline_score: float, has_unit_scale: bool) -> float:
+    """The lead that a verdict treats as none: 0.02 of accuracy or R^2, else 2 % of the baseline's score."""
+    return EQUIVALENCE_MARGIN if has_unit_scale else EQUIVALENCE_MARGIN * abs(baseline_score)
+
+
+def verdict(name: str, lead: float, error: float, evidence: Evidence) -> str:
+    """Whether the model is better than a baseline: "better", "not better" or "not established".
+
+    "better": the lead exceeds two standard errors and, over the constant, the p-value is at most 0.05. "not better":
+    the lead plus two standard errors is below the equivalence margin. A model that fell back to the constant
+    establishes nothing, as it makes no use of the sets.
+    """
+    if evidence.is_constant:
+        return NOT_ESTABLISHED
+    if lead > SIGNIFICANCE_Z * error and (name != CONSTANT or evidence.p_value <= 0.05):
+        return BETTER
+    return NOT_BETTER if lead + SIGNIFICANCE_Z * error < evidence.margin else NOT_ESTABLISHED
+
+
+def verdict_sentence(name: str, lead: float, error: float, evidence: Evidence) -> str:
+    """The verdict with the lead, its standard error and their ratio."""
+    text = BASELINE_TEXTS.get(name, name)
+    figures = f"{lead:+.3f} ± {error:.3f}"
+    if error > 0:
+        figures += f" ({abs(lead) / error:.1f} standard errors)"
+    result = verdict(name, lead, error, evidence)
+    if result == BETTER:
+        return f"Better than {text}: {figures}."
+    if lead < -SIGNIFICANCE_Z * error and not evidence.is_constant:
+        return f"Significantly worse than {text}: {figures}. Use that baseline instead."
+    if result == NOT_BETTER:
+        return f"Not better than {text}: {figures}; a lead of {evidence.margin:.3g} or more is excluded."
+    return f"Not established that it is better than {text}: {figures}."
+
+
+def format_summary(
+    entries: Sequence[Mapping[str, Any]],
+    leads: Mapping[str, tuple[float, float]],
+    evidence: Evidence,
+    *,
+    title: str,
+    score_name: str,
+    evaluated_on: str,
+    selected_by: str,
+    notes: Sequence[str],
+) -> str:
+    """The leaderboard and the verdicts as text."""
+    outer = [entry for entry in entries if entry["evaluation"] == OUTER]
+    selection = [entry for entry in entries if entry["evaluation"] != OUTER]
+    width = max(len(entry["name"]) for entry in entries)
+    lines = [title, "", f"{score_name} on {evaluated_on}, with standard errors:"]
+    lines += [_line(entry, width) for entry in outer]
+    if selection:
+        lines += [
+            "",
+            f"Candidates were selected by {selected_by}. Scores on the sets that selected them (optimistic):",
+        ]
+        lines += [_line(entry, width) for entry in selection]
+    lines += ["", f"p-value of the model: {evidence.p_value:.3g}."]
+    best = next(entry["name"] for entry in outer if entry["baseline"])
+    order = [best, *(name for name in leads if name != best)]
+    lines += [f"Best baseline: {BASELINE_TEXTS.get(best, best)}."]
+    lines += [verdict_sentence(name, *leads[name], evidence) for name in order]
+    return "\n".join([*lines, *notes])
+
+
+def _line(entry: Mapping[str, Any], width: int) -> str:
+    mark = "  (baseline)" if entry["baseline"] else ""
+    return f"  {entry['name']:<{width}}  {entry['score']: .4f} ± {entry['std_error']:.4f}{mark}"

@@ -12,7 +12,7 @@ import numpy as np
 from dkdist.auto._tuning import MIN_PARALLEL_ROWS
 from dkdist.base.parameter_checks import positive
 from dkdist.execution.run import at_once
-from dkdist.plain.ahead import Item, Made, each_ahead
+from dkdist.plain.concurrency import Item, Made, each_ahead
 
 SHARE = 0.5  # of the time, for trials; the rest is for the fit of what was chosen
 MATRICES = 8  # of n x n that are alive in a trial

@@ -14,17 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.auto.evaluation_set import EvaluationSet
+from dkdist.auto.evaluation_set import EvaluationSet, TrainingData
 from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions
-from dkdist.auto.training_data import TrainingData
-from dkdist.automatic.averages import Average, best_average, finalists
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.learned.kept_background import kept_background
 from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Machine, Member, TreeMember
 from dkdist.automatic.learned.streamed import learn_streamed
-from dkdist.automatic.trials import AGAIN, Rows, Trial, fit_view_trees, leaves_of, rounds, try_again, try_all
-from dkdist.automatic.views.representation_rows import Views, fitted_views, more_rows, rows_of
+from dkdist.automatic.trials import (
+    AGAIN,
+    Average,
+    Rows,
+    Trial,
+    best_average,
+    finalists,
+    fit_view_trees,
+    leaves_of,
+    rounds,
+    try_again,
+    try_all,
+)
+from dkdist.automatic.views.representation_rows import ComparedRows, Views, fitted_views, more_rows, rows_of
 from dkdist.automatic.views.representations import (
     FAMILIES,
     Representation,
@@ -32,21 +41,22 @@ from dkdist.automatic.views.representations import (
     own_representations,
     representations,
 )
-from dkdist.automatic.views.row_kernels import ComparedRows
-from dkdist.base.inputs import Sets
+from dkdist.base.inputs import Sets, load_points
+from dkdist.base.roles import Role
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.learners.calibration import log_probabilities
 from dkdist.learners.kernel_ridge import duals
 from dkdist.loops.array_types import F64, I64
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
-from dkdist.store import SetStore
+from dkdist.sets.labels import Labels
 
 SAMPLE_SETS, SAMPLE_POINTS = 512, 2**21  # that representations are fitted on
 SAMPLE_STRINGS = 2**14  # the same of strings: which n-grams are frequent takes more of them
 CHOICE_SETS = 2000  # by which candidates are compared
 EXACT_SETS = 4000  # up to which kernels are exact
 N_COMPONENTS = 4096  # random features of each member beyond
+BACKGROUND_SETS, BACKGROUND_POINTS = 16, 512  # that are kept, and of each set
 FEW_MEMBERS = 4  # up to which kernels of widths between those that were tried are learned too
 
 
@@ -84,20 +94,15 @@ class SelectedModel:
         return FoldPredictions(model, ensemble, {CONSTANT: constant, **baselines})
 
 
-def choose(data: TrainingData, candidates: Any, budget: Budget) -> SelectedModel:
+@one_blas_thread()  # candidates run on threads of their own, which BLAS threads would wait for
+def choose(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedModel:
     """Compare candidates by cross-validation, and fit an average of the best, or the constant."""
-    # Candidates run on threads of their own; BLAS threads would wait for each other in matrices of a thousand rows.
-    with one_blas_thread():
-        return _chosen(data, candidates, budget)
-
-
-def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedModel:
     rng = np.random.default_rng(data.seed)
     sets, n = data.sets, len(data)
-    sample = _loaded(sets[some_of(rng, n, _sample_size(sets))])
-    scaler, background = _scaler(sample, candidates), kept_background(sample, data.seed)
+    sample = load_points(sets[some_of(rng, n, _sample_size(sets))])
+    scaler, background = _scaler(sample, candidates), _background(sample, data.seed)
     if scaler is not None:
-        sample, sets = _loaded(scaler.transform(sample)), scaler.transform(sets)
+        sample, sets = load_points(scaler.transform(sample)), scaler.transform(sets)
     data = replace(data, sets=sets)
     views = fitted_views(_entries(candidates, sample, data.seed), sample)
     most = allowed.most_sets(n, views.row_bytes)
@@ -105,7 +110,7 @@ def _chosen(data: TrainingData, candidates: Any, allowed: Budget) -> SelectedMod
     fewest, *more = rounds(len(order))
     tried = np.sort(order[:fewest])
     before = allowed.spent
-    views, rows = views.standardised(rows_of(views, _some(sets, tried), range(len(views.specs))))
+    views, rows = views.standardised(rows_of(views, sets[tried], range(len(views.specs))))
     last = FinalFit(allowed, n, len(tried), allowed.spent - before)
     allowed.require_left("rows were made")
     evaluation = data.evaluation_set(tried)
@@ -182,6 +187,21 @@ def _scaler(sample: SampleSets, candidates: Any) -> SetScaler | None:
     return None if as_they_are else SetScaler().fit(sample)
 
 
+def _background(sample: SampleSets, seed: int) -> SampleSets | None:
+    """Up to 16 of the sets, of up to 512 points each in their order, that dimensions of others can be compared with.
+
+    None for strings, which have no dimensions.
+    """
+    if is_text(sample):
+        return None
+    rng = np.random.default_rng([seed, Role.BACKGROUND])
+    chosen = sample[some_of(rng, len(sample), BACKGROUND_SETS)]
+    rows = [some_of(rng, n, BACKGROUND_POINTS) for n in chosen.sizes.tolist()]
+    taken = np.concatenate([start + own for start, own in zip(chosen.offsets, rows, strict=False)])
+    offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
+    return chosen._of_rows(taken, offsets, Labels(names=chosen.names))
+
+
 def _entries(candidates: Any, sample: SampleSets, seed: int) -> list[Representation]:
     if isinstance(candidates, str):
         if candidates != "auto":
@@ -224,20 +244,11 @@ def _kernel_machine(trial: Trial, share: float, rows: Rows, data: TrainingData) 
     return KernelMachine(trial.view.leaf, trial.row_kernel, tuple(own), a, centre, share)
 
 
-def _some(sets: Sets, rows: I64) -> Sets:
-    """The sets of some rows; where these are all, as they are."""
-    return sets if len(rows) == len(sets) else sets[rows]
-
-
 def some_of(rng: np.random.Generator, n: int, most: int) -> I64:
-    """All of n, or as many at random as there may be, in their order."""
+    """All positions below n, or ``most`` at random, ascending."""
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
 def _sample_size(sets: Sets) -> int:
     most = SAMPLE_STRINGS if sets.alphabet is not None or sets.points_dtype.kind == "u" else SAMPLE_SETS
     return int(np.clip(SAMPLE_POINTS // max(1, sets.n_points // len(sets)), 16, most))
-
-
-def _loaded(sets: Sets) -> SampleSets:
-    return sets.points_alone() if isinstance(sets, SetStore) else sets

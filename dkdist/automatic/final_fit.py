@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.automatic.averages import Average
 from dkdist.automatic.budgets import Budget
-from dkdist.automatic.trials import Trial
+from dkdist.automatic.trials import Average, Trial
 from dkdist.plain.user_line import user_level
 
 MEASURED = 768  # rows of the matrices that are multiplied to see how fast that is

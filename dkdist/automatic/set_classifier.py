@@ -23,8 +23,8 @@ from dkdist.learners.calibration import (
     probabilities_of,
     shrinkage,
 )
+from dkdist.learners.conformal import PredictionSets, fit_prediction_sets
 from dkdist.learners.descent.sgd_steps import signs
-from dkdist.learners.uncertainty.prediction_sets import PredictionSets, fit_prediction_sets
 from dkdist.linear.problems import as_classes
 from dkdist.linear.ridge.ridge_classifier import IncrementalRidgeClassifier
 from dkdist.loops.array_types import F64, I64
@@ -289,7 +289,7 @@ class SetClassifier(ClassifierMixin, SetLearner):
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every set, (n,): that of the largest decision value."""
         values = self._values(X)
-        return np.asarray(self.classes_[largest(values)])
+        return self.classes_[largest(values)]
 
     def predict_proba(self, X: Any) -> F64:
         """Probabilities (n, n_classes) of the classes, calibrated on sets that were left out; rows sum to one."""
@@ -352,4 +352,4 @@ class _Fixed(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[largest(X)])
 
     def predict_proba(self, X: F64) -> F64:
-        return np.asarray(probabilities_of(X, np.append(2.0, np.zeros(X.shape[1]))))
+        return probabilities_of(X, np.append(2.0, np.zeros(X.shape[1])))

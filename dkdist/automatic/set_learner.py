@@ -13,12 +13,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
+from dkdist.auto.evaluation_set import Score, TrainingData
 from dkdist.auto.folds import fold_labels
-from dkdist.auto.leaderboard import Leaderboard, make_leaderboard
-from dkdist.auto.outer_folds import OuterFolds, draw_outer_folds
-from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, collect
-from dkdist.auto.training_data import Score, TrainingData
-from dkdist.auto.verdicts import Evidence, equivalence_margin, format_summary, verdict
+from dkdist.auto.leaderboard import (
+    Evidence,
+    Leaderboard,
+    equivalence_margin,
+    format_summary,
+    make_leaderboard,
+    verdict,
+)
+from dkdist.auto.outer_predictions import CONSTANT, OuterFolds, OuterPredictions, collect, draw_outer_folds
 from dkdist.automatic import choosing
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.choosing import N_COMPONENTS, SelectedModel, choose
@@ -35,8 +40,8 @@ from dkdist.execution.progress import Progress, show_progress
 from dkdist.explaining.answers import answer
 from dkdist.explaining.subject import Subject
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_verbose
 from dkdist.plain.user_line import user_level
+from dkdist.plain.validation import as_verbose
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSets
 
@@ -106,7 +111,13 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
         with show_progress(
             n_selections, type(self).__name__, "selections", as_verbose(self.verbose)
         ) as progress:
-            model, outer = self._select(data, folds, budget, progress)
+            model = None
+            if folds.refit:  # first, so that errors name sets by their positions among all
+                model = choose(data, self.candidates, budget.part(2 / 3))
+                progress.advance(1)
+            last, train, outer = self._evaluate(data, folds, budget, progress)
+        learned, model = (train, last) if model is None else (data, model)
+        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
         self.p_value_ = outer.p_value()
         if n_permutations is not None:
             self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
@@ -115,19 +126,6 @@ class SetLearner(MetaEstimatorMixin, BaseEstimator):
 
     def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
         return draw_outer_folds(data, choosing.EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
-
-    def _select(
-        self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress
-    ) -> tuple[SelectedModel, OuterPredictions]:
-        """The final model, and predictions of each outer fold by a model that was selected without it."""
-        model = None
-        if folds.refit:  # first, so that errors name sets by their positions among all
-            model = choose(data, self.candidates, budget.part(2 / 3))
-            progress.advance(1)
-        last, train, outer = self._evaluate(data, folds, budget, progress)
-        learned, model = (train, last) if model is None else (data, model)
-        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
-        return model, outer
 
     def _evaluate(
         self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None

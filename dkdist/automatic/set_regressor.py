@@ -15,7 +15,7 @@ from dkdist.automatic.set_learner import SetLearner, as_weights, scored
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import real_matrix
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.uncertainty.prediction_intervals import PredictionIntervals, fit_intervals
+from dkdist.learners.conformal import PredictionIntervals, fit_intervals
 from dkdist.linear.ridge.ridge import IncrementalRidge
 from dkdist.loops.array_types import F64
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -57,48 +56,32 @@ def attempt(
     set is ``lost``; without, the first one raises. What is wrong with a store as a whole raises in any case.
     """
     made: Attempt[T] = Attempt()
-    _work_on_parts(made, partial(_read_and_work, work, pieces), sets, positions, lost, skip)
+    parts = [(sets, positions)]  # the first ones last
+    while parts:
+        part, places = parts.pop()
+        first = int(places[0])
+        try:
+            if not isinstance(part, SetStore):
+                result = work(part, first)
+            elif pieces is not None and len(part) == 1 and in_pieces(part):
+                result = pieces(part, first)
+            else:
+                result = work(part.points_alone(), first)
+        except (SampleSetError, StoreFormatError) as error:
+            if len(part) > 1:
+                size = -(-len(part) // PARTS)
+                starts = range(0, len(part), size)
+                parts += [(part[a : a + size], places[a : a + size]) for a in reversed(starts)]
+                continue
+            if not skip:
+                _raise_named(error, part, first)
+            made.bad.append(first)
+            made.reason = made.reason or str(error)
+            result = lost
+        made.results.append(result)
     if made.bad and isinstance(sets, SetStore):
         _require_current(sets)  # of a store that was replaced, no set is bad
     return made
-
-
-def _work_on_parts(
-    made: Attempt[T],
-    work: Callable[[SampleSets | SetStore, int], T],
-    sets: SampleSets | SetStore,
-    positions: Positions,
-    lost: T,
-    skip: bool,
-) -> None:
-    first = int(positions[0])
-    try:
-        made.results.append(work(sets, first))
-        return
-    except (SampleSetError, StoreFormatError) as error:
-        if len(sets) == 1:
-            if not skip:
-                _raise_named(error, sets, first)
-            made.results.append(lost)
-            made.bad.append(first)
-            made.reason = made.reason or str(error)
-            return
-    size = -(-len(sets) // PARTS)
-    for a in range(0, len(sets), size):
-        _work_on_parts(made, work, sets[a : a + size], positions[a : a + size], lost, skip)
-
-
-def _read_and_work(
-    work: Callable[[SampleSets, int], T],
-    pieces: Callable[[SetStore, int], T] | None,
-    sets: SampleSets | SetStore,
-    first: int,
-) -> T:
-    if not isinstance(sets, SetStore):
-        return work(sets, first)
-    if pieces is not None and len(sets) == 1 and in_pieces(sets):
-        return pieces(sets, first)
-    return work(sets.points_alone(), first)
 
 
 def _raise_named(error: ValueError, sets: SampleSets | SetStore, position: int) -> None:

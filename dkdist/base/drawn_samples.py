@@ -19,14 +19,11 @@ Garreau et al. 2017.)
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import drawn_points, weight_totals
@@ -36,12 +33,6 @@ MOST_VALUES = 2**22  # of a sample of points of many dimensions
 SEED = 0x504F4F4C  # "POOL"
 ROUNDING = 1e-13  # of sums of weights
 EQUAL = 1e-14  # of squared distances in float64; rows that differ in float32 are further apart
-
-
-def median_seed(random_state: Any) -> int:
-    """The seed that ``random_state`` is, or will give next; 0 for None, so that medians are the same every time."""
-    moves = isinstance(random_state, (np.random.Generator, np.random.RandomState))
-    return 0 if random_state is None else draw_seed(copy.deepcopy(random_state) if moves else random_state)
 
 
 def some(n: int, count: int, *key: int) -> I64:
@@ -59,7 +50,7 @@ def some_runs(n: int, n_runs: int, length: int, seed: int) -> I64:
     starts = np.random.default_rng([seed, Role.MEDIANS]).integers(
         edges[:-1], edges[1:] - length, endpoint=True
     )
-    return np.asarray((starts[:, None] + np.arange(length)).ravel())
+    return (starts[:, None] + np.arange(length)).ravel()
 
 
 def row_keys(first: int, count: int, seed: int) -> F64:

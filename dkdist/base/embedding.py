@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from dkdist.base.embedding_spec import (
     EmbeddingParameters,
     EmbeddingSpec,
     is_additive,
-    is_selective,
 )
 from dkdist.base.huge_sets import embed_in_pieces
 from dkdist.base.inputs import Sets, Survey, block_views, check_sets, outside_error, require_some, survey
@@ -48,16 +47,28 @@ FATE = "cannot be embedded and have rows of NaN"
 
 
 class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of embeddings: ``fit`` sets ``spec_`` after one `_look` at the data, ``transform`` is what it says.
+    """Base class of embeddings: validation, names, invalid sets, lazy arrays and scikit-learn's protocol.
 
-    What is embedded is counted from ``origin_``, that of the sets of ``fit``: so does ``spec_`` say where points lie.
-
-    A subclass names its tasks by ``_label`` and has a parameter ``on_error``.
+    A subclass has a method ``_fit`` that returns its parameters, and may have a parameter ``on_error`` and a prefix
+    ``_label`` of task names. Parameters are a `Specification` with ``n_dims``, ``n_features``, ``domain`` and a method
+    ``embed`` that maps a block of sets to rows. Each row must depend on its own set only. Coordinates are relative to
+    ``origin_``, the origin of the sets of ``fit``.
     """
 
-    _label: str
+    on_error = "raise"
+    _label = "embedding"
     _takes_text = False
     spec_: EmbeddingSpec
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn parameters from the sets X, in one pass over the data. ``y`` is not used."""
+        sets = check_sets(X, text=self._takes_text)
+        self.spec_ = self._fit(sets, self._look(sets, None))
+        return self
+
+    def _fit(self, sets: Sets, summary: Survey) -> EmbeddingSpec:
+        """Return the parameters; ``summary`` holds bounds of the points and the positions of invalid sets."""
+        raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
@@ -86,43 +97,31 @@ class SetEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _look(self, sets: Sets, given: Domain | None, *, sampled: bool = False) -> Survey:
         """One pass over the sets of ``fit``: every check, their bounds, and which of them are bad; and a sample."""
         found = survey(sets, given, skip=skips(self), sampled=sampled)
-        self._learn(sets, found.bad, found.reason)
+        learn_sets(self, sets, found.bad, found.reason)
         if sets.points_dtype == np.float32:
             warn_if_coarse(found, sets.origin)
         return found
-
-    def _learn(self, sets: Sets, skipped: I64, reason: str) -> None:
-        """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
-        require_some(sets, skipped, reason)
-        tell_skipped(skipped, reason, "left out of fit (see skipped_)")
-        self.n_features_in_ = sets.n_dims
-        self.origin_ = sets.origin
-        self.skipped_ = skipped
-        if _named(self, sets):
-            learn_names(self, sets)
 
     @property
     def _n_features_out(self) -> int:
         return self.spec_.n_features
 
 
+def learn_sets(estimator: Any, sets: Sets, skipped: I64, reason: str) -> None:
+    """Set attributes that describe the sets of ``fit``; ``reason``: why the first skipped set is invalid."""
+    require_some(sets, skipped, reason)
+    tell_skipped(skipped, reason, "left out of fit (see skipped_)")
+    estimator.n_features_in_, estimator.origin_, estimator.skipped_ = sets.n_dims, sets.origin, skipped
+    learn_names(estimator, sets)
+
+
 def known_sets(estimator: Any, X: Any, *, text: bool = False) -> Sets:
     """The sets X for a fitted estimator: of its dimensions, by number and name, and counted from where it counts."""
     check_is_fitted(estimator)
-    sets = check_sets(X, estimator.n_features_in_, text=text, origin=origin_of(estimator))
-    if _named(estimator, sets):
+    sets = check_sets(X, estimator.n_features_in_, text=text, origin=estimator.origin_)
+    if sets.names is not None or hasattr(estimator, "feature_names_in_"):
         require_names(estimator, sets)
     return sets
-
-
-def _named(estimator: Any, sets: Sets) -> bool:
-    """Whether anybody knows names of the dimensions."""
-    return sets.names is not None or hasattr(estimator, "feature_names_in_")
-
-
-def origin_of(estimator: Any) -> F64:
-    """Where a fitted estimator counts from: 0 for one that was saved before there were origins."""
-    return np.zeros(estimator.n_features_in_) if not hasattr(estimator, "origin_") else estimator.origin_
 
 
 def warn_if_coarse(found: Survey, origin: F64) -> None:
@@ -219,8 +218,7 @@ def _embed_pieces(parameters: Additive, view: SetStore, first: int) -> tuple[F32
 
 
 def _check(spec: EmbeddingSpec, sets: SampleSets, first: int) -> I64:
-    if is_selective(spec):
-        spec.require(sets, first)
+    spec.require(sets, first)
     return count_outside(spec.domain, sets, first)
 
 

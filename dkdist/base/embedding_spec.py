@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -74,9 +74,20 @@ S = TypeVar("S", bound=Any)
 
 
 class Specification(Generic[T]):
-    """Base of specifications, frozen dataclasses of plain numbers: a subclass says by ``_tables`` what they define."""
+    """Base of parameters of embeddings: frozen dataclasses of plain numbers.
+
+    A subclass has a method ``embed``, or ``_tables`` gives an object that has one and holds larger arrays.
+    """
 
     _kept = 16  # tables of a class, those drawn last; 0 for what is costly to compare
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise `SampleSetError` for the first set that has no row; ``first`` is the position of set 0."""
+
+    @property
+    def spec(self) -> Self:
+        """Themselves: parameters without tables are their own."""
+        return self
 
     def draw(self) -> T:
         """The tables it stands for; drawn once in a process."""
@@ -89,7 +100,7 @@ class Specification(Generic[T]):
         return None
 
     def _tables(self) -> T:
-        raise NotImplementedError
+        return self  # type: ignore[return-value]
 
 
 def numbered(names: Sequence[str], n_columns: int) -> list[str]:
@@ -111,6 +122,11 @@ class AroundEmbedding(Specification[T]):
     def n_features(self) -> int:
         """Length of a set's row."""
         return int(self.embedding.n_features)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of a set's points may matter to the embedding."""
+        return bool(getattr(self.embedding, "ordered", False))
 
 
 @cache
@@ -139,18 +155,6 @@ class EmbeddingParameters(Protocol):
         """Rows of the embedding: (n_sets, m) float32."""
 
 
-class Selective(Protocol):
-    """A specification that refuses some sets for reasons of its own, beside their weights and its domain."""
-
-    def require(self, sets: SampleSets, first: int) -> None:
-        """Raise `SampleSetError` naming the first set that cannot be embedded; ``first`` is the position of set 0."""
-
-
-def is_selective(spec: Any) -> TypeGuard[Selective]:
-    """Whether a specification is `Selective`: at once; to compare it with a protocol takes as long as ten sets."""
-    return hasattr(spec, "require")
-
-
 class RowSum(Protocol):
     """A row in the making, of one set that comes in pieces."""
 
@@ -169,7 +173,7 @@ class Additive(EmbeddingParameters, Protocol):
 
 
 def is_additive(parameters: Any) -> TypeGuard[Additive]:
-    """Whether tables are `Additive`: at once, as `is_selective`."""
+    """Whether tables are `Additive`: a comparison with the protocol takes as long as ten sets."""
     return hasattr(parameters, "row_sum")
 
 
@@ -187,6 +191,9 @@ class EmbeddingSpec(Protocol):
     @property
     def domain(self) -> Domain | None:
         """The box that the points must lie in; None if they may lie anywhere."""
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Raise `SampleSetError` for the first set that has no row; ``first`` is the position of set 0."""
 
     def column_names(self, names: Sequence[str]) -> list[str] | None:
         """Names of the columns of a row, from those of the dimensions; None where a column is of several."""

@@ -18,28 +18,15 @@ feels a single symbol. The influence is the least-squares solution of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding_spec import EmbeddingParameters
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.sets import SampleSets
 
 PIECE_LENGTHS = 1, 2, 4, 8  # of sequences; the length of what decides is unknown
 POINTS_AT_ONCE = 2**18  # of sets that lack a point
-
-
-@runtime_checkable
-class Influential(EmbeddingParameters, Protocol):
-    """Tables whose rows have a derivative by the weights of points."""
-
-    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
-        """(q, k) influence on ``gradient``' row of points ``at`` (q, d), up to a constant of each column.
-
-        ``one`` holds one set, ``at`` is counted from its origin, and ``gradient`` (m, k) is the derivative of k
-        functions by the row.
-        """
 
 
 class LinearInfluence:
@@ -66,10 +53,11 @@ def shares(one: SampleSets) -> F64:
 def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None = None) -> F64:
     """(n, k) influence of each point of the one set, or of points ``at`` (n, d); of mean zero over those of the set.
 
-    ``gradient`` (m, k) as for `Influential`. Raises ValueError for points ``at`` other places where no derivative is
-    known.
+    ``gradient`` (m, k) is the derivative of k functions by the row. Tables whose rows have a derivative by the weights
+    of points have a method ``influence(one, at, gradient)`` that returns these numbers up to a constant of each column;
+    places ``at`` are relative to the origin of ``one``. Raises ValueError for ``at`` where no derivative is known.
     """
-    if isinstance(parameters, Influential):
+    if hasattr(parameters, "influence"):
         own = parameters.influence(one, one.relative, gradient)
         there = own if at is None else parameters.influence(one, at, gradient)
         return np.asarray(there - shares(one) @ own)
@@ -79,7 +67,7 @@ def influences(parameters: Any, one: SampleSets, gradient: F64, at: F32 | None =
             "nothing is known of other points. Take an embedding by densities, means, moments or quantiles"
         )
     found = _left_out(parameters, one, gradient)
-    return np.asarray(found - shares(one) @ found)
+    return found - shares(one) @ found
 
 
 def _left_out(parameters: Any, one: SampleSets, gradient: F64) -> F64:
@@ -122,6 +110,4 @@ def _without(one: SampleSets, starts: I64, ends: I64) -> SampleSets:
     n = one.n_points
     chosen = [np.concatenate([np.arange(i), np.arange(j, n)]) for i, j in zip(starts, ends, strict=True)]
     points = np.concatenate(chosen)
-    weights = None if one.weights is None else one.weights[points]
-    offsets = np.concatenate([[0], np.cumsum(n - (ends - starts))])
-    return SampleSets._trusted(one.relative[points], offsets, weights, one.alphabet, one.origin)
+    return one._of_rows(points, np.concatenate([[0], np.cumsum(n - (ends - starts))]))

@@ -34,7 +34,7 @@ from dkdist.execution.blocks import Blocks, require_known_chunks, source_blocks
 from dkdist.execution.map_reduce import collect
 from dkdist.execution.run import resources
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 from dkdist.sets.origins import common_origin
 from dkdist.store import SetStore
@@ -174,28 +174,24 @@ def remembered_surveys() -> Iterator[None]:
 
 
 def survey(sets: Sets, domain: Domain | None, *, skip: bool, sampled: bool = False) -> Survey:
-    """`_survey`, or what it found before where that is remembered."""
-    memory = _REMEMBERED.get()
-    if memory is None:
-        return _survey(sets, domain, skip, sampled)
-    key = id(sets), domain, skip
-    if key not in memory or (sampled and memory[key].sample is None):
-        memory[key] = _survey(sets, domain, skip, sampled)
-    return memory[key]
-
-
-def _survey(sets: Sets, domain: Domain | None, skip: bool, sampled: bool) -> Survey:
     """Read and check every set, and draw a sample of the points if ``sampled``: one pass over the data, in blocks.
 
     Sets that cannot be read, have weights that are no measure, or have points outside a fixed domain are left out
-    with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`.
+    with ``skip``; without, the first one found is named by `StoreFormatError` or `SampleSetError`. What was found
+    before is taken where that is remembered.
     """
+    memory, key = _REMEMBERED.get(), (id(sets), domain, skip)
+    if memory is not None and key in memory and not (sampled and memory[key].sample is None):
+        return memory[key]
     share = sample_share(sets.n_points, sets.n_dims) if sampled else None
     found: list[Survey] = of_blocks(partial(_survey_block, skip, domain, share), sets, "survey")
     bad = np.concatenate([part.bad for part in found])
     reason = next((part.reason for part in found if part.reason), "")
     require_some(sets, bad, reason)
-    return _together(found, bad, reason)
+    result = _together(found, bad, reason)
+    if memory is not None:
+        memory[key] = result
+    return result
 
 
 def survey_bytes(sets: SetStore) -> int:
@@ -288,12 +284,17 @@ def common_units(sets: Sets, bad: I64) -> tuple[F64, F64]:
     return np.round(middle / scale, 3) * scale, scale  # more digits would be noise of the sample
 
 
-def work_on_sample(
-    work: Callable[[SampleSets, int], Any], sets: Sets, bad: I64, n_sets: int, n_points: int
-) -> Any:
-    """``work`` on a sample of the sets, at once: up to ``n_sets`` of about ``n_points`` points in all, or one set."""
-    (made,) = _of_sample(work, sets, _sampled(sets, bad, n_sets=n_sets, n_points=n_points))
-    return made
+def sample_sets(sets: Sets, bad: I64, n_sets: int, n_points: int) -> SampleSets:
+    """A sample of the sets, in memory: up to ``n_sets`` of about ``n_points`` points in all, or one set."""
+    positions = _sampled(sets, bad, n_sets=n_sets, n_points=n_points)
+    sample: SampleSets
+    (sample,) = _of_sample(lambda loaded, first: loaded, sets, positions)
+    return sample
+
+
+def load_points(sets: Sets) -> SampleSets:
+    """The sets in memory, without ids and targets if they are read from a store."""
+    return sets.points_alone() if isinstance(sets, SetStore) else sets
 
 
 def sample_points(sets: Sets, bad: I64, seed: int) -> F32:

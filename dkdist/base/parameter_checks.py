@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.validation import real_array
 
 MOST_COUNTED = 2**40  # of anything
 LEAST, MOST = 1e-30, 1e30  # of bandwidths and widths: frequencies and phases are float32
@@ -96,3 +97,9 @@ def draw_seed(random_state: Any) -> int:
     raise ValueError(
         f"random_state must be None, a whole number >= 0 or a numpy Generator; found {random_state!r:.200}"
     )
+
+
+def median_seed(random_state: Any) -> int:
+    """The seed that ``random_state`` is, or will give next; 0 for None, so that medians are the same every time."""
+    moves = isinstance(random_state, (np.random.Generator, np.random.RandomState))
+    return 0 if random_state is None else draw_seed(copy.deepcopy(random_state) if moves else random_state)

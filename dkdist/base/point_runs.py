@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import run_length, weight_totals
+from dkdist.loops.points import are_long, run_length, weight_totals
 from dkdist.sets import SampleSets
 
 
@@ -72,16 +72,20 @@ class RowOfRuns:
             self._take(run, weight)
 
 
+Compute = Callable[[SampleSets, I64], F32]
+"""Numbers (n_spans, k) of the sets at spans (n_spans, 2): the first row of each and the row after its last."""
+
+
 class MeanOfRuns:
     """The mean of what ``compute`` gives for each run: k numbers."""
 
-    def __init__(self, compute: Callable[[SampleSets], F32]) -> None:
+    def __init__(self, compute: Compute) -> None:
         self._compute, self._weight = compute, 0.0
         self._sum: F64 | None = None
 
     def take(self, run: SampleSets, weight: float) -> None:
         """One more run."""
-        more = weight * self._compute(run).astype(np.float64)
+        more = weight * self._compute(run, spans_of(run)).reshape(-1).astype(np.float64)
         self._sum = more if self._sum is None else self._sum + more
         self._weight += weight
 
@@ -97,8 +101,25 @@ def runs_of(sets: SampleSets, span: I64) -> Iterator[tuple[SampleSets, float]]:
     yield from _runs(sets.relative, weights, int(span[0]), int(span[1]), run_length(sets.n_dims))
 
 
-def mean_of_runs(compute: Callable[[SampleSets], F32], sets: SampleSets, span: I64) -> F32:
-    """(k,) the mean of what ``compute`` gives for each run of the set at a span."""
+def spans_of(sets: SampleSets) -> I64:
+    """(n_sets, 2) the first row of each set and the row after its last."""
+    return sets.offsets.repeat(2)[1:-1].reshape(-1, 2)
+
+
+def compute_by_runs(compute: Compute, sets: SampleSets, spans: I64) -> F32:
+    """``compute(sets, spans)``, for sets of many points the mean over their runs."""
+    long = are_long(spans, sets.n_dims)
+    if not long.any():
+        return compute(sets, spans)
+    rows = [_mean_of_runs(compute, sets, span) for span in spans[long]]
+    out = np.empty((len(spans), len(rows[0])), np.float32)
+    out[long] = rows
+    if not long.all():
+        out[~long] = compute(sets, spans[~long])
+    return out
+
+
+def _mean_of_runs(compute: Compute, sets: SampleSets, span: I64) -> F32:
     means = MeanOfRuns(compute)
     for run, weight in runs_of(sets, span):
         means.take(run, weight)

@@ -44,6 +44,5 @@ class Role(IntEnum):
     SHAPE_POINTS = 0x53484150  # "SHAP": points sampled on a shape
     PERMUTATIONS = 0x54574F53  # "TWOS": of a two-sample test
     TEST_FREQUENCIES = 0x54455354  # "TEST": of the kernels of a two-sample test
-    TEST_PARTS = 0x50415254  # "PART": of the points of a two-sample test, by which kernels are weighted
     CORESET = 0x434F5245  # "CORE": which points stand for others
     MOTION_CELLS = 0x43455254  # "CERT": paths that the cost of a certified alignment is estimated by

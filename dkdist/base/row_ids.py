@@ -17,7 +17,7 @@ from sklearn.utils._set_output import _get_output_config
 from dkdist.execution.blocks import is_lazy, require_known_chunks
 from dkdist.loops.array_types import Array
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.alignment import aligned, has_default_index, has_index, in_order, load_collection
+from dkdist.sets.indexing import aligned, has_default_index, has_index, in_order, load_collection
 from dkdist.store import SetStore
 
 UNKNOWN = object()  # the owner of rows that none of our steps has made

@@ -16,7 +16,7 @@ from dkdist.cli.console import scheduler, wants_progress
 from dkdist.cli.output.output_files import require_output_store
 from dkdist.cli.output.terminal_text import escape_controls
 from dkdist.store.importing.files_of_table import files_of
-from dkdist.store.importing.kinds import READERS, SUFFIXES, kind_of, sources_in
+from dkdist.store.importing.kinds import KINDS, READERS, SUFFIXES, kind_of, reader_of, sources_in
 from dkdist.store.importing.telling import LOG
 
 OPTIONS = {
@@ -37,6 +37,10 @@ OPTIONS = {
     "targets": ("--target", ("table", "array")),
 }
 CALLED = {"table": "a table", "array": "a file of arrays", "cytometry": "an FCS file", "lidar": "a LAS file"}
+
+
+def _called(kind: str) -> str:
+    return CALLED.get(kind, f"a {kind} file")
 
 
 def run(args: Namespace) -> None:
@@ -158,7 +162,7 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
             )
         if kind != kinds[0]:
             raise ValueError(
-                f"{sources[0]} is {CALLED[kinds[0]]} and {path} is {CALLED[kind]}: import one kind at a time"
+                f"{sources[0]} is {_called(kinds[0])} and {path} is {_called(kind)}: import one kind at a time"
             )
     _refuse_others(args, kinds[0], sources[0])
     points = None if args.points is None else tuple(args.points.split(","))
@@ -169,6 +173,8 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
         return dkdist.CytometryReader(points, args.data_set, args.id_parts or 1)
     if kinds[0] == "lidar":
         return READERS["lidar"](points, args.id_parts or 1)
+    if kinds[0] not in KINDS:
+        return reader_of(kinds[0])
     if args.set_id is None:
         raise ValueError(
             "a table needs --set-id COLUMN, the column that says which set each point belongs to"
@@ -185,4 +191,4 @@ def _refuse_others(args: Namespace, kind: str, path: Path) -> None:
     for name, (option, kinds) in OPTIONS.items():
         if getattr(args, name) and kind not in kinds:
             called = " and ".join(f"{one}s" if one in ("table", "array") else f"{one} files" for one in kinds)
-            raise ValueError(f"{option} is for {called}, and {path} is {CALLED[kind]}: leave it out")
+            raise ValueError(f"{option} is for {called}, and {path} is {_called(kind)}: leave it out")

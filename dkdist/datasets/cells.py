@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dkdist.base.parameter_checks import draw_seed, whole
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSets
 
 MARKERS = ("CD3", "CD4", "CD8", "CD38")

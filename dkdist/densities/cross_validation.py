@@ -28,7 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain
-from dkdist.base.inputs import Sets, work_on_sample
+from dkdist.base.inputs import Sets, sample_sets
+from dkdist.base.point_runs import spans_of
 from dkdist.densities.cosine.coefficients_spec import CoefficientSpec
 from dkdist.densities.divergence_spec import ball_of_degrees, finest_bandwidth
 from dkdist.execution.processes.process import one_blas_thread
@@ -56,14 +57,17 @@ def cross_validated(sets: Sets, bad: I64, domain: Domain, structure: str, finest
     Cost: at most 64 sets and some two million coordinates of points, twice their coefficients of 16 to 256 degrees:
     for d = 2 and sets of 200 points some 20 ms, less than a second for any.
     """
-    points, offsets, weights = work_on_sample(_points, sets, bad, SEARCH_SETS, SEARCH_NUMBERS // sets.n_dims)
+    sample = sample_sets(sets, bad, SEARCH_SETS, SEARCH_NUMBERS // sets.n_dims)
     low, scale = domain.low_and_scale
-    unit = (points - low) * scale
+    unit = (sample.relative - low) * scale
     columns = [unit]
     if structure == "marginal":
         columns = [np.ascontiguousarray(unit[:, [j]]) for j in range(unit.shape[1])]
     with one_blas_thread():  # more would wait for each other, as products are small
-        found = [_of_places(distinct_points(u, offsets, weights), finest, u.shape[1]) for u in columns]
+        found = [
+            _of_places(distinct_points(u, sample.offsets, sample.weights), finest, u.shape[1])
+            for u in columns
+        ]
     return np.concatenate(found)[None, :]
 
 
@@ -73,10 +77,6 @@ def search_bytes(n_sets: int, n_points: int, d: int) -> int:
     terms = max(int(n**k) for k, n in MOST_DEGREES.items() if k <= d)
     coefficients = min(n_sampled * terms, AT_ONCE)
     return COORDINATE_BYTES * n_sampled * (n_points // n_sets) * d + COEFFICIENT_BYTES * coefficients
-
-
-def _points(sets: SampleSets, first: int) -> tuple[F32, I64, F32 | None]:
-    return sets.relative, sets.offsets, sets.weights
 
 
 def _of_places(sets: SampleSets | None, finest: float, d: int) -> F64:
@@ -199,7 +199,7 @@ def coefficient_sums(sets: SampleSets, structure: str, degrees: tuple[float, ...
 
 
 def _coefficients(spec: CoefficientSpec, sets: SampleSets) -> F32:
-    return spec.draw().of(sets, np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1))
+    return spec.draw().of(sets, spans_of(sets))
 
 
 def _folded(sets: SampleSets) -> tuple[F64, SampleSets]:

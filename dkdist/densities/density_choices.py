@@ -87,12 +87,20 @@ class StructuredEmbedding(DomainEmbedding):
     pairs_: tuple[Dims, ...]
 
     def _arrange(
-        self, asked: AskedStructure, looked: Columns, make: Callable[[Columns], Any], nodes: int | None
+        self,
+        asked: AskedStructure,
+        sets: Sets,
+        kind: str,
+        make: Callable[[Columns], Any],
+        nodes: int | None,
     ) -> list[Any]:
-        """Settle ``spec_``, ``structure_`` and the pairs of the columns ``looked`` at; returns what ``make`` has made.
+        """Set ``spec_``, ``structure_`` and the pairs, after one pass over the sets; return the results of ``make``.
 
-        ``make`` gives the specification of some columns; ``nodes`` are those of a pair, where their number is given.
+        ``make`` gives the specification of some columns, ``kind`` is that of all columns together, and ``nodes`` are
+        those of a pair, where their number is given.
         """
+        summary, domain = self._look_in_domain(sets)
+        looked = Columns(sets, summary.bad, domain, tuple(range(sets.n_dims)), kind)
         if asked.kind != "pairs":
             self.spec_, self.structure_, self.pairs_, self.n_pairs_found_ = make(looked), asked.kind, (), 0
             return [self.spec_]
@@ -154,15 +162,10 @@ class Resolution:
 
 
 def asked(bandwidth: Any, n_basis: Any, d: int, *, zero: bool) -> Resolution:
-    """The parameters ``bandwidth`` and ``n_basis`` of points of d dimensions, checked."""
+    """The parameters ``bandwidth`` (0 too, with ``zero``) and ``n_basis`` of points of d dimensions, checked."""
     count = None if is_word(n_basis, "auto") else whole("n_basis", n_basis, least=2)
-    return Resolution(given_bandwidths(bandwidth, d, zero=zero), count)
-
-
-def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
-    """The bandwidths that were asked for, (k, d), or the rule. With ``zero``, none at all may be asked for."""
     if isinstance(bandwidth, str):
-        return str(one_of("bandwidth", bandwidth, ("auto", "scott")))
+        return Resolution(str(one_of("bandwidth", bandwidth, ("auto", "scott"))), count)
     try:
         h = np.asarray(bandwidth, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):  # of unequal lengths, or no numbers
@@ -176,7 +179,7 @@ def given_bandwidths(bandwidth: Any, d: int, *, zero: bool) -> F64 | str:
             "[0.1]]), 'auto' or 'scott'; "
             f"found {bandwidth!r}"
         )
-    return np.broadcast_to(scales, (len(scales), d))
+    return Resolution(np.broadcast_to(scales, (len(scales), d)), count)
 
 
 def scott(sets: Sets, bad: I64, domain: Domain, structure: str, least: float) -> F64:

@@ -36,7 +36,6 @@ from dkdist.densities.tensor_loops import NODES, all_degrees, cosines, room_for,
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, FUSED, SUM, loop
 from dkdist.loops.elementary import f32, larger, log, sincospi
-from dkdist.loops.elementary import root as root_of
 from dkdist.loops.points import TILE, fill_shares, read_only, set_arrays, total_weight
 from dkdist.loops.products import separable, three_axes
 from dkdist.loops.registers.unowned import unowned
@@ -269,23 +268,23 @@ def _features(p, node_weights, frequencies, masses, floor, first, room, out):  #
     value, root_weight, root, logarithm, sine, cosine = room
     n, full = p.shape[1], len(value)
     for k in range(n):
-        root_weight[k] = f32(root_of(node_weights[k]))
+        root_weight[k] = f32(np.sqrt(node_weights[k]))
     for s in range(len(p)):
         for k in range(n):
             value[k] = larger(p[s, k], f32(floor))
         for k in range(full):
-            root[k] = root_of(value[k]) * root_weight[k]
+            root[k] = np.sqrt(value[k]) * root_weight[k]
             logarithm[k] = log(larger(value[k], f32(LEAST)))
         column = first
         for j in range(len(frequencies)):  # zero frequencies first
             if frequencies[j] == 0.0:
-                row, amplitude = out[s, column : column + n], f32(root_of(masses[j]))
+                row, amplitude = out[s, column : column + n], f32(np.sqrt(masses[j]))
                 for k in range(n):
                     row[k] = amplitude * root[k]
                 column += n
         for j in range(len(frequencies)):
             if frequencies[j] != 0.0:
-                half_turns, amplitude = f32(frequencies[j] / np.pi), f32(root_of(masses[j]))
+                half_turns, amplitude = f32(frequencies[j] / np.pi), f32(np.sqrt(masses[j]))
                 for k in range(full):
                     si, co = sincospi(half_turns * logarithm[k])
                     sine[k] = amplitude * root[k] * si

@@ -252,8 +252,6 @@ class DivergenceEmbedding(StructuredEmbedding):
                 f"index_set={self.index_set!r} needs a tensor grid of nodes, which {d} joint dimensions do not have: "
                 "use index_set='nodes', or structure='marginal'"
             )
-        found, domain = self._look_in_domain(sets)
-
         fold = partial(_fold, kappa.smooth or n_uniform > 0)
         seed = draw_seed(self.random_state) if n_uniform else 0
 
@@ -263,10 +261,8 @@ class DivergenceEmbedding(StructuredEmbedding):
             common = (some.domain, flat(h), some.kind, n_nodes, lam, w, order)
             return UniformNodesSpec(*common, n_uniform, seed) if n_uniform else DivergenceSpec(*common)
 
-        looked = Columns(sets, found.bad, domain, tuple(range(d)), kind)
-        specs: list[DivergenceSpec] = self._arrange(
-            structure, looked, make, n_uniform or nodes_of_pair(wanted, RESOLVED)
-        )
+        nodes = n_uniform or nodes_of_pair(wanted, RESOLVED)
+        specs: list[DivergenceSpec] = self._arrange(structure, sets, kind, make, nodes)
         each = [
             (min(s.bandwidth), s.structure, s.n_dims, s.n_basis // fold(s.structure, s.n_dims)) for s in specs
         ]

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
-from math import gamma
+from itertools import islice, pairwise
+from math import gamma, prod
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class DivergenceSpec(Specification["DivergenceParameters"]):
         nodes = np.arange(self.n_nodes).reshape((self.n_basis,) * self.n_dims).transpose(sources)
         moved = np.flip(nodes, tuple(j for j, signed in enumerate(element) if signed < 0)).ravel()
         blocks = np.arange(self.parts * len(self.scales))[:, None] * self.n_nodes
-        return np.asarray((blocks + moved).ravel())
+        return (blocks + moved).ravel()
 
     @property
     def coefficients(self) -> CoefficientSpec:
@@ -160,7 +160,7 @@ class DivergenceParameters(OfCoefficients[DivergenceSpec]):
     """Drawn tables of a `DivergenceSpec`. ``embed`` takes about 3 us a set for d = 2, n = 200 at the defaults."""
 
     def __init__(self, spec: DivergenceSpec) -> None:
-        self._prepare(spec, _DENSITIES[spec.structure])
+        self._prepare(spec, _on_lattice if spec.structure == "ball" else _at_midpoints)
         self._projection = spec.projection if spec.order else None
 
     def _prepare(self, spec: DivergenceSpec, at_nodes: AtNodes) -> None:
@@ -302,45 +302,42 @@ Densities = Callable[[F32], Iterator[tuple[F32, F64]]]
 AtNodes = Callable[[DivergenceSpec, tuple[float, ...]], Densities]
 
 
-def _tensor(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
-    """Joint densities on the tensor grid of midpoints."""
+def _at_midpoints(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
+    """Joint densities on the tensor grid of midpoints, or the density of each dimension."""
     rule = midpoints(spec.n_basis)
     tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
-    weights = tensor_weights([rule] * spec.n_dims) / len(spec.scales)
-
-    def densities(C: F32) -> Iterator[tuple[F32, F64]]:
-        yield tensor_density(C, tables), weights
-
-    return densities
-
-
-def _marginal(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
-    """The density of each dimension alone."""
-    rule = midpoints(spec.n_basis)
-    tables = [basis_table(rule[0], degree_for(h), h) for h in bandwidth]
-    weights = rule[1] / len(spec.scales)
+    groups = [[table] for table in tables] if spec.structure == "marginal" else [tables]
+    weights = tensor_weights([rule] * len(groups[0])) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, F64]]:
         first = 0
-        for table in tables:
-            own = np.ascontiguousarray(C[:, first : first + table.shape[1]])
-            first += table.shape[1]
-            yield tensor_density(own, [table]), weights
+        for group in groups:
+            stop = first + prod(table.shape[1] for table in group)
+            yield tensor_density(np.ascontiguousarray(C[:, first:stop]), group), weights
+            first = stop
 
     return densities
 
 
-def _ball(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
+def _on_lattice(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
     """Joint densities in four and more dimensions: a ball of degrees, evaluated on a folded lattice."""
     exponents = ball_of_degrees(bandwidth)[0]
     nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
-    factor = steady_factor(term_table(nodes, exponents, np.array(bandwidth)))
-    weights = np.full(len(nodes), 1 / len(nodes)) / len(spec.scales)
+    return products(spec, [term_table(nodes, exponents, np.array(bandwidth))])
+
+
+def products(spec: DivergenceSpec, tables: list[F32]) -> Densities:
+    """One density from each table (n_terms, n_nodes), whose terms are consecutive coefficients."""
+    factors = [steady_factor(table) for table in tables]
+    ends = np.cumsum([0, *map(len, tables)])
+    n_nodes = tables[0].shape[1]
+    weights = np.full(n_nodes, 1 / n_nodes) / len(spec.scales)
 
     def densities(C: F32) -> Iterator[tuple[F32, F64]]:
-        p = np.empty((len(C), len(nodes)), np.float32)
-        factor.product(C, p)
-        yield p, weights
+        for factor, (first, stop) in zip(factors, pairwise(ends), strict=True):
+            p = np.empty((len(C), n_nodes), np.float32)
+            factor.product(np.ascontiguousarray(C[:, first:stop]), p)
+            yield p, weights
 
     return densities
 
@@ -364,6 +361,3 @@ def finest_bandwidth(d: int) -> float:
     """The least bandwidth in d >= 4 dimensions whose ball of degrees reaches a damping of 1 %."""
     r = ball_of_degrees((1e-2,) * d)[2]
     return 1e-2 * float(np.sqrt(2 * np.log(100))) / r
-
-
-_DENSITIES: dict[str, AtNodes] = {"tensor": _tensor, "marginal": _marginal, "ball": _ball}

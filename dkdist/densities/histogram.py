@@ -124,14 +124,11 @@ class HistogramEmbedding(StructuredEmbedding):
                 f"n_bins={n_bins} gives {cells} cells in {max(joint)} joint dimensions, more than {MOST_CELLS}: lower "
                 "n_bins, or use structure='marginal'"
             )
-        found, domain = self._look_in_domain(sets)
 
         def make(some: Columns) -> HistogramSpec:
             kind = "marginal" if some.kind == "marginal" else "joint"
             return HistogramSpec(some.domain, kind, n_bins, lam, w)
 
-        looked = Columns(
-            sets, found.bad, domain, tuple(range(d)), "joint" if structure.kind == "joint" else "marginal"
-        )
-        self._arrange(structure, looked, make, n_bins**2)
+        kind = "joint" if structure.kind == "joint" else "marginal"
+        self._arrange(structure, sets, kind, make, n_bins**2)
         return self

@@ -13,11 +13,10 @@ import numpy as np
 
 from dkdist.base.embedding_spec import LEAST_WIDTH, Domain, Specification, Tables, numbered
 from dkdist.base.influence import each_alone
-from dkdist.base.point_runs import MeanOfRuns, RowOfRuns, mean_of_runs
+from dkdist.base.point_runs import MeanOfRuns, RowOfRuns, compute_by_runs, spans_of
 from dkdist.densities.density_loops import amplitude_slopes, homogeneous_features, n_parts
 from dkdist.densities.histogram_loops import histograms
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import are_long
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
 
@@ -76,7 +75,7 @@ class HistogramParameters(Tables[HistogramSpec]):
         """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
         spec = self.spec
         out = np.empty((len(sets), spec.n_features), np.float32)
-        spans = _spans(sets)
+        spans = spans_of(sets)
         step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
         for start in range(0, len(sets), step):
             tile = slice(start, start + step)
@@ -86,7 +85,7 @@ class HistogramParameters(Tables[HistogramSpec]):
     def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
         """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
         groups = self.spec.groups
-        means = [MeanOfRuns(partial(self._of_run, *group)) for group in groups]
+        means = [MeanOfRuns(partial(self._at_once, *group)) for group in groups]
 
         def take(run: SampleSets, weight: float) -> None:
             for own in means:
@@ -114,10 +113,10 @@ class HistogramParameters(Tables[HistogramSpec]):
         It is zero in cells that hold no point of the set, where the derivative is infinite.
         """
         spec, singles, column = self.spec, each_alone(one, at), 0
-        out, spans = np.zeros((len(at), gradient.shape[1])), _spans(singles)
+        out, spans = np.zeros((len(at), gradient.shape[1])), spans_of(singles)
         step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
         for first, dims in spec.groups:
-            density = self._histograms(one, _spans(one), first, dims)[0]
+            density = self._histograms(one, spans_of(one), first, dims)[0]
             stop = column + n_parts(self._frequencies) * len(density)
             equal, own = np.full(len(density), 1 / len(density)), gradient[column:stop]
             slopes = amplitude_slopes(density, equal, self._frequencies, self._masses, own, floor=0)
@@ -129,25 +128,9 @@ class HistogramParameters(Tables[HistogramSpec]):
 
     def _histograms(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
         """Densities of the sets at ``spans``; those of many points are taken run by run."""
-        long = are_long(spans, sets.n_dims)
-        if not long.any():
-            return self._at_once(sets, spans, first, dims)
-        out = np.empty((len(spans), self.spec.n_bins**dims), np.float32)
-        of_run = partial(self._of_run, first, dims)
-        out[long] = [mean_of_runs(of_run, sets, span) for span in spans[long]]
-        if not long.all():
-            out[~long] = self._at_once(sets, spans[~long], first, dims)
-        return out
+        return compute_by_runs(partial(self._at_once, first, dims), sets, spans)
 
-    def _of_run(self, first: int, dims: int, run: SampleSets) -> F32:
-        return self._at_once(run, _spans(run), first, dims).reshape(-1)
-
-    def _at_once(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
+    def _at_once(self, first: int, dims: int, sets: SampleSets, spans: I64) -> F32:
         return histograms(
             sets.relative, spans, sets.weights, self._low, self._width, self.spec.n_bins, dims, first
         )
-
-
-def _spans(sets: SampleSets) -> I64:
-    """(n_sets, 2) the first row of each set and the row after its last."""
-    return np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)

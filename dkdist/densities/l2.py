@@ -131,14 +131,12 @@ class L2Embedding(StructuredEmbedding):
         order = index_order(self.index_set, {"auto": BALL if kind == "ball" else np.inf})
         most = most_functions(d, order) if kind == "ball" else most_nodes(kind, d)
         basis_size(d, kind, wanted.n_basis or most, order)  # refused, if it is, before the data are read
-        found, domain = self._look_in_domain(sets)
 
         def make(some: Columns) -> L2Spec:
             h, n_basis = of_series(wanted, some, most)
             return L2Spec(some.domain, flat(h), some.kind, n_basis, order)
 
-        looked = Columns(sets, found.bad, domain, tuple(range(d)), kind)
-        first = self._arrange(structure, looked, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0]
+        first = self._arrange(structure, sets, kind, make, nodes_of_pair(wanted, RESOLVED_SERIES))[0]
         self.bandwidth_ = shown(np.array(first.bandwidth).reshape(first.n_scales, -1))
         self.n_basis_ = first.n_basis
         return self

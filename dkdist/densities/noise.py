@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dkdist.base.influence import shares
 from dkdist.densities.cosine.nodes import folded_lattice, midpoints
 from dkdist.densities.density_loops import FLOOR, basis_table, term_table
 from dkdist.densities.divergence_spec import DivergenceSpec, coefficients_of, lattice_size
@@ -29,9 +30,7 @@ def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
     made = np.zeros(len(sets))
     for i in range(len(sets)):
         unit = np.clip((sets[i] - low) * scale, 0, 1).astype(np.float64)
-        w = sets.weights_of(i)
-        u = np.ones(len(unit)) if w is None else w.reshape(-1).astype(np.float64)
-        u = u / u.sum()
+        u = shares(sets[i : i + 1])
         single = float((u**2).sum())
         if single >= 1 - 1e-12:  # of one point nothing is known
             made[i] = np.nan
@@ -67,7 +66,7 @@ def _sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
         left = weights[:, None]
         for axis in axes[:-1]:
             left = (left[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
-        return np.asarray((left.T @ axes[-1] ** power).ravel())
+        return (left.T @ axes[-1] ** power).ravel()
 
     parts = [slice(first, first + AT_ONCE) for first in range(0, len(u), AT_ONCE)]
     if len(parts) > 1:

@@ -9,7 +9,7 @@ the values at the nodes, whose squared distances are unbiased.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,13 @@ import numpy as np
 from dkdist.base.roles import Role
 from dkdist.densities.cosine.index_set import index_set
 from dkdist.densities.density_loops import basis_table, term_table
-from dkdist.densities.divergence_spec import Densities, DivergenceParameters, DivergenceSpec, coefficients_of
+from dkdist.densities.divergence_spec import (
+    Densities,
+    DivergenceParameters,
+    DivergenceSpec,
+    coefficients_of,
+    products,
+)
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.products import steady_factor
 from dkdist.plain.kept import kept
@@ -140,14 +146,4 @@ def _at_nodes(spec: DivergenceSpec, bandwidth: tuple[float, ...]) -> Densities:
         tables = [basis_table(nodes[:, j], K, bandwidth[j]).T for j, K in enumerate(widths)]
     else:
         tables = [term_table(nodes, needed.exponents, h)]
-    factors = [steady_factor(np.ascontiguousarray(table)) for table in tables]
-    ends = np.cumsum([0, *(len(table) for table in tables)])
-    weights = np.full(len(nodes), 1 / len(nodes)) / len(spec.scales)
-
-    def densities(C: F32) -> Iterator[tuple[F32, F64]]:
-        for factor, first, end in zip(factors, ends[:-1], ends[1:], strict=True):
-            p = np.empty((len(C), len(nodes)), np.float32)
-            factor.product(np.ascontiguousarray(C[:, first:end]), p)
-            yield p, weights
-
-    return densities
+    return products(spec, [np.ascontiguousarray(table) for table in tables])

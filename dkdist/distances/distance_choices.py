@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.inputs import Sets, Survey
+from dkdist.base.inputs import Sets
 from dkdist.base.parameter_checks import is_word, real_matrix, whole, within_float32
-from dkdist.distances import Distance, traits
-from dkdist.distances.distance_embedding_spec import FARTHEST, NAMED, NEAREST
+from dkdist.distances.distance import Distance, traits
+from dkdist.distances.distance_embedding_spec import NAMED
 from dkdist.distances.objects.random_objects import (
     FROM_DATA,
     OF_POINTS,
@@ -24,8 +24,7 @@ from dkdist.distances.objects.random_objects import (
 )
 from dkdist.loops.array_types import F64
 from dkdist.plain.user_line import user_level
-from dkdist.sets import SampleSetError, SampleSets
-from dkdist.store import SetStore
+from dkdist.sets import SampleSets
 
 CONTRACT = ("ordered", "codes", "takes_weights", "n_parts", "prepare", "fill")
 LONGEST = {"codes": 64, "ordered": 32, "sets": 16}  # of omegas, unless asked for otherwise
@@ -60,43 +59,6 @@ def as_distance(given: Any, n_dims: int, seed: int) -> Distance:
         )
     distance: Distance = given
     return distance
-
-
-def require_kind(distance: Distance, sets: Sets) -> None:
-    """Refuse objects that a distance cannot compare: points for strings, strings for points, weights."""
-    name, codes = type(distance).__name__, sets.points_dtype != np.float32
-    if distance.codes and not codes:
-        raise SampleSetError(
-            f"{name} compares strings, but the sets (set 0 and all others) are real-valued points of {sets.n_dims} "
-            "dimension(s): give a list of str, of bytes, or of integer sequences"
-        )
-    if sets.alphabet is not None and not distance.codes and not traits(distance).by_function:
-        raise SampleSetError(
-            f"{name} compares points, but the sets (set 0 and all others) are strings of characters: give "
-            "'levenshtein', or pairwise(function)"
-        )
-    if distance.codes and isinstance(distance, Distance):
-        distance.for_alphabet(None if sets.alphabet is None else sets.alphabet + distance.symbols)
-    weighted = sets.weights_shape is not None if isinstance(sets, SetStore) else sets.weights is not None
-    if weighted and not distance.takes_weights:
-        raise SampleSetError(
-            f"{name} has no use for weights, but the sets (set 0 and all others) have some: leave them out, or take a "
-            "distance of measures, such as 'energy'"
-        )
-
-
-def require_units(distance: Distance, found: Survey) -> None:
-    """Refuse collections in units in which squared distances are no float32."""
-    if not traits(distance).squares:
-        return
-    low, high = found.low.astype(np.float64), found.high.astype(np.float64)
-    width, size = float((high - low).max()), float(np.maximum(-low, high).max())
-    if size > FARTHEST or 0 < width < NEAREST:
-        raise SampleSetError(
-            f"the sets (set 0 and all others) are {width:.3g} wide, with coordinates up to {size:.3g}: "
-            f"{type(distance).__name__} squares distances in float32, for widths of at least {NEAREST:g} and "
-            f"coordinates up to {FARTHEST:g}. Give the points in other units"
-        )
 
 
 def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:

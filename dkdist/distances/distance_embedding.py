@@ -11,20 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import skips
 from dkdist.base.drawn_samples import some
-from dkdist.base.embedding import SetEmbedding, origin_of
+from dkdist.base.embedding import SetEmbedding
 from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
 from dkdist.base.roles import Role
-from dkdist.distances import Distance, traits
+from dkdist.distances.distance import Distance, require_kind, require_units, traits
 from dkdist.distances.distance_choices import (
     as_distance,
     as_sampler,
     made_up_sigma,
     omega_lengths,
-    require_kind,
     require_no_lengths,
     require_symmetric_distance,
-    require_units,
     warn_of_long_objects,
     warn_of_unlike_columns,
 )
@@ -46,7 +44,7 @@ from dkdist.distances.objects.given_objects import DRAWN, given_objects
 from dkdist.distances.objects.random_objects import WITHOUT_REPETITION, Source, draw_omegas
 from dkdist.distances.pair_function import Pairwise
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 
 CHECKED = 8  # objects that a user's own function is tried on
@@ -315,7 +313,7 @@ class DistanceEmbedding(SetEmbedding):
     def omegas_(self) -> SampleSets:
         """The R random objects."""
         check_is_fitted(self)
-        return self.spec_.omegas.sets(self.spec_.alphabet, self.spec_.distance, origin_of(self))
+        return self.spec_.omegas.sets(self.spec_.alphabet, self.spec_.distance, self.origin_)
 
     @property
     def gamma_(self) -> float | list[float]:
@@ -327,7 +325,7 @@ class DistanceEmbedding(SetEmbedding):
     def transform(self, X: Any) -> Any:
         """Rows of the sets X: (n_sets, m) float32, a dask array for a store and an ndarray for anything else."""
         check_is_fitted(self)
-        sets = check_sets(X, self.n_features_in_, text=True, origin=origin_of(self))
+        sets = check_sets(X, self.n_features_in_, text=True, origin=self.origin_)
         require_kind(self.spec_.distance, sets)
         if (sets.alphabet is None) != (self.spec_.alphabet is None):
             kinds = "strings of characters", "points or codes without an alphabet"

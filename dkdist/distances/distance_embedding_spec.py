@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.bad_sets import require_finite_distances
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
-from dkdist.distances import Distance, traits
+from dkdist.distances.distance import Comparing, Distance, points_for, require_squares, traits
 from dkdist.distances.distance_embedding_loops import fill_features, standardise
 from dkdist.distances.energy import Energy
 from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
@@ -65,7 +64,35 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
 }
 """Distances by name, made for points of ``n_dims`` dimensions and a seed."""
 
-NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and long sums of them, are float32
+
+def register_distance(name: str, distance: Any) -> None:
+    """Make a distance known by its name to all functions and estimators that take ``distance``.
+
+    Parameters
+    ----------
+    name : str
+        A new name, or one that was registered before with an equal distance.
+    distance : object
+        A `Distance`, or an object with its methods `prepare` and `fill` and its properties (`pairwise` makes one of a
+        function of two objects).
+
+    Raises
+    ------
+    ValueError
+        For a name in use.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> gap = dk.pairwise(lambda x, y: abs(float(x.mean()) - float(y.mean())))
+    >>> dk.register_distance("gap", gap)
+    >>> print(dk.distance_matrix([np.zeros((2, 1)), np.ones((3, 1))], distance="gap"))
+    [[0. 1.]
+     [1. 0.]]
+    """
+    if name in NAMED and NAMED[name](1, 0) != distance:
+        raise ValueError(f"name must be new; got {name!r}, which is registered. Choose another name")
+    NAMED[name] = lambda n_dims, seed: distance
 
 
 class ByContent:
@@ -173,19 +200,6 @@ class DistanceSpec(Specification["DistanceParameters"]):
         return DistanceParameters(self)
 
 
-def require_squares(distance: Distance, sets: SampleSets, first: int) -> None:
-    """Refuse points whose squared distances are no float32, where a distance is made of them."""
-    if not traits(distance).squares or np.abs(sets.relative).max(initial=0) <= FARTHEST:
-        return
-    far = (np.abs(sets.relative) > FARTHEST).any(axis=1)
-    i, r = locate(sets.offsets, int(np.argmax(far)))
-    value = float(np.abs(sets.relative[sets.offsets[i] + r]).max())  # from the origin
-    raise SampleSetError(
-        f"point {r} of set {first + i} has a coordinate of {value:.3g}, beyond {FARTHEST:g}: {type(distance).__name__} "
-        "squares distances in float32. Give the points in larger units"
-    )
-
-
 class DistanceParameters(Tables[DistanceSpec]):
     """Prepared omegas of a `DistanceSpec`; immutable, shared by all blocks."""
 
@@ -238,59 +252,3 @@ def _inverse(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, 
     # constant features are zero
     inverse = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
     return np.array(centre, np.float32), inverse.astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Comparing:
-    """A distance, and the alphabet that the prepared strings have their codes in; other symbols differ from all."""
-
-    distance: Distance
-    alphabet: str | None
-
-    def prepare(self, points: Any, offsets: I64, weights: F32 | None) -> Any:
-        """Objects made ready to be compared with, their codes in the alphabet."""
-        return self._distance.prepare(_as_kind(self.distance, points), offsets, weights)
-
-    @property
-    def dtype(self) -> Any:
-        """Of distances: float32, as compiled loops make them, or float64 for those of a user's function."""
-        return traits(self.distance).dtype
-
-    def fill(self, packed: Any, sets: SampleSets, out: Array) -> None:
-        """The distances of objects to prepared ones."""
-        weights = None if sets.weights is None else sets.weights.reshape(-1)
-        points = _as_kind(self.distance, self._translated(sets))
-        self._distance.fill(packed, points, sets.offsets, weights, out)
-        require_finite_distances(out, self.distance.n_parts)
-
-    @property
-    def _distance(self) -> Distance:
-        known = isinstance(self.distance, Distance)
-        return self.distance.for_alphabet(self._alphabet) if known else self.distance
-
-    @property
-    def _alphabet(self) -> str | None:
-        """That of the prepared strings, and after it what else the distance knows."""
-        if self.alphabet is None:
-            return None
-        more = (symbol for symbol in traits(self.distance).symbols if symbol not in self.alphabet)
-        return self.alphabet + "".join(more)
-
-    def _translated(self, sets: SampleSets) -> Array:
-        alphabet = self._alphabet
-        if sets.alphabet is None or alphabet is None or sets.alphabet == self.alphabet:
-            return points_for(self.distance, sets)
-        table = translation(sets.alphabet, alphabet)
-        codes = table[sets.relative]
-        return np.where(codes < 0, len(alphabet), codes).astype(np.uint16)
-
-
-def points_for(distance: Distance, sets: SampleSets) -> Array:
-    """The points of sets: as they are kept for distances of this library, true coordinates for a user's own."""
-    return sets.relative if traits(distance).knows_differences else sets.points
-
-
-def _as_kind(distance: Distance, points: Array) -> Array:
-    """Codes where codes or text are compared, else float32."""
-    keeps = distance.codes or traits(distance).by_function or points.dtype.kind == "f"
-    return points if keeps else points.astype(np.float32)

@@ -17,7 +17,7 @@ from dkdist.base.bad_sets import Attempt, attempt, naming_random
 from dkdist.base.inputs import SAMPLE_POINTS, SAMPLE_SETS, Sets, unread_blocks
 from dkdist.base.parameter_checks import LEAST, settled
 from dkdist.base.roles import Role
-from dkdist.distances import Distance
+from dkdist.distances.distance import Distance
 from dkdist.distances.distance_embedding_loops import column_moments, merged
 from dkdist.distances.distance_embedding_spec import DistanceParameters, DistanceSpec, Mixing, Omegas
 from dkdist.distances.objects.landmarks import inverse_root, leverage_scores

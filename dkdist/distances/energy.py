@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.sorted_line import Line, on_line
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
 from dkdist.loops.lanes import LANES, TILE, Lanes, load_tile, pack, squared_distances
 from dkdist.loops.points import set_arrays, total_weight
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 
 @dataclass(frozen=True)

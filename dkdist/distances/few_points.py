@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.distances.distance_embedding_spec import FARTHEST, NEAREST
 from dkdist.loops.compile import loop
 from dkdist.loops.elementary import f32
 from dkdist.sets import SampleSets
 from dkdist.sets.origins import FAR, SAMPLE_ROWS, SAMPLE_VALUES
 
+NEAREST, FARTHEST = 1e-15, 1e15  # coordinates and widths whose squares, and long sums of them, are float32
 FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 MOST_DIMS = SAMPLE_VALUES // SAMPLE_ROWS  # in which all of so many rows are looked at
 LEAST, MOST = 2 * NEAREST, FARTHEST / 2  # rounded to float32 they are still within what distances take

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance
+from dkdist.distances.distance import Distance
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, inlined, loop
 from dkdist.loops.elementary import f32
@@ -30,8 +30,8 @@ from dkdist.loops.lanes import (
     without_zero_weights,
 )
 from dkdist.loops.points import read_only, set_arrays, total_weight
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 FAR = f32(np.inf)
 

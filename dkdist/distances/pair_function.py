@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.bad_sets import PairError
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.loops.array_types import F32, F64, I64, Array
 from dkdist.sets import SampleSets
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dkdist.base.bad_sets import PairError
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.sorted_line import Line, on_line
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import loop

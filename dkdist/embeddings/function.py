@@ -12,8 +12,8 @@ import numpy as np
 
 from dkdist.base.bad_sets import Positions, RowError, attempt, naming_random, skips
 from dkdist.base.embedding import SetEmbedding
-from dkdist.base.embedding_spec import Specification, Tables
-from dkdist.base.inputs import Sets, check_sets
+from dkdist.base.embedding_spec import Specification
+from dkdist.base.inputs import Sets, Survey
 from dkdist.loops.array_types import F32
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSetError, SampleSets
@@ -40,7 +40,7 @@ class NamedFunction:
 
 @kept
 @dataclass(frozen=True)
-class FunctionParams(Specification["FunctionTables"]):
+class FunctionParams(Specification[Any]):
     """A function of the points of one set, and the length of its vectors."""
 
     _kept = 0  # nothing is built
@@ -58,20 +58,10 @@ class FunctionParams(Specification["FunctionTables"]):
         """Fields that a model file stores in another form."""
         return {"function": NamedFunction(self.function)}
 
-    def _tables(self) -> FunctionTables:
-        return FunctionTables(self)
-
-
-class FunctionTables(Tables[FunctionParams]):
-    """Computes rows set by set."""
-
-    def __init__(self, spec: FunctionParams) -> None:
-        self.spec = spec
-
     def embed(self, sets: SampleSets) -> F32:
         """Rows (n_sets, m) float32; `RowError` for a set whose vector cannot be used."""
-        rows = np.empty((len(sets), self.spec.n_features), np.float32)
-        for i, row in enumerate(_vectors(self.spec.function, sets)):
+        rows = np.empty((len(sets), self.n_features), np.float32)
+        for i, row in enumerate(_vectors(self.function, sets)):
             if len(row) != rows.shape[1]:
                 raise RowError(
                     i,
@@ -168,11 +158,11 @@ class FunctionEmbedding(SetEmbedding):
         """Check the sets X and learn the length of the vectors; ``y`` is not used."""
         if not callable(self.function):
             raise TypeError(f"function must be a function of the points of one set; got {self.function!r}")
-        sets = check_sets(X, text=True)
-        skipped = self._look(sets, None).bad
-        usable = np.setdiff1d(np.arange(len(sets)), skipped)
-        self.spec_ = FunctionParams(self.function, sets.n_dims, self._vector_length(sets, usable))
-        return self
+        return super().fit(X)
+
+    def _fit(self, sets: Sets, summary: Survey) -> FunctionParams:
+        usable = np.setdiff1d(np.arange(len(sets)), summary.bad)
+        return FunctionParams(self.function, sets.n_dims, self._vector_length(sets, usable))
 
     def saved_params(self) -> dict[str, Any]:
         """Parameters that a model file stores in another form."""

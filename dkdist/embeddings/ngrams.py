@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dkdist.base.bad_sets import attempt, skips
-from dkdist.base.embedding import SetEmbedding
+from dkdist.base.embedding import SetEmbedding, learn_sets
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.inputs import check_sets, of_blocks
 from dkdist.base.parameter_checks import whole
 from dkdist.loops.array_types import F32, I64
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 
@@ -234,7 +234,7 @@ class NGramEmbedding(SetEmbedding):
         _require_symbols(sets)
         results = of_blocks(partial(_frequencies_of_block, skip, lengths, boundaries), sets, "ngrams")
         skipped = np.array([i for result in results for i in result.bad], np.int64)
-        self._learn(sets, skipped, next((result.reason for result in results if result.reason), ""))
+        learn_sets(self, sets, skipped, next((result.reason for result in results if result.reason), ""))
         totals = np.zeros(N_BUCKETS, np.int64)
         for buckets, counts in itertools.chain.from_iterable(result.results for result in results):
             totals[buckets] += counts

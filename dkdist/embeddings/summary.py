@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.embedding import SetEmbedding
-from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.embedding_spec import Specification
 from dkdist.base.influence import shares
-from dkdist.base.inputs import check_sets, common_units
+from dkdist.base.inputs import Sets, Survey, common_units
 from dkdist.loops.array_types import F32, F64, Array
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -27,7 +27,7 @@ MAX_COLUMN_VALUES = (
 
 @kept
 @dataclass(frozen=True)
-class SummarySpec(Specification["SummaryParameters"]):
+class SummarySpec(Specification[Any]):
     """Parameters of a summary embedding: the units (x - centre) / scale of each dimension."""
 
     centre: tuple[float, ...]
@@ -52,17 +52,6 @@ class SummarySpec(Specification["SummaryParameters"]):
         statistics = ("mean", "std", *LEVEL_NAMES)
         return [f"{statistic}_{name}" for statistic in statistics for name in names] + ["log_size"]
 
-    def _tables(self) -> SummaryParameters:
-        return SummaryParameters(self)
-
-
-class SummaryParameters(Tables[SummarySpec]):
-    """Arrays of a `SummarySpec`; immutable, shared by all blocks."""
-
-    def __init__(self, spec: SummarySpec) -> None:
-        self.spec = spec
-        self._centre, self._scale = np.array(spec.centre), np.array(spec.scale)
-
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Sets of one size are sorted together."""
         d, sizes = sets.n_dims, sets.sizes
@@ -78,9 +67,10 @@ class SummaryParameters(Tables[SummarySpec]):
                 for j in range(0, d, width):
                     x = sets.relative[points, j : j + width]
                     statistics[rows, :, j : j + width] = _statistics(x, w)
-        statistics[:, 1] /= self._scale
+        centre, scale = np.array(self.centre), np.array(self.scale)
+        statistics[:, 1] /= scale
         for k in (0, *range(2, N_STATISTICS)):
-            statistics[:, k] = (statistics[:, k] - self._centre) / self._scale
+            statistics[:, k] = (statistics[:, k] - centre) / scale
         flat = statistics.reshape(len(sets), -1)
         return np.concatenate([flat, np.log(sizes)[:, None]], axis=1).astype(np.float32)
 
@@ -95,8 +85,8 @@ class SummaryParameters(Tables[SummarySpec]):
         which estimates the density at the quantile by (b - a) / (F^-1(b) - F^-1(a)) and is continuous in s.
         """
         first = one.relative[:1].astype(np.float64)  # constant dimensions are exactly 0 from there
-        y, there = ((points - first) / self._scale for points in (one.relative, at))
-        u, g = shares(one), gradient[:-1].reshape(N_STATISTICS, self.spec.n_dims, -1)
+        y, there = ((points - first) / np.array(self.scale) for points in (one.relative, at))
+        u, g = shares(one), gradient[:-1].reshape(N_STATISTICS, self.n_dims, -1)
         mean = u @ y
         std = np.sqrt(u @ (y - mean) ** 2)
         found = there @ g[0]
@@ -218,11 +208,7 @@ class SummaryEmbedding(SetEmbedding):
     def __init__(self, on_error: str = "raise") -> None:
         self.on_error = on_error
 
-    def fit(self, X: Any, y: Any = None) -> SummaryEmbedding:
-        """Choose centre and scale from the sets X; one pass over the data. ``y`` is not used."""
-        sets = check_sets(X)
-        found = self._look(sets, None)
-        centre, self.scale_ = common_units(sets, found.bad)
+    def _fit(self, sets: Sets, summary: Survey) -> SummarySpec:
+        centre, self.scale_ = common_units(sets, summary.bad)
         self.centre_ = centre + self.origin_
-        self.spec_ = SummarySpec(tuple(centre.tolist()), tuple(self.scale_.tolist()))
-        return self
+        return SummarySpec(tuple(centre.tolist()), tuple(self.scale_.tolist()))

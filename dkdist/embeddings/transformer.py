@@ -10,13 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from dkdist.base.bad_sets import RowError
-from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.embedding_spec import Specification
 from dkdist.loops.array_types import F32
 from dkdist.sets import SampleSets
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: transformers are not hashable by content
-class TransformerParams(Specification["TransformerTables"]):
+class TransformerParams(Specification[Any]):
     """A fitted transformer whose ``transform`` maps n sets to a 2-D array (n, m)."""
 
     _kept = 0  # nothing is built
@@ -32,23 +32,12 @@ class TransformerParams(Specification["TransformerTables"]):
         """A copy of the fitted transformer; the length m of its rows is that of the first of the sets."""
         return cls(copy.deepcopy(transformer), sets.n_dims, _rows(transformer, sets[:1]).shape[1])
 
-    def _tables(self) -> TransformerTables:
-        return TransformerTables(self)
-
-
-class TransformerTables(Tables[TransformerParams]):
-    """Computes the rows of a block by one call of ``transform``."""
-
-    def __init__(self, spec: TransformerParams) -> None:
-        self.spec = spec
-
     def embed(self, sets: SampleSets) -> F32:
         """Rows (n_sets, m) float32; `RowError` for a set whose row is not finite."""
-        rows = _rows(self.spec.transformer, sets)
-        if rows.shape[1] != self.spec.n_features:
+        rows = _rows(self.transformer, sets)
+        if rows.shape[1] != self.n_features:
             raise ValueError(
-                f"{self.spec.transformer!r} returned {rows.shape[1]} columns; expected {self.spec.n_features}, as in "
-                "fit"
+                f"{self.transformer!r} returned {rows.shape[1]} columns; expected {self.n_features}, as in fit"
             )
         return rows
 

@@ -12,7 +12,7 @@ from dask.system import CPU_COUNT
 
 from dkdist.execution.processes.process import keep_freed_memory
 from dkdist.execution.run import active_client, at_once
-from dkdist.plain.crew import Crew
+from dkdist.plain.concurrency import Crew
 from dkdist.sets import SampleSetError
 
 BATCH_ROWS = 2**18  # at once: few enough to stay in a cache, and many beside what a batch costs

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.base.bad_sets import attempt
-from dkdist.base.inputs import Sets, of_blocks
+from dkdist.base.inputs import Sets, load_points, of_blocks
 from dkdist.base.parameter_checks import one_of, real_matrix
 from dkdist.base.roles import Role
 from dkdist.explaining.dimension_contributions import dimension_contributions
@@ -23,7 +23,7 @@ from dkdist.explaining.subject import Subject
 from dkdist.inspection.contribution_frames import contribution_frame
 from dkdist.loops.array_types import F32, F64
 from dkdist.pairs.matrix_frames import require_frames
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 from dkdist.sets import SampleSetError, SampleSets
 
 MOST_BACKGROUND = 32  # sets that dimensions are compared with
@@ -125,7 +125,7 @@ def _places(subject: Subject, at: ArrayLike) -> F32:
         require_same_names(SampleSetError, **{"the sets of fit": SimpleNamespace(names=known), "at": at})
         fits = known is not None and len(known) == places.shape[1]
         taken = subject.taken(SampleSets.from_arrays([places], names=known if fits else None))
-    return _loaded(taken).relative
+    return load_points(taken).relative
 
 
 def _background(subject: Subject, given: Any, sets: Sets, seed: int) -> SampleSets:
@@ -146,13 +146,9 @@ def _few(subject: Subject, given: Any, seed: int) -> SampleSets:
     if len(beside) > MOST_BACKGROUND:
         rng = np.random.default_rng([seed, Role.BACKGROUND])
         beside = beside[np.sort(rng.choice(len(beside), MOST_BACKGROUND, replace=False))]
-    loaded = _loaded(beside)
+    loaded = load_points(beside)
     subject.function.require(loaded, 0)
     return loaded
-
-
-def _loaded(sets: Sets) -> SampleSets:
-    return sets if isinstance(sets, SampleSets) else sets.points_alone()
 
 
 @contextmanager

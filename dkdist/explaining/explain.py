@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.explaining.answers import answer
 from dkdist.explaining.fitted_pipeline import subject_of
-
-
-@runtime_checkable
-class SelfExplaining(Protocol):
-    """A model that says itself why, with the parameters of `explain`."""
-
-    def explain(self, X: Any, **asked: Any) -> Any:
-        """As `explain`."""
 
 
 def explain(
@@ -148,7 +140,7 @@ def explain(
     >>> bool(first > abs(second))
     True
     """
-    if isinstance(model, SelfExplaining):
+    if hasattr(model, "explain"):
         return model.explain(
             sets, by=by, at=at, reference=reference, background=background, random_state=random_state,
             as_frame=as_frame,

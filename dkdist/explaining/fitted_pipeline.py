@@ -11,8 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.embedding import SetEmbedding
-from dkdist.explaining.linear_term import LinearTerm
-from dkdist.explaining.row_maps import ROW_MAPS
+from dkdist.explaining.linear_term import ROW_MAPS, LinearTerm
 from dkdist.explaining.set_function import SetFunction
 from dkdist.explaining.subject import Subject
 from dkdist.linear.problems import LinearLearner

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
 from dkdist.base.embedding import count_outside
-from dkdist.base.embedding_spec import is_selective
 from dkdist.base.influence import influences
 from dkdist.execution.processes.process import drawn
 from dkdist.inspection.path_gradients import contrast_weights
@@ -42,17 +41,6 @@ class Term(Protocol):
 
         An averaged gradient times row - start is the difference of the values. A step function has none at a row: None.
         """
-
-
-@runtime_checkable
-class InnerPath(Protocol):
-    """Tables whose rows are curved features of inner rows, in which paths are straight."""
-
-    def inner_rows(self, sets: SampleSets) -> Any:
-        """Inner rows of background sets: (.., n_sets, m)."""
-
-    def path_influence(self, one: SampleSets, starts: Any, gradient: F64) -> F64:
-        """(n, k) influence of the points of one set, by derivatives averaged over the path from starts (.., k, m)."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +71,7 @@ class SetFunction:
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse sets that an embedding would refuse, by name; ``first`` is the position of set 0."""
         for term in self.terms:
-            if is_selective(term.spec):
-                term.spec.require(sets, first)
+            term.spec.require(sets, first)
             count_outside(term.spec.domain, sets, first)
 
     def values(self, sets: SampleSets) -> F64:
@@ -104,7 +91,7 @@ class SetFunction:
     def background(self, sets: SampleSets) -> PathBackground:
         """Some sets, for all terms."""
         tables = [drawn(term.spec) for term in self.terms]
-        rows = (t.inner_rows(sets) if isinstance(t, InnerPath) else t.embed(sets) for t in tables)
+        rows = (t.inner_rows(sets) if hasattr(t, "inner_rows") else t.embed(sets) for t in tables)
         return PathBackground(tuple(rows), self.values(sets))
 
     def path_influences(
@@ -121,7 +108,7 @@ class SetFunction:
             total = np.zeros((one.n_points, len(values)))
             for term, starts in zip(self.terms, term_starts, strict=True):
                 tables = drawn(term.spec)
-                inner = starts is not None and isinstance(tables, InnerPath)
+                inner = starts is not None and hasattr(tables, "path_influence")
                 gradient = term.gradient(tables.embed(one)[0], None if inner else starts)
                 if gradient is not None:
                     total += (

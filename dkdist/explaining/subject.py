@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import Sets
 from dkdist.explaining.set_function import SetFunction
@@ -58,9 +56,9 @@ class Subject:
 
     def in_function(self, prediction: F64) -> F64:
         """A prediction (k,) in units of the function."""
-        return np.asarray((prediction - self.shift) / self.scale)
+        return (prediction - self.shift) / self.scale
 
     def told(self, found: F64) -> F64:
         """Contributions (.., k) of the function in units of predictions, and of their shape."""
         scaled = found * self.scale
-        return np.asarray(scaled[..., 0] if self.single else scaled)
+        return scaled[..., 0] if self.single else scaled

@@ -12,8 +12,7 @@ from dkdist.execution.blocks import is_lazy, require_known_chunks, row_blocks
 from dkdist.execution.map_reduce import collect, map_pieces
 from dkdist.execution.run import plan_blocks
 from dkdist.loops.array_types import F32, Array
-from dkdist.plain.flags import as_flag, as_verbose
-from dkdist.plain.real_arrays import real_array
+from dkdist.plain.validation import as_flag, as_verbose, real_array
 from dkdist.store import StoreFormatError
 from dkdist.store.features import (
     FeatureStore,

@@ -10,9 +10,9 @@ import numpy as np
 
 from dkdist.execution.frame_partitions import Partitions, is_dask_frame
 from dkdist.loops.array_types import F64, Array
-from dkdist.plain.ahead import each_ahead
-from dkdist.plain.flags import as_flag
+from dkdist.plain.concurrency import each_ahead
 from dkdist.plain.room import Room
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.conversion import one_set, sets_of_columns
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame

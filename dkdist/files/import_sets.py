@@ -15,7 +15,7 @@ from dkdist.execution.progress import Progress
 from dkdist.execution.run import resources
 from dkdist.files.store_writing import PARTS_A_THREAD, part_bytes, write_parts
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.plain.validation import as_flag, as_verbose
 from dkdist.sets.origins import settled_origin
 from dkdist.store import SetStore, open_sets
 from dkdist.store.format.batches import Outline

@@ -26,8 +26,8 @@ import dkdist
 from dkdist.files.model_text import Arrays, describe, make, passed_functions, require_fitted
 from dkdist.plain.archives import MOST_MEMBERS, ArchiveError, opened_archive
 from dkdist.plain.files import replacing
-from dkdist.plain.flags import as_flag
 from dkdist.plain.json_text import read_json
+from dkdist.plain.validation import as_flag
 
 FORMAT, VERSION, HEADER = "dkdist.model", 1, "model.json"
 

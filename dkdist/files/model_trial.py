@@ -18,7 +18,8 @@ from dkdist.distances.distance_embedding_spec import DistanceSpec
 from dkdist.embeddings.function import FunctionParams
 from dkdist.files.model_kinds import MOST_SIZE, KindError
 from dkdist.kernel.features.mean_embedding_spec import RandomMeanSpec
-from dkdist.kernel.features.random_fourier_features_spec import SOBOL_DIMS, FourierSpec
+from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
+from dkdist.kernel.kinds.kernel_frequencies import SOBOL_DIMS
 from dkdist.scaling.components_spec import ComponentsSpec
 from dkdist.scaling.set_scaler_spec import ScalerSpec
 from dkdist.sets import SampleSets

@@ -12,7 +12,7 @@ import numpy as np
 from dkdist.execution.map_reduce import map_pieces
 from dkdist.execution.progress import Progress
 from dkdist.files.store_writing import part_bytes, write_parts
-from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.plain.validation import as_flag, as_verbose
 from dkdist.store import SetStore, StoreFormatError, VerifyReport, open_sets
 from dkdist.store.compact import Copy, compact_target, view_batches
 from dkdist.store.format.layout import Commit

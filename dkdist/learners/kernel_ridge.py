@@ -7,15 +7,42 @@ s_F r_F = (H_FF)^-1 (H s y)_F. The intercept is a constant in the kernel, so lar
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.linalg
+from numba.extending import get_cython_function_address
 
-from dkdist.learners._lapack import inverse_cholesky_factor
 from dkdist.loops.array_types import F64, I64
 
+# LAPACK of SciPy without the interpreter lock, which `scipy.linalg.lapack` holds
+_Int = ctypes.POINTER(ctypes.c_int)
+_Letter, _Array = ctypes.c_char_p, ctypes.c_void_p
+_dpotrf = ctypes.CFUNCTYPE(None, _Letter, _Int, _Array, _Int, _Int)(
+    get_cython_function_address("scipy.linalg.cython_lapack", "dpotrf")
+)
+_dtrtri = ctypes.CFUNCTYPE(None, _Letter, _Letter, _Int, _Array, _Int, _Int)(
+    get_cython_function_address("scipy.linalg.cython_lapack", "dtrtri")
+)
+
 CONSTANT = 1e3  # of the kernel, whose diagonal has a mean of one
+
+
+def inverse_cholesky_factor(A: F64) -> F64:
+    """The lower triangular R with R'R = A^-1, in Fortran order: 2 n^3 / 3 operations, which overwrite ``A``.
+
+    ``A`` (n, n) is symmetric, float64 and in Fortran order. LinAlgError if it is not positive definite.
+    """
+    if A.dtype != np.float64 or not A.flags.f_contiguous or not A.flags.writeable:
+        raise TypeError("A must be a writeable float64 array in Fortran order")
+    n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
+    _dpotrf(b"L", n, A.ctypes.data, n, info)
+    if info.value == 0:
+        _dtrtri(b"L", b"N", n, A.ctypes.data, n, info)
+    if info.value != 0:
+        raise np.linalg.LinAlgError(f"a kernel matrix of {len(A)} rows is not positive definite")
+    return np.asarray(np.triu(A.T).T)
 
 
 def squared_distances(A: F64, B: F64) -> F64:

@@ -21,8 +21,7 @@ from dkdist.base.row_ids import in_row_order
 from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.execution.map_reduce import collect
 from dkdist.learners.rows import without
-from dkdist.linear.problems import LinearLearner, as_features, decision_values, values_of_blocks
-from dkdist.linear.sample_weights import as_weights
+from dkdist.linear.problems import LinearLearner, as_features, as_weights, decision_values, values_of_blocks
 from dkdist.loops.array_types import F64, I64
 
 Measure = Callable[[NDArray[Any], NDArray[Any], F64], F64]

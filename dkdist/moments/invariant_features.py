@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from dkdist.base.domains import data_domain
-from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import SetEmbedding
 from dkdist.base.inputs import check_sets, remembered_surveys
-from dkdist.base.parameter_checks import one_of
+from dkdist.base.parameter_checks import median_seed, one_of
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.moments.invariant_features_spec import InvariantSpec
 from dkdist.moments.symmetry import GROUPS, generated, group

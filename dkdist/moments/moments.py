@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dkdist.base.embedding import SetEmbedding
-from dkdist.base.inputs import check_sets, common_units
+from dkdist.base.inputs import Sets, Survey, common_units
 from dkdist.base.parameter_checks import one_of
 from dkdist.moments.moments_spec import MomentSpec
 
@@ -73,10 +73,10 @@ class MomentEmbedding(SetEmbedding):
 
     def fit(self, X: Any, y: Any = None) -> MomentEmbedding:
         """Choose centre and scale from the sets X; one pass over the data. ``y`` is not used."""
-        degree = one_of("degree", self.degree, (1, 2))
-        sets = check_sets(X)
-        found = self._look(sets, None)
-        centre, self.scale_ = common_units(sets, found.bad)
+        one_of("degree", self.degree, (1, 2))
+        return super().fit(X)
+
+    def _fit(self, sets: Sets, summary: Survey) -> MomentSpec:
+        centre, self.scale_ = common_units(sets, summary.bad)
         self.centre_ = centre + self.origin_
-        self.spec_ = MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(degree))
-        return self
+        return MomentSpec(tuple(centre.tolist()), tuple(self.scale_.tolist()), int(self.degree))

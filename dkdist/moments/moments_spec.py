@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.embedding_spec import Specification
 from dkdist.base.influence import shares
-from dkdist.base.point_runs import RowOfRuns, runs_of
+from dkdist.base.point_runs import RowOfRuns, runs_of, spans_of
 from dkdist.loops.array_types import F32, F64
 from dkdist.loops.points import are_long
 from dkdist.moments.moments_loops import moments
@@ -20,7 +21,7 @@ from dkdist.sets import SampleSets
 
 @kept
 @dataclass(frozen=True)
-class MomentSpec(Specification["MomentParameters"]):
+class MomentSpec(Specification[Any]):
     """What defines a moment embedding, in plain numbers: moments up to ``degree`` of (x - centre) / scale."""
 
     centre: tuple[float, ...]
@@ -48,29 +49,15 @@ class MomentSpec(Specification["MomentParameters"]):
         pairs = combinations_with_replacement(names, 2)
         return means if self.degree == 1 else means + [f"cov_{a}_{b}" for a, b in pairs]
 
-    def _tables(self) -> MomentParameters:
-        return MomentParameters(self)
-
-
-class MomentParameters(Tables[MomentSpec]):
-    """Arrays of a `MomentSpec`; immutable, shared by all blocks."""
-
-    def __init__(self, spec: MomentSpec) -> None:
-        self.spec = spec
-        self._centre, self._scale = np.array(spec.centre), np.array(spec.scale)
-
     def embed(self, sets: SampleSets) -> F32:
         """Rows of the embedding: (n_sets, m) float32. Sets of many points are taken run by run."""
-        spans = np.stack([sets.offsets[:-1], sets.offsets[1:]], axis=1)
+        spans = spans_of(sets)
         long = np.flatnonzero(are_long(spans, sets.n_dims))
         if not len(long):
             return self._at_once(sets)
-        out, short = (
-            np.empty((len(sets), self.spec.n_features), np.float32),
-            np.delete(np.arange(len(sets)), long),
-        )
+        out, short = np.empty((len(sets), self.n_features), np.float32), np.delete(np.arange(len(sets)), long)
         for i in long:
-            pooled = PooledMoments(self._at_once, self.spec.n_dims)
+            pooled = PooledMoments(self._at_once, self.n_dims)
             for run, weight in runs_of(sets, spans[i]):
                 pooled.take(run, weight)
             out[i] = pooled.row()
@@ -80,23 +67,27 @@ class MomentParameters(Tables[MomentSpec]):
 
     def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
         """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
-        pooled = PooledMoments(self._at_once, self.spec.n_dims)
-        return RowOfRuns(self.spec.n_dims, pooled.take, pooled.row)
+        pooled = PooledMoments(self._at_once, self.n_dims)
+        return RowOfRuns(self.n_dims, pooled.take, pooled.row)
 
     def _at_once(self, sets: SampleSets) -> F32:
-        return moments(sets.relative, sets.offsets, sets.weights, self._centre, self._scale, self.spec.degree)
+        units = np.array(self.centre), np.array(self.scale)
+        return moments(sets.relative, sets.offsets, sets.weights, *units, self.degree)
 
     def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
         """(q, k) influence of points ``at`` (q, d), up to a constant: y for the mean, (y - mean) (y - mean)' for the
         covariance.
         """
-        y, d = (at - self._centre) / self._scale, self.spec.n_dims
+        y, d = self._in_units(at), self.n_dims
         found = y @ gradient[:d]
-        if self.spec.degree == 2:
-            y = y - shares(one) @ ((one.relative - self._centre) / self._scale)
+        if self.degree == 2:
+            y = y - shares(one) @ self._in_units(one.relative)
             i, j = np.triu_indices(d)
             found += (y[:, i] * y[:, j] * np.where(i == j, 1, np.sqrt(2))) @ gradient[d:]
-        return np.asarray(found)
+        return found
+
+    def _in_units(self, points: F32) -> F64:
+        return np.asarray((points - np.array(self.centre)) / np.array(self.scale))
 
 
 class PooledMoments:
@@ -125,6 +116,6 @@ class PooledMoments:
             self._row[d:] += t * (1 - t) * apart[i] * apart[j] * np.where(i == j, 1, np.sqrt(2))
 
     def row(self) -> F32:
-        """The mean, and the covariance as in `MomentParameters`."""
+        """The mean, and the covariance as in `MomentSpec`."""
         assert self._row is not None
         return self._row.astype(np.float32)

@@ -12,11 +12,18 @@ import numpy as np
 from dkdist.base.embedding import warn_if_coarse
 from dkdist.base.inputs import Sets, check_both, survey
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.distances import Distance, traits
-from dkdist.distances.distance_choices import as_distance, require_kind, require_units
+from dkdist.distances.distance import (
+    Distance,
+    compare,
+    require_alike,
+    require_kind,
+    require_one_part,
+    require_units,
+    traits,
+)
+from dkdist.distances.distance_choices import as_distance
 from dkdist.distances.distance_embedding import CHECKED
 from dkdist.distances.distance_scales import loaded
-from dkdist.distances.single_pair import compare, require_alike, require_one_part
 from dkdist.distances.strings.few_strings import few_strings
 from dkdist.execution.pairs import Tile
 from dkdist.execution.run import only_planned
@@ -25,7 +32,7 @@ from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.paced_comparing import compare_paced
 from dkdist.pairs.staircase import Step, cut_pairs, needed
 from dkdist.pairs.tiles import Block, all_pairs, are_few, in_one_tile
-from dkdist.plain.flags import as_verbose
+from dkdist.plain.validation import as_verbose
 from dkdist.sets import SampleSets
 
 

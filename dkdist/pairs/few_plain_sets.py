@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.distances import Distance
+from dkdist.distances.distance import Distance, compare, require_one_part
 from dkdist.distances.distance_choices import as_distance
 from dkdist.distances.few_points import few_sets
-from dkdist.distances.single_pair import compare, require_one_part
 from dkdist.loops.array_types import F64
 from dkdist.pairs.staircase import cut_pairs, needed
 from dkdist.pairs.tiles import are_few

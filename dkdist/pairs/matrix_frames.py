@@ -8,7 +8,7 @@ from typing import Any
 from dkdist.base.inputs import Sets
 from dkdist.base.row_ids import remember
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 
 
 def require_frames(as_frame: bool) -> None:

@@ -15,7 +15,7 @@ from dkdist.execution.blocks import is_lazy, row_blocks
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.pairs.row_cells import TRIED, Recall, RowCells, filled_cells, library, n_trained
 from dkdist.pairs.searched_rows import SearchedRows
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 
 
 class NearestSets(BaseEstimator):

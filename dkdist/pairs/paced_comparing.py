@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dkdist.base.bad_sets import naming
-from dkdist.distances import Distance, traits
-from dkdist.distances.distance_embedding_spec import Comparing, points_for
+from dkdist.distances.distance import Comparing, Distance, points_for, traits
 from dkdist.execution.run import require_running
 from dkdist.loops.array_types import Array
 from dkdist.sets import SampleSets

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dkdist.base.parameter_checks import real_matrix, require_symmetric, whole
 from dkdist.loops.array_types import F64
 from dkdist.pairs.pseudo_euclidean_space import placed, spectrum, towards
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 
 ROUNDING = 1e-6  # of the largest eigenvalue: what distances in float32 leave uncertain
 ASYMMETRY = 1e-6  # of the largest distance

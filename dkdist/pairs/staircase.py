@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.inputs import Sets
-from dkdist.distances import Distance, Grain, traits
+from dkdist.distances.distance import Distance, Grain, traits
 from dkdist.execution.pairs import Pairs
 from dkdist.pairs.tiles import FEW_PRODUCTS
 

@@ -14,7 +14,7 @@ from matplotlib.colors import Normalize, to_hex
 from dkdist.base.row_ids import in_row_order
 from dkdist.loops.array_types import F64, I64
 from dkdist.plot.canvas import MARKERS, PALETTE, SEQUENTIAL, colour_bar, legend, plain
-from dkdist.sets.alignment import aligned, has_default_index, has_index
+from dkdist.sets.indexing import aligned, has_default_index, has_index
 
 MOST_CLASSES = len(PALETTE) * len(MARKERS)
 MOST_NUMBERS = 12  # different whole numbers that are classes; of more they are numbers

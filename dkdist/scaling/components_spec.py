@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,34 @@ Numbers = tuple[float, ...]
 AT_ONCE = 2**16  # points
 
 
+class SetMapSpec:
+    """Base of maps of sets to sets, as views carry them: frozen dataclasses with the ``origin`` of their points."""
+
+    origin: Numbers
+    per_set = False  # whether a set decides its own map
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return len(self.origin)
+
+    @cached_property
+    def token(self) -> str:
+        """A name of what it does, the same for equal maps."""
+        return hashlib.blake2b(repr(astuple(self)).encode(), digest_size=16).hexdigest()  # type: ignore[call-overload]
+
+    def names_of(self, names: Names | None) -> Names | None:
+        """Names of the dimensions that it makes, from those of the points."""
+        return names
+
+    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> Any:
+        """The map of one set that comes in pieces."""
+        return self
+
+
 @kept
 @dataclass(frozen=True)
-class ComponentsSpec:
+class ComponentsSpec(SetMapSpec):
     """What defines `SetPCA`: ``axes`` (k, d) of points counted from ``origin``, and ``deviations`` (k,)."""
 
     origin: Numbers
@@ -47,29 +73,14 @@ class ComponentsSpec:
             raise ValueError("mean and axes must be finite, and deviations positive")
 
     @property
-    def n_dims(self) -> int:
-        """The dimension d of the points."""
-        return len(self.origin)
-
-    @property
     def n_features(self) -> int:
         """The dimension k of what it makes."""
         return len(self.axes)
 
     @property
-    def per_set(self) -> bool:
-        """Whether a set decides its own map."""
-        return False
-
-    @property
     def label(self) -> str:
         """Its name, for the repr of views."""
         return f"SetPCA({self.n_features})"
-
-    @cached_property
-    def token(self) -> str:
-        """Names what it does."""
-        return hashlib.blake2b(repr(astuple(self)).encode(), digest_size=16).hexdigest()
 
     def names_of(self, names: Names | None) -> Names | None:
         """Their numbers: a component is no dimension of the sets."""
@@ -90,10 +101,6 @@ class ComponentsSpec:
             )
         labels = replace(sets._labels, names=self.names_of(None))
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=labels)
-
-    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> ComponentsSpec:
-        """Itself: each point is mapped by itself."""
-        return self
 
 
 @lru_cache(maxsize=16)

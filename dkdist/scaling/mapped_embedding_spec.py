@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dkdist.base.embedding_spec import AroundEmbedding, Tables, is_selective
+from dkdist.base.embedding_spec import AroundEmbedding, Specification, Tables
 from dkdist.base.influence import each_alone, influences
 from dkdist.loops.array_types import F32, F64
 from dkdist.plain.kept import kept
@@ -27,11 +27,6 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
         return int(self.maps[0].n_dims)
 
     @property
-    def ordered(self) -> bool:
-        """Whether the order of a set's points may matter."""
-        return bool(getattr(self.embedding, "ordered", False))
-
-    @property
     def of_each_set(self) -> bool:
         """Whether a set goes through a map that its own points decide."""
         return any(step.per_set for step in self.maps)
@@ -44,7 +39,7 @@ class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
 
     def require(self, sets: SampleSets, first: int) -> None:
         """Refuse what the embedding refuses; ``first`` is the position of set 0."""
-        if is_selective(self.embedding):
+        if type(self.embedding).require is not Specification.require:
             self.embedding.require(self.mapped(sets), first)
 
     def _tables(self) -> MappedEmbedding:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dkdist.base.bad_sets import skips, tell_skipped
+from dkdist.base.bad_sets import skips
 from dkdist.base.drawn_samples import PooledSample
-from dkdist.base.embedding import known_sets
+from dkdist.base.embedding import known_sets, learn_sets
 from dkdist.base.inputs import check_sets, survey
-from dkdist.base.names import learn_names
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.scaling.components_spec import ComponentsSpec
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
@@ -103,7 +102,6 @@ class SetPCA(TransformerMixin, BaseEstimator):
         sets = check_sets(X)
         wanted = _wanted(self.n_components, sets.n_dims)
         found = survey(sets, None, skip=skip, sampled=True)
-        tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
         mean, variances, axes = _principal(found.sample)  # type: ignore[arg-type]
         shares = variances / variances.sum()
         k = wanted if isinstance(wanted, int) else _enough(shares, wanted)
@@ -112,8 +110,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
             flat = variances[:k] <= FLAT * variances[0]
             deviations = np.where(flat, 1.0, np.sqrt(variances[:k]))
             axes[:k][flat] = 0
-        self.n_features_in_, self.origin_, self.skipped_ = sets.n_dims, sets.origin, found.bad
-        learn_names(self, sets)
+        learn_sets(self, sets, found.bad, found.reason)
         self.explained_variance_, self.explained_variance_ratio_ = variances[:k], shares[:k]
         self.spec_ = ComponentsSpec(
             _numbers(sets.origin), _numbers(mean), tuple(map(_numbers, axes[:k])), _numbers(deviations)
@@ -133,7 +130,7 @@ class SetPCA(TransformerMixin, BaseEstimator):
     @property
     def mean_(self) -> F64:
         """(d,): what is subtracted, in true coordinates."""
-        return np.array(self.spec_.mean) + self.origin_
+        return np.asarray(np.array(self.spec_.mean) + self.origin_)
 
     @property
     def n_components_(self) -> int:

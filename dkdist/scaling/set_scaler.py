@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dkdist.base.bad_sets import require_nonnegative_weights, skips, tell_skipped
+from dkdist.base.bad_sets import require_nonnegative_weights, skips
 from dkdist.base.drawn_samples import PooledSample
-from dkdist.base.embedding import known_sets
-from dkdist.base.inputs import Sets, check_sets, survey
-from dkdist.base.names import learn_names
+from dkdist.base.embedding import known_sets, learn_sets
+from dkdist.base.inputs import NONE, check_sets, survey
 from dkdist.base.parameter_checks import LEAST, MOST, one_of, within_float32
 from dkdist.loops.array_types import F64
 from dkdist.loops.points import set_arrays
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.scaling.set_scaler_spec import STATISTICS, ScalerSpec, pooled_knots
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
@@ -116,24 +115,15 @@ class SetScaler(TransformerMixin, BaseEstimator):
         clip = None if self.clip is None else within_float32("clip", self.clip)
         skip = skips(self)
         sets = check_sets(X)
-        self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
-        learn_names(self, sets)
-        self.skipped_ = np.empty(0, np.int64)
-        found = {} if alone or method == "none" else self._pooled(method, sets, skip)
-        self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), alone, clip, **found)
+        statistics: dict[str, Any] = {}
+        if alone or method == "none":
+            learn_sets(self, sets, NONE, "")
+        else:
+            summary = survey(sets, None, skip=skip, sampled=True)
+            learn_sets(self, sets, summary.bad, summary.reason)
+            statistics = _pooled(method, summary.sample)  # type: ignore[arg-type]
+        self.spec_ = ScalerSpec(method, tuple(map(float, sets.origin)), alone, clip, **statistics)
         return self
-
-    def _pooled(self, method: str, sets: Sets, skip: bool) -> dict[str, Any]:
-        """Statistics of all points together, as the specification names them."""
-        found = survey(sets, None, skip=skip, sampled=True)
-        tell_skipped(found.bad, found.reason, "left out of fit (see skipped_)")
-        self.skipped_ = found.bad
-        sample: PooledSample = found.sample  # type: ignore[assignment]
-        if method == "quantile":
-            return {"knots": pooled_knots(sample.points, sample.weights)}
-        rows = np.array([0, len(sample.points)])
-        centre, scale = STATISTICS[method](*set_arrays(sample.points, rows, sample.weights))
-        return {"centre": tuple(centre[0].tolist()), "scale": _usable(scale[0])}
 
     def transform(self, X: Any) -> SampleSets | SetStore:
         """The sets X, scaled: in memory, or a lazy view of a store."""
@@ -150,12 +140,21 @@ class SetScaler(TransformerMixin, BaseEstimator):
     def center_(self) -> F64 | None:
         """(d,): what is subtracted, in true coordinates."""
         centre = self.spec_.centre
-        return None if centre is None else np.array(centre) + self.origin_
+        return None if centre is None else np.asarray(np.array(centre) + self.origin_)
 
     @property
     def scale_(self) -> F64 | None:
         """(d,): what points are divided by."""
         return None if self.spec_.scale is None else np.array(self.spec_.scale)
+
+
+def _pooled(method: str, sample: PooledSample) -> dict[str, Any]:
+    """Statistics of all points together, as the specification names them."""
+    if method == "quantile":
+        return {"knots": pooled_knots(sample.points, sample.weights)}
+    rows = np.array([0, len(sample.points)])
+    centre, scale = STATISTICS[method](*set_arrays(sample.points, rows, sample.weights))
+    return {"centre": tuple(centre[0].tolist()), "scale": _usable(scale[0])}
 
 
 def _usable(scale: F64) -> tuple[float, ...]:

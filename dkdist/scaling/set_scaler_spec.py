@@ -9,22 +9,20 @@ of its own are of up to 65,536 of its points, drawn by a hash of their places, a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dkdist.base.drawn_samples import SEED, sample_size
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist.loops.array_types import F32, F64
 from dkdist.loops.mid_ranks import column_knots, ranked_column, ranked_sets
 from dkdist.loops.points import drawn_points, read_only, set_arrays, weight_array
 from dkdist.plain.kept import kept
+from dkdist.scaling.components_spec import SetMapSpec
 from dkdist.scaling.set_scaler_loops import LARGEST, means, middles, moved
 from dkdist.sets import SampleSets
-from dkdist.sets.labels import Names
 
 MOST_KNOTS, LEAST_KNOTS, ALL_KNOTS = 129, 17, 1024  # of a column, of one of many columns, of all together
 MOST_SHARE = 1 + 1e-6  # of all weight, in sums that were rounded
@@ -53,7 +51,7 @@ class Knots:
 
 @kept
 @dataclass(frozen=True)
-class ScalerSpec:
+class ScalerSpec(SetMapSpec):
     """What defines a scaler: columns counted from ``origin``, or with ``per_set`` each set by its own statistics."""
 
     method: str
@@ -71,13 +69,8 @@ class ScalerSpec:
                 raise ValueError(f"{name} must be {self.n_dims}, one for each column")
 
     @property
-    def n_dims(self) -> int:
-        """The dimension d of the points."""
-        return len(self.origin)
-
-    @property
     def n_features(self) -> int:
-        """The same, of what it makes."""
+        """The dimension of what it makes: that of the points."""
         return self.n_dims
 
     @property
@@ -85,19 +78,14 @@ class ScalerSpec:
         """Its name, for the repr of views."""
         return f"SetScaler({self.method!r}{', per_set=True' if self.per_set else ''})"
 
-    @cached_property
-    def token(self) -> str:
-        """Names what it does."""
-        return hashlib.blake2b(repr(astuple(self)).encode(), digest_size=16).hexdigest()
-
-    def of_sets(self, sets: SampleSets) -> SampleSets:
-        """Scaled sets, float32 from the origin 0; weights stay."""
+    def of_sets(self, sets: SampleSets, drawn: SampleSets | None = None) -> SampleSets:
+        """Scaled sets, float32 from the origin 0; weights stay. Sets by their own statistics: those of ``drawn``."""
         if self.method == "none":
             return sets
         given = sets.rebased(np.array(self.origin))
         points, out = given.relative, np.empty(given.relative.shape, np.float32)
         if self.per_set:
-            self.scale_by(drawn_of_each(given), given, out)
+            self._scale_by(drawn_of_each(given) if drawn is None else drawn, given, out)
         elif self.knots is not None:
             for j, knots in enumerate(self.knots):
                 ranked_column(points, j, *map(np.array, (knots.values, knots.below, knots.upto)), out)
@@ -105,10 +93,6 @@ class ScalerSpec:
             ends = read_only(np.array([0, len(points)]))
             moved(points, ends, np.array([self.centre]), np.array([self.scale]), self._limit, out)
         return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
-
-    def names_of(self, names: Names | None) -> Names | None:
-        """The same: a dimension in other units is that dimension."""
-        return names
 
     def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> ScalerSpec | OneSet:
         """What scales the one set of these pieces, each by itself."""
@@ -118,7 +102,7 @@ class ScalerSpec:
     def _limit(self) -> float:
         return LARGEST if self.clip is None else self.clip
 
-    def scale_by(self, drawn: SampleSets, sets: SampleSets, out: F32) -> None:
+    def _scale_by(self, drawn: SampleSets, sets: SampleSets, out: F32) -> None:
         """Scale each set by statistics of what was drawn of it."""
         of = set_arrays(drawn.relative, drawn.offsets, drawn.weights)
         points, offsets = sets.relative, sets.offsets
@@ -130,7 +114,7 @@ class ScalerSpec:
 
 
 @dataclass(frozen=True)
-class OneSet:
+class OneSet(SetMapSpec):
     """What scales one set, which comes in pieces, by what was drawn of all of it."""
 
     spec: ScalerSpec
@@ -153,18 +137,7 @@ class OneSet:
 
     def of_sets(self, sets: SampleSets) -> SampleSets:
         """A piece of the set, scaled."""
-        given = sets.rebased(np.array(self.spec.origin))
-        out = np.empty(given.relative.shape, np.float32)
-        self.spec.scale_by(self.drawn, given, out)
-        return SampleSets._trusted(out, sets.offsets, sets.weights, labels=sets._labels)
-
-    def names_of(self, names: Names | None) -> Names | None:
-        """The same."""
-        return names
-
-    def of_pieces(self, pieces: Iterator[SampleSets], n_points: int) -> OneSet:
-        """Itself."""
-        return self
+        return self.spec.of_sets(sets, self.drawn)
 
 
 def drawn_of_each(sets: SampleSets) -> SampleSets:
@@ -173,10 +146,9 @@ def drawn_of_each(sets: SampleSets) -> SampleSets:
     if sizes.max(initial=0) <= most:
         return sets
     each = [drawn_points(np.array([0, n]), 0, 0, most / n, SEED) for n in sizes.tolist()]
-    edges = np.concatenate([[0], np.cumsum([len(rows) for rows in each])])
-    return _taken(
-        sets, np.concatenate([a + rows for a, rows in zip(sets.offsets, each, strict=False)]), edges
-    )
+    edges = np.concatenate([[0], np.cumsum(list(map(len, each)))])
+    rows = np.concatenate([a + own for a, own in zip(sets.offsets, each, strict=False)])
+    return sets._of_rows(rows, edges)
 
 
 def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: int) -> SampleSets:
@@ -184,18 +156,13 @@ def drawn_of_pieces(spec: ScalerSpec, pieces: Iterator[SampleSets], n_points: in
     share, start, parts = sample_size(spec.n_dims) / n_points, 0, list[SampleSets]()
     for piece in pieces:
         rows = drawn_points(piece.offsets, 0, start, share, SEED)
-        parts.append(_taken(piece.rebased(np.array(spec.origin)), rows, np.array([0, len(rows)])))
+        parts.append(piece.rebased(np.array(spec.origin))._of_rows(rows, np.array([0, len(rows)])))
         start += piece.n_points
     weights = [part.weights for part in parts if part.weights is not None]
     points = np.concatenate([part.relative for part in parts])
     return SampleSets._trusted(
         points, np.array([0, len(points)]), np.concatenate(weights) if weights else None
     )
-
-
-def _taken(sets: SampleSets, rows: I64, edges: I64) -> SampleSets:
-    weights = None if sets.weights is None else sets.weights[rows]
-    return SampleSets._trusted(sets.relative[rows], edges, weights)
 
 
 def pooled_knots(points: F32, weights: F64 | None) -> tuple[Knots, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dkdist.loops.array_types import Array
 from dkdist.sets.frame_columns import columns_of_frame, opened_frame
-from dkdist.sets.frames import Parts, as_column_names, constant, grouped, targets_by_id
+from dkdist.sets.frames import Parts, as_column_names, grouped, joined_targets, own_targets, require_columns
 from dkdist.sets.point_checks import SampleSetError
 
 MOST_DENSE = 1000  # columns of a sparse matrix that are made dense without being named
@@ -25,13 +25,10 @@ def parts_of_annotated(
                 f"adata is {type(adata).__name__} without {name}: expected AnnData, or what is like it"
             )
     obs = columns_of_frame(opened_frame(adata.obs, "adata.obs"), "adata.obs")
-    own = as_column_names("targets", targets) if isinstance(targets, (str, list, tuple)) else []
-    for name in (set_key, *own):
-        if name not in obs:
-            raise SampleSetError(f"adata.obs has no column {name!r}; it has {', '.join(obs)}")
+    own = own_targets(targets)
+    require_columns("adata.obs", obs, [set_key, *own])
     groups = grouped(obs[set_key])
-    joined = {} if targets is None or own else targets_by_id(targets, set_key, groups.ids)
-    joined |= {name: constant(obs[name], groups) for name in own}
+    joined = joined_targets(targets, own, set_key, obs, groups)
     matrix, names, what = _matrix(adata, obsm, layer)
     chosen = None if columns is None else as_column_names("columns", columns)
     dense, names = _dense(matrix, names, chosen, what)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import Columns
+from dkdist.plain.validation import Columns
 from dkdist.sets.origins import Part, crowded_column, natural_origin, settled_origin
 from dkdist.sets.point_checks import (
     Points,

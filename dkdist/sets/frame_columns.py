@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dkdist.loops.array_types import I64, Array
 from dkdist.loops.column_rows import EXACT, run_starts
 from dkdist.loops.points import all_finite
-from dkdist.sets.alignment import has_index
+from dkdist.sets.indexing import has_index
 from dkdist.sets.point_checks import SampleSetError
 
 NameOfRow = Callable[[int], str]

@@ -13,10 +13,10 @@ import numpy as np
 
 from dkdist.loops.array_types import I64, Array
 from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
-from dkdist.plain.real_arrays import Columns
 from dkdist.plain.user_line import user_level
-from dkdist.sets.alignment import has_index, places_of
+from dkdist.plain.validation import Columns
 from dkdist.sets.frame_columns import Column, columns_of_frame, opened_frame
+from dkdist.sets.indexing import has_index, places_of
 from dkdist.sets.labels import Names, as_ids
 from dkdist.sets.point_checks import SampleSetError
 
@@ -117,8 +117,7 @@ def _parts_of_frame(frame: Any, set_id: str, points: Any, targets: Any, weights:
     columns = columns_of_frame(opened_frame(frame, "frame"), "frame")
     roles = roles_of(frame, columns, set_id, points, targets, weights)
     groups = grouped(columns[set_id])
-    joined = {} if targets is None or roles.targets else targets_by_id(targets, set_id, groups.ids)
-    joined |= {name: constant(columns[name], groups) for name in roles.targets}
+    joined = joined_targets(targets, roles.targets, set_id, columns, groups)
     mass = None if weights is None else np.array(groups.sorted(columns[weights].numbers(groups.name)))
     rows = _points([columns[name] for name in roles.points], groups)
     return Parts(rows, groups.offsets, groups.ids, tuple(roles.points), joined, mass, int(groups.runs[-1]))
@@ -128,10 +127,11 @@ def roles_of(
     frame: Any, columns: dict[str, Column], set_id: str, points: Any, targets: Any, weights: str | None
 ) -> Roles:
     """What each column means, as the arguments of `SampleSets.from_frame` say; a warning tells of what is left out."""
-    own = as_column_names("targets", targets) if isinstance(targets, (str, list, tuple)) else []
+    own = own_targets(targets)
     taken = [set_id, *own, *([] if weights is None else [weights])]
-    for name in taken:
-        _require(columns, name, frame, set_id)
+    if set_id not in columns and has_index(frame) and set_id in frame.index.names:
+        raise SampleSetError(f"{set_id!r} is an index of the frame: give frame.reset_index()")
+    require_columns("frame", columns, taken)
     beside = [] if targets is None or own else target_columns(targets)
     chosen = _chosen(columns, points, taken, [*taken, *beside])
     return Roles(chosen, own, [*taken, *chosen])
@@ -199,6 +199,20 @@ def targets_by_id(targets: Any, set_id: str, ids: Array) -> dict[str, Array]:
     return {name: column.values(name_of, missing=True)[places] for name, column in columns.items()}
 
 
+def own_targets(targets: Any) -> list[str]:
+    """The names of targets that are columns of the frame."""
+    return as_column_names("targets", targets) if isinstance(targets, (str, list, tuple)) else []
+
+
+def joined_targets(
+    targets: Any, own: Sequence[str], set_id: str, columns: dict[str, Column], groups: Grouped
+) -> dict[str, Array]:
+    """Targets (N,) each: the columns ``own``, or those of a frame or Series joined by id."""
+    if targets is None or own:
+        return {name: constant(columns[name], groups) for name in own}
+    return targets_by_id(targets, set_id, groups.ids)
+
+
 def target_columns(targets: Any) -> dict[str, Column]:
     """The columns of targets by id; those of a Series are one, "y" if it has no name."""
     if has_index(targets) and targets.ndim == 1:
@@ -213,8 +227,7 @@ def _chosen(
     if points is not None:
         names = as_column_names("points", points)
         for name in names:
-            if name not in columns:
-                raise SampleSetError(f"frame has no column {name!r}; it has {', '.join(columns)}")
+            require_columns("frame", columns, [name])
             if name in taken:
                 raise SampleSetError(
                     f"column {name!r} is a coordinate and something else: leave it out of one"
@@ -248,9 +261,8 @@ def as_column_names(what: str, given: Any) -> list[str]:
     return names
 
 
-def _require(columns: dict[str, Column], name: Any, frame: Any, set_id: str) -> None:
-    if name in columns:
-        return
-    if name == set_id and has_index(frame) and set_id in frame.index.names:
-        raise SampleSetError(f"{set_id!r} is an index of the frame: give frame.reset_index()")
-    raise SampleSetError(f"frame has no column {name!r}; it has {', '.join(columns)}")
+def require_columns(what: str, columns: dict[str, Column], names: Sequence[Any]) -> None:
+    """Refuse a name that no column has."""
+    for name in names:
+        if name not in columns:
+            raise SampleSetError(f"{what} has no column {name!r}; it has {', '.join(columns)}")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.loops.array_types import I64, Array
-from dkdist.sets.alignment import aligned, has_index, load_collection
+from dkdist.sets.indexing import aligned, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 
 Names = tuple[str, ...]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.real_arrays import Columns
+from dkdist.plain.validation import Columns
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences
@@ -221,23 +221,16 @@ def _finite_rows(X: F64) -> F64:
 
 def _middle_and_spread(X: F64) -> tuple[F64, F64]:
     """The median of each column, and the median distance from it; of columns mostly equal a larger part of it."""
+    if len(X) == 0:
+        return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
-        middle = _medians(X)
+        middle: F64 = np.median(X, axis=0)
         apart = np.abs(X - middle)
-        spread = _medians(apart)
+        spread: F64 = np.median(apart, axis=0)
     for j in np.flatnonzero(spread == 0):
         levels = np.quantile(apart[:, j], [0.95, 1])
         spread[j] = levels[0] or levels[1]
     return middle, spread
-
-
-def _medians(X: F64) -> F64:
-    """Those of columns without NaN, to the bit as `np.median` has them, which takes ten times as long for few rows."""
-    half, odd = divmod(len(X), 2)
-    if len(X) == 0:
-        return np.full(X.shape[1], np.nan)
-    ordered: F64 = np.partition(X, half if odd else (half - 1, half), axis=0)
-    return np.asarray(ordered[half] if odd else (ordered[half - 1] + ordered[half]) / 2)
 
 
 def _as_integers(part: NDArray[Any], origin: Any) -> Any:

@@ -335,7 +335,8 @@ class SampleSets(Labelled, FromFrames, NoTable):
         rows = np.repeat(self._offsets[index] - edges[:-1], sizes) + np.arange(edges[-1])
         return self._of_rows(rows, edges, self._labels.take(index))
 
-    def _of_rows(self, rows: slice | I64, offsets: I64, labels: Labels) -> SampleSets:
+    def _of_rows(self, rows: slice | I64, offsets: I64, labels: Labels = NO_LABELS) -> SampleSets:
+        """Sets of some of the points."""
         weights = None if self._weights is None else self._weights[rows]
         return SampleSets._trusted(self._points[rows], offsets, weights, self._alphabet, self._origin, labels)
 

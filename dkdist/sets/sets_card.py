@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dkdist.plain.column_text import column_text, numbers_text, sizes_text
 from dkdist.plain.html_text import pairs_table
 
@@ -18,12 +16,12 @@ MOST_SYMBOLS = 60  # of an alphabet that is shown
 
 def sets_card(sets: SampleSets) -> str:
     """An HTML table of a collection in memory; one pass over its points, if they are not very many."""
-    weights, names = sets.weights, getattr(sets, "names", None)
+    weights, names, ids = sets.weights, sets.names, sets.ids
     pairs: list[tuple[object, object]] = [
         ("sets", f"{len(sets):,}"),
         ("points", f"{sets.n_points:,}"),
         ("points a set", sizes_text(sets.sizes)),
-        ("dimensions", sets.n_dims if names is None else f"{sets.n_dims}: {', '.join(map(str, names))}"),
+        ("dimensions", sets.n_dims if names is None else f"{sets.n_dims}: {', '.join(names)}"),
         ("dtype", sets.points_dtype),
     ]
     if sets.alphabet is not None:
@@ -36,11 +34,9 @@ def sets_card(sets: SampleSets) -> str:
         pairs.append(("origin", numbers_text(sets.origin)))
     if weights is not None:
         pairs.append(("weights", weights_text(weights.shape[1:])))
-    ids = getattr(sets, "ids", None)
     if ids is not None:
-        pairs.append(("ids", column_text(np.asarray(ids))))
-    targets = getattr(sets, "targets", None) or {}
-    pairs += [(f"target {name!r}", column_text(np.asarray(values))) for name, values in targets.items()]
+        pairs.append(("ids", column_text(ids)))
+    pairs += [(f"target {name!r}", column_text(values)) for name, values in sets.targets.items()]
     return pairs_table("SampleSets", pairs)
 
 

@@ -4,6 +4,8 @@ Names, sizes, data types and codecs come from whoever wrote the store, and are c
 allocated. Only codecs that decode to plain numbers and strings are known here, so nothing is ever unpickled. A chunk of
 blosc or zstd says in its header how long it will be, one of strings how many they are: one that says more than its
 array's chunks hold is damaged or made to fill memory, and its decoder refuses it.
+
+An object that is longer than it can be is damaged, or made to fill memory, and is not read.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from zarr import codecs as plain
@@ -245,3 +248,29 @@ def _zstd_size(header: bytes) -> int:
     start = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3]
     size = int.from_bytes(header[start : start + n_bytes], "little")
     return size + 256 if n_bytes == 2 else size
+
+
+class ObjectBounds:
+    """Bounds of a store's objects by their keys; those of chunks follow from the arrays' metadata."""
+
+    def __init__(self) -> None:
+        self._max_bytes: dict[str, float] = {}
+
+    def set_chunk_bound(self, name: str, max_bytes: int | None) -> None:
+        """Bound the chunks (or shards) of an array; None for chunks of any length."""
+        self._max_bytes[name] = inf if max_bytes is None else max_bytes
+
+    def of_array(self, name: str) -> float:
+        """The most bytes of a chunk (or shard) of an array; infinity where it is not known."""
+        return self._max_bytes.get(name, inf)
+
+    def of_key(self, key: str) -> float:
+        """The most bytes of an object; infinity where it is not known."""
+        parts = key.split("/")
+        if parts[-1] == DOCUMENT:
+            return MAX_DOCUMENT_BYTES
+        if parts[-1].startswith("table."):
+            return MAX_TABLE_BYTES
+        if parts[-1].startswith("tail."):  # of any array
+            return max(self._max_bytes.values(), default=inf)
+        return self.of_array("/".join(parts[: 2 if parts[0] == "targets" else 1]))

@@ -20,8 +20,7 @@ from dkdist.sets.origins import origin_text, settled_origin
 from dkdist.store.format.layout import Commit
 from dkdist.store.places.address import Address, as_address
 from dkdist.store.places.exchange import appending_to
-from dkdist.store.reading.committed import Committed
-from dkdist.store.reading.views import Targets, keep, open_committed, read_scattered
+from dkdist.store.reading.committed import Committed, Targets, keep, open_committed, read_scattered
 from dkdist.store.set_map import SetMap
 
 if TYPE_CHECKING:

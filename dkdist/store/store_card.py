@@ -10,8 +10,7 @@ from dkdist.plain.html_text import pairs_table
 from dkdist.sets.sets_card import weights_text
 from dkdist.store.format.layout import Commit
 from dkdist.store.places.address import Address
-from dkdist.store.reading.committed import Committed
-from dkdist.store.reading.views import open_committed
+from dkdist.store.reading.committed import Committed, open_committed
 from dkdist.store.refusals import StoreFormatError
 
 if TYPE_CHECKING:

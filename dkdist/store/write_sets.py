@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import as_sample_sets
 from dkdist.store.format.batches import Form, columns_of
 from dkdist.store.format.new_arrays import Shards, shard_rows

@@ -18,8 +18,8 @@ from dkdist.densities.structure.side_by_side_spec import parts_of
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.kernel.features.mean_embedding import MeanEmbedding
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
-from dkdist.kernel.kinds.kernel_frequencies import RADIAL
-from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.kinds.kernel_sums import scaled, sums
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.points import not_finite
 from dkdist.plain.html_text import pairs_table
@@ -158,7 +158,7 @@ def _steps(model: Any) -> tuple[Any, RandomFourierFeatures | None]:
             "expected a fitted MeanEmbedding, or a fitted pipeline of an embedding (any but DistanceEmbedding) and "
             f"RandomFourierFeatures, with or without a learner; found {', '.join(kinds)}"
         )
-    if last is not None and last.kernel not in RADIAL:
+    if last is not None and get_kernel(last.kernel).metric != "euclidean":
         raise ValueError(
             f"RandomFourierFeatures(kernel={last.kernel!r}) is no function of the distance, whose error is asked for"
         )

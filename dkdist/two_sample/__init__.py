@@ -1,1 +1,1 @@
-"""Permutation tests of groups of sets."""
+"""Permutation tests of two samples and of groups of sets."""

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
+from dkdist.auto.evaluation_set import TrainingData
 from dkdist.auto.folds import draw_hold_out, fold_labels, repeated_folds
-from dkdist.auto.outer_folds import draw_outer_folds
-from dkdist.auto.training_data import TrainingData
+from dkdist.auto.outer_predictions import draw_outer_folds
 
 
 def training_data(
@@ -123,3 +123,8 @@ def test_targets_of_groups_are_permuted_together() -> None:
     permuted = mixed.permuted(rng)
     for g in range(6):
         assert permuted.classes[groups == g].sum() == mixed.classes[groups == g].sum()
+
+
+@pytest.mark.parametrize(("n", "n_folds"), [(300, 10), (302, 5), (600, 5), (602, 3), (2000, 3)])
+def test_the_number_of_outer_folds_falls_with_the_number_of_sets(n: int, n_folds: int) -> None:
+    assert len(draw_outer_folds(training_data(n), 4000).test_rows) == n_folds

@@ -11,9 +11,16 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student_t
 
-from dkdist.auto.outer_folds import OuterFolds, draw_outer_folds
-from dkdist.auto.outer_predictions import CONSTANT, FoldPredictions, OuterPredictions, collect, standard_error
-from dkdist.auto.training_data import TrainingData
+from dkdist.auto.evaluation_set import TrainingData
+from dkdist.auto.outer_predictions import (
+    CONSTANT,
+    FoldPredictions,
+    OuterFolds,
+    OuterPredictions,
+    collect,
+    draw_outer_folds,
+    standard_error,
+)
 from tests.auto.test_folds import training_data
 
 

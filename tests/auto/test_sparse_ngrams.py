@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,3 +78,17 @@ def test_strings_beyond_the_memory_left_keep_dense_features(monkeypatch: pytest.
     strings, y = words(120)
     model = dk.SetClassifier(["ngrams"], random_state=0).fit(strings, y)
     assert model.score(*words(100, seed=1)) > 0.9
+
+
+@pytest.mark.parametrize(("n_missing_bytes", "is_sparse"), [(0, True), (2, False)])
+def test_rows_are_sparse_if_they_take_at_most_half_of_the_memory_left(
+    monkeypatch: pytest.MonkeyPatch, n_missing_bytes: int, is_sparse: bool
+) -> None:
+    sets = dk.SampleSets.from_strings(words(120)[0])
+    spec = dk.NGramEmbedding().fit(sets).spec_
+    trial: Any = SimpleNamespace(view=SimpleNamespace(spec=spec, entry=SimpleNamespace(family="own")))
+    needed = 2 * sparse_ngrams.SYMBOL_BYTES * sets.n_points
+    monkeypatch.setattr(sparse_ngrams, "memory_limit", lambda: needed + 1000)
+    monkeypatch.setattr(sparse_ngrams, "resident_bytes", lambda: 1000 + n_missing_bytes)
+    monkeypatch.setattr(sparse_ngrams, "replace", lambda trial, **_: trial)
+    assert sparse_ngrams.with_sparse_ngrams([trial], sets)[1] == [is_sparse]

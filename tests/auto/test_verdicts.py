@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dkdist.auto.verdicts import Evidence, equivalence_margin, format_summary, verdict, verdict_sentence
+from dkdist.auto.leaderboard import Evidence, equivalence_margin, format_summary, verdict, verdict_sentence
 
 SURE = Evidence(p_value=0.001, margin=0.02, is_constant=False)
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.auto.training_data import TrainingData
+from dkdist.auto.evaluation_set import TrainingData
 from dkdist.automatic import budgets, choosing, trials
 from dkdist.automatic.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
 from dkdist.automatic.choosing import SAMPLE_SETS, _sample_size
 from dkdist.automatic.final_fit import FinalFit
 from dkdist.automatic.trials import PENALTIES, Finalist, Trial, _tried, try_again
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import RowKernel
 
 
 def test_memory_holds_eight_matrices_and_all_rows() -> None:
@@ -138,3 +138,7 @@ def test_rows_of_a_further_round_take_the_time_of_those_that_it_added(
     choosing.choose(data, ["means"], budget)
     assert [one.n_tried for one in made] == [20, 40]
     assert made[1].row_seconds == pytest.approx(3.0 * 40)
+
+
+def test_penalties_are_decades_from_a_thousandth_to_a_hundred() -> None:
+    np.testing.assert_allclose(np.log10(PENALTIES), [-3, -2, -1, 0, 1, 2])

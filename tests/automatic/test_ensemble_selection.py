@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.automatic.averages import LEAST_GAIN, best_average
-from dkdist.automatic.trials import Trial
+from dkdist.automatic.trials import LEAST_GAIN, Trial, best_average
 
 ZERO = EvaluationSet(np.zeros((2, 1)), np.ones(2), [[np.arange(2)]], np.arange(2))
 

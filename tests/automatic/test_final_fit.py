@@ -10,11 +10,10 @@ import pytest
 
 import dkdist as dk
 from dkdist.automatic import final_fit
-from dkdist.automatic.averages import Average
 from dkdist.automatic.budgets import Budget
 from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.trials import Trial
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.trials import Average, Trial
+from dkdist.automatic.views.representation_rows import RowKernel
 
 SHARES = (0.5, 0.3, 0.2)
 

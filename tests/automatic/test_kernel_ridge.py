@@ -8,7 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
-from dkdist.automatic.views.row_kernels import ComparedRows, RowKernel
+from dkdist.automatic.views.representation_rows import ComparedRows, RowKernel
 from dkdist.learners.kernel_ridge import CONSTANT, duals, left_out, squared_distances
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 from dkdist.automatic.learned.machine_terms import MachineTerm
 from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Member
 from dkdist.automatic.set_learner import as_weights
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import RowKernel
 from dkdist.learners.kernel_ridge import CONSTANT
 from dkdist.linear.search.feature_trees import Node
 

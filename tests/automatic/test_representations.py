@@ -45,3 +45,10 @@ def test_series_are_compared_by_warping_and_loose_points_are_not() -> None:
     assert len(of_family(walks, "dtw")) == 2
     assert not of_family(steps, "dtw")
     assert not is_text(steps)
+
+
+@pytest.mark.parametrize(("d", "names"), [(128, ["means", "moments"]), (129, ["means"])])
+def test_products_are_of_up_to_128_dimensions(d: int, names: list[str]) -> None:
+    sets = sets_of(4, 3, d)
+    found = [name for name in ("means", "moments") for _ in of_family(sets, name)]
+    assert found == names

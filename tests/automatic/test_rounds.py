@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+import dkdist as dk
 from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.automatic.averages import finalists
-from dkdist.automatic.trials import AGAIN, Trial, rounds
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.choosing import some_of
+from dkdist.automatic.learned.machines import KernelMachine
+from dkdist.automatic.trials import AGAIN, Trial, finalists, rounds
+from dkdist.automatic.views.representation_rows import RowKernel
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -52,3 +54,21 @@ def test_views_of_one_family_are_few_and_those_first_that_add_most() -> None:
         found = finalists([best, more, less], TRUTH, AGAIN[again])
         assert sum(one.leads for one in found) == n
         assert [one.trials[0] is t for one, t in zip(found, (best, more), strict=False)] == [True, True]
+
+
+def test_a_sample_has_no_set_twice():
+    sample = some_of(np.random.default_rng(0), 100, 90)
+    assert len(sample) == 90
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(some_of(np.random.default_rng(0), 5, 90), np.arange(5))
+
+
+def test_the_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
+    """Also of those that no candidate was compared on."""
+    monkeypatch.setattr("dkdist.automatic.choosing.CHOICE_SETS", 40)
+    labels = np.arange(60) % 2
+    sets = [RNG.normal(2 * label, 1, (5, 1)) for label in labels]
+    model = dk.SetClassifier(["means"], random_state=0).fit(sets, labels)
+    members = [part for part in model.machine_.parts if isinstance(part, KernelMachine)]
+    assert members
+    assert {len(part.rows[0]) for part in members} == {60}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import WIDTHS, ComparedRows, RowKernel
 
 RNG = np.random.default_rng(0)
 X, CENTRE = RNG.normal(size=(3, 4)), RNG.normal(size=4)
@@ -31,3 +31,10 @@ def test_gradients_are_central_differences(kernel: RowKernel, images: np.ndarray
     ahead, back = (kernel.of(X[0] + sign * steps, images, CENTRE) @ DUALS for sign in (1, -1))
     expected = (ahead - back) / (2 * h)
     np.testing.assert_allclose(kernel.gradient(X[0], images, DUALS, CENTRE), expected, atol=1e-8)
+
+
+def test_widths_are_multiples_of_the_median_distance_of_rows_that_differ() -> None:
+    """Four rows of which three are equal: the distances are 0, 0, 0, 5, 5, 5."""
+    rows = np.array([[0.0, 0.0]] * 3 + [[3.0, 4.0]], np.float32)
+    found = [kernel.sigma for kernel in ComparedRows([rows]).kernels() if kernel.sigma is not None]
+    np.testing.assert_allclose(found, [5 * width for width in WIDTHS], rtol=1e-6)

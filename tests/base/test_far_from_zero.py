@@ -218,13 +218,6 @@ def test_saved_models_keep_their_origin(tmp_path):
         assert np.array_equal(loaded.origin_, model.origin_)
 
 
-def test_a_model_saved_before_there_were_origins_counts_from_zero():
-    model = dk.L2Embedding().fit(NEAR)
-    rows = model.transform(NEAR)
-    del model.origin_
-    assert np.array_equal(model.transform(NEAR), rows)
-
-
 def test_thinned_sets_stay_where_they_are():
     far = [x + OFFSETS[1] for x in NEAR]
     thinned = dk.CoresetThinning(10, sigma=1.0, random_state=0).fit_transform(far)

@@ -53,14 +53,14 @@ def test_cycles_are_of_files_that_import_each_other(codebase: ModuleType) -> Non
 def test_no_file_imports_itself_through_others(codebase: ModuleType) -> None:
     figures = codebase.measure_files()
     assert figures["cycles_at_import"] == []
-    assert len(figures["cycles_with_functions"]) <= 5
+    assert len(figures["cycles_with_functions"]) <= 2
 
 
 @pytest.mark.parametrize(
     ("name", "n_frames", "n_files"),
     [
         ("five lines from a store", 25, 55),
-        ("kernel_distance", 12, 17),
+        ("kernel_distance", 9, 10),
         pytest.param("SetClassifier", 21, 92, marks=pytest.mark.slow),
     ],
 )

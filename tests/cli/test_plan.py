@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import dask
 import numpy as np
@@ -130,3 +132,21 @@ def test_what_makes_no_plan_is_an_error_and_leaves_nothing_behind():
     with pytest.raises(ZeroDivisionError):
         plan_of(lambda: 1 / 0)
     dk.IncrementalRidge().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])  # runs again
+
+
+PEAK_OF_A_PLAN = """
+import sys
+from dkdist.cli import main
+assert main(["plan", sys.argv[1], "--target", "wide", "--features", "2000000"]) == 0
+with open("/proc/self/status") as status:
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/self/status")
+def test_a_plan_of_two_million_features_makes_none_of_them(bags):
+    """One block of the fit would hold 80 rows of them or more, 640 MB beside some 300 MB of the process itself."""
+    run = [sys.executable, "-c", PEAK_OF_A_PLAN, bags]
+    printed = subprocess.run(run, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert "2,000,000 features" in printed
+    assert int(printed.split()[-1]) * 1024 < 600e6

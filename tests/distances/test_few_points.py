@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import dkdist as dk
-from dkdist.distances import single_pair
+from dkdist.distances import distance as distance_module
 from dkdist.distances.few_points import few_sets
 from dkdist.pairs import few_plain_sets
 from dkdist.sets.conversion import as_sample_sets
@@ -49,7 +49,7 @@ def outcome(call):
 def ordinarily():
     """Nothing is known of few plain points."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (single_pair, few_plain_sets):
+        for module in (distance_module, few_plain_sets):
             patch.setattr(module, "few_sets", lambda arrays: None)
         yield
 

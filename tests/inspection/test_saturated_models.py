@@ -17,9 +17,8 @@ from dkdist.auto.bagged_trees import fit_bagged_trees
 from dkdist.automatic import choosing
 from dkdist.automatic.learned.machine_terms import set_function
 from dkdist.automatic.learned.machines import KernelMachine, Machine, TreeMember
-from dkdist.automatic.views.representation_rows import fitted_views, rows_of
+from dkdist.automatic.views.representation_rows import ComparedRows, fitted_views, rows_of
 from dkdist.automatic.views.representations import FAMILIES, representations
-from dkdist.automatic.views.row_kernels import ComparedRows
 from dkdist.explaining.point_contributions import influence_at, point_contributions
 from dkdist.explaining.set_function import SetFunction
 from dkdist.learners.kernel_ridge import duals

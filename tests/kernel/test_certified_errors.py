@@ -24,18 +24,18 @@ METHODS = (
     *(f"auto of {kernel}" for kernel in ("matern12", "matern32", "matern52", "rational-quadratic", "energy")),
 )  # fmt: skip
 NEVER, ALWAYS = 1e300, 1e-12
-FOURIER, RULE = "dkdist.kernel.sums.fourier_energy", "dkdist.kernel.distance.kernel_methods"
-FEW = {f"{RULE}.SMALL": 2, "dkdist.kernel.distance.energy_task.SMALL": 2}
+RULE = "dkdist.kernel.distance.kernel_methods"
+FEW = {f"dkdist.kernel.distance.{name}.SMALL": 2 for name in ("kernel_distance", "energy_task")}
+MIXED = {f"{RULE}.{name}": 0.0 for name in ("PLAN_NS", "WIDE_NS", "NARROW_NS")}  # by Gaussians, not all pairs
 WAYS = {  # to make a method take another way than the cheapest for few points; "auto" is tried with far outliers
-    "fourier on a mesh": {f"{FOURIER}.CELL_NS": NEVER, f"{FOURIER}.FIND_NS": np.inf},
-    "fourier by frequencies": {f"{FOURIER}.FIND_NS": -1.0, f"{FOURIER}.FREQUENCY_NS": ALWAYS},
+    "fourier on a mesh": {f"{RULE}.CELL_NS": NEVER, f"{RULE}.FIND_GRID_NS": np.inf},
+    "fourier by frequencies": {f"{RULE}.FIND_GRID_NS": -1.0, f"{RULE}.FREQUENCY_NS": ALWAYS},
     "auto by parts": {**FEW, f"{RULE}.LOOK_NS": ALWAYS, f"{RULE}.PAIR_NS": NEVER},
     "auto by blocks": {
         **FEW, f"{RULE}.LOOK_NS": -1.0, f"{RULE}.PAIR_NS": NEVER,
         f"{RULE}.CELL_NS": 0.0, f"{RULE}.BLOCK_NS": 0.0,
     },
 }  # fmt: skip
-ALL = "dkdist.kernel.distance.mixture_energy.PAIR_NS"
 QUICK = {"gaussian": 200, "matern12": 3, "energy": 3}  # trials
 
 
@@ -64,7 +64,7 @@ def ratios(method, n_trials, kernel="gaussian", trial=random_trial):
 @pytest.fixture
 def method(request, monkeypatch):
     by, _, kernel = request.param.partition(" of ")
-    for name, value in (WAYS.get(by, {}) if not kernel else {**FEW, ALL: NEVER}).items():
+    for name, value in (WAYS.get(by, {}) if not kernel else {**FEW, **MIXED}).items():
         monkeypatch.setattr(name, value)
     return by.split()[0], kernel or "gaussian"
 

@@ -11,12 +11,12 @@ import pytest
 
 import dkdist as dk
 from dkdist.kernel.coresets import coreset_choice, running_coreset
-from dkdist.kernel.coresets.best_weights import kernel_matrix as matrix_of_few
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST
+from dkdist.kernel.kinds.kernel_sums import kernel_matrix as matrix_of_few
+from dkdist.kernel.kinds.registry import MAX_FREQUENCY, names_with
 
 from .kernel_profiles import kernel_matrix
 
-OTHERS = sorted(set(FREQUENCIES) - {"gaussian"})
+OTHERS = sorted(set(names_with("sample_frequencies")) - {"gaussian"})
 N, SIZE, SIGMA = 1024, 32, 0.7
 RNG = np.random.default_rng(0)
 P = np.concatenate([RNG.normal(m, 0.5, (N // 4, 2)) for m in (0, 2, 5, 7)]) + 50
@@ -50,7 +50,7 @@ def test_kernels_of_few_points(kernel, d):
     x = RNG.normal(size=(40, d))
     x[1] = x[0]
     expected = kernel_matrix(x / 0.8, x / 0.8, kernel)
-    np.testing.assert_allclose(matrix_of_few(x, 0.8, kernel), expected, rtol=1e-13)
+    np.testing.assert_allclose(matrix_of_few(x, x, 0.8, kernel), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", OTHERS)
@@ -254,7 +254,7 @@ def test_what_does_not_go_together_is_refused(monkeypatch):
         dk.merge_coresets([made("laplace", 5), made("laplace", 5, sigma=0.8)], 3)
     monkeypatch.setattr(coreset_choice, "MOST_PAIRS", 100)
     far = np.r_[P, [[2e5, 0]]]  # beyond the reach of the highest frequencies in float32
-    assert HIGHEST * 2e5 > 2**30 > 2e5
+    assert MAX_FREQUENCY * 2e5 > 2**30 > 2e5
     dk.coreset(np.pad(far, ((0, 0), (0, 2))), 5, sigma=1.0, random_state=0)
     with pytest.raises(ValueError, match=r"sigma=1 is too small for points 2e\+05 wide"):
         dk.coreset(np.pad(far, ((0, 0), (0, 2))), 5, sigma=1.0, kernel="matern32", random_state=0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.sums.exact_loops import energy, scaled, sums
-from dkdist.kernel.sums.profiles_loops import KERNELS
+from dkdist.kernel.kinds.kernel_sums import energy, scaled, sums
+from dkdist.kernel.kinds.registry import KERNELS
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 
 def values(y, x, sigma, kernel="gaussian"):
@@ -43,7 +44,7 @@ def require_all_pairs(kernel, d, n, C):
     x, z = rng.standard_normal((n, d)), rng.standard_normal((n, C))
     sigma = 1.3 * np.sqrt(d)
     K = values(x, x, sigma, kernel)
-    found = energy(scaled(x, sigma, kernel), z, kernel)
+    found = energy(WeightedPoints.of(x, z), sigma, kernel)
     assert found == pytest.approx(float(np.einsum("ic,ij,jc->", z, K, z)), abs=1e-13 * (np.abs(z).sum()) ** 2)
     y = rng.standard_normal((70, d))
     at = sums(scaled(y, sigma, kernel), scaled(x, sigma, kernel), z, kernel)
@@ -59,14 +60,17 @@ def test_bandwidths_far_from_the_width_of_the_points(d, sigma):
     x = np.concatenate([x, x + sigma * rng.standard_normal(x.shape)])  # near pairs, whatever the bandwidth
     z = rng.standard_normal((400, 1))
     expected = float(z[:, 0] @ values(x, x, sigma) @ z[:, 0])
-    assert energy(scaled(x, sigma), z) == pytest.approx(expected, abs=1e-9 * float(np.abs(z).sum()))
+    assert energy(WeightedPoints.of(x, z), sigma) == pytest.approx(
+        expected, abs=1e-9 * float(np.abs(z).sum())
+    )
 
 
 @pytest.mark.parametrize("d", [1, 4])
 def test_opposite_weights_of_equal_points_cancel(d):
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((500, d)), rng.random((500, 1)) / 500
-    assert abs(energy(scaled(np.tile(x, (2, 1)), 0.7), np.concatenate([w, -w]))) < 1e-16
+    both = WeightedPoints.of(np.tile(x, (2, 1)), np.concatenate([w, -w]))
+    assert abs(energy(both, 0.7)) < 1e-16
 
 
 def test_the_exponential_is_right_to_the_last_digits():

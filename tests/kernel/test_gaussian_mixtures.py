@@ -8,19 +8,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.kinds.gaussian_mixtures import LEAST, MEASURES, gaussian_mixture
+from dkdist.kernel.kinds.gaussian_mixtures import LEAST
+from dkdist.kernel.kinds.registry import get_kernel, names_with
 
 from .kernel_profiles import PROFILES
 
 
 def greatest_ratio(n_trials):
     """Of the errors at 400 distances, and of those near the narrowest and the widest Gaussians, over their bounds."""
-    ratios, kernels = [], sorted(MEASURES)
+    ratios, kernels = [], sorted(names_with("gaussian_mixture"))
     for seed in range(n_trials):
         rng = np.random.default_rng([seed, 0x4D49])
         kernel, R = kernels[seed % len(kernels)], 10.0 ** rng.uniform(-4, 4)
         error = 10.0 ** rng.uniform(-9, -1)
-        found = gaussian_mixture(kernel, R, error)
+        found = get_kernel(kernel).gaussian_mixture(R, error)
         if found is None:
             assert (kernel, error < 1e-6 * R) == ("energy", True)  # where R is so large that rounding counts
             continue
@@ -48,7 +49,9 @@ def test_ten_thousand_mixtures_keep_to_their_errors():
 
 
 def test_rougher_kernels_take_more_gaussians_and_what_is_finer_than_rounding_none():
-    counts = [len(gaussian_mixture(k, 10.0, 1e-5).sigmas) for k in ("matern52", "matern32", "matern12")]
+    counts = [
+        len(get_kernel(k).gaussian_mixture(10.0, 1e-5).sigmas) for k in ("matern52", "matern32", "matern12")
+    ]
     assert counts == sorted(counts)
     assert counts[-1] < 60
-    assert gaussian_mixture("matern52", 1.0, LEAST / 2) is None
+    assert get_kernel("matern52").gaussian_mixture(1.0, LEAST / 2) is None

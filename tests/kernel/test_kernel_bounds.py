@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from dkdist.kernel.distance.kernel_methods import HOPELESS, fourier_plan
 from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
-from dkdist.kernel.sums.fourier_energy import HOPELESS, fourier_plan
 from dkdist.kernel.sums.fourier_grid import fourier_grid
 from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
@@ -180,10 +180,10 @@ def test_grids_that_are_not_looked_for_would_not_have_been_taken(monkeypatch):
         given = widths, sigma, 10 ** rng.uniform(-7, -1), 1.0, int(10 ** rng.uniform(2, 6.5))
         found = []
         for hopeless in (HOPELESS, np.inf):
-            monkeypatch.setattr("dkdist.kernel.sums.fourier_energy.HOPELESS", hopeless)
+            monkeypatch.setattr("dkdist.kernel.distance.kernel_methods.HOPELESS", hopeless)
             looks = []
             monkeypatch.setattr(
-                "dkdist.kernel.sums.fourier_energy.fourier_grid",
+                "dkdist.kernel.distance.kernel_methods.fourier_grid",
                 lambda *box, looks=looks: (looks.append(box), fourier_grid(*box))[1],
             )
             plan = fourier_plan(*given)

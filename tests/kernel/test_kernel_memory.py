@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.kernel.sums.exact_loops import energy, energy_in_tiles
+from dkdist.kernel.kinds.kernel_sums import energy
 from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of, sorted_rows, tile_rows
 
 SHARE = 0.5  # of the bytes of P and Q, at most, beside them
@@ -135,6 +135,7 @@ def test_rows_of_tiles():
 def test_energies_in_tiles_have_the_bits_of_all_points_at_once(n, d, kernel, monkeypatch):
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(n, d)), rng.normal(size=(n, 1))
-    in_tiles = energy_in_tiles(WeightedPoints.of(x, z), 0.23, kernel)
+    points = WeightedPoints.of(x, z)
+    in_tiles = energy(points, 0.23, kernel)
     monkeypatch.setattr("dkdist.kernel.sums.exact_loops.tile_rows", lambda d, n: 256 * n)
-    assert in_tiles == energy(x * 0.23, z, kernel)
+    assert in_tiles == energy(points, 0.23, kernel)

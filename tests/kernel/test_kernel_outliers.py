@@ -44,12 +44,12 @@ def two_far_clouds(rng, d):
 def work(monkeypatch):
     """Pairs of "exact", numbers on meshes, points of trees: what each way of the rule was given."""
     counts = {"pairs": 0.0, "cells": 0.0, "tree": 0}
-    energy, spans, tree = energy_task.energy_in_tiles, kernel_methods.spans_energy, kernel_methods.tree_energy
+    energy, spans, tree = energy_task.energy, kernel_methods.spans_energy, kernel_methods.tree_energy
     planned, blocks = kernel_methods.fourier_plan, kernel_methods.block_energy
 
-    def counted_energy(points, unit, kernel="gaussian"):
+    def counted_energy(points, sigma, kernel="gaussian"):
         counts["pairs"] += len(points) ** 2 / 2
-        return energy(points, unit, kernel)
+        return energy(points, sigma, kernel)
 
     def counted_spans(x, z, parts):
         counts["pairs"] += float((np.diff(parts, axis=1).astype(float) ** 2).sum()) / 2
@@ -77,7 +77,7 @@ def work(monkeypatch):
         "fourier_plan": counted_plan, "block_energy": counted_blocks,
     }.items():  # fmt: skip
         monkeypatch.setattr(kernel_methods, name, function)
-    monkeypatch.setattr(energy_task, "energy_in_tiles", counted_energy)
+    monkeypatch.setattr(energy_task, "energy", counted_energy)
     return counts
 
 

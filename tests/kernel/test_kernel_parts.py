@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dkdist.kernel.kinds.kernel_sums import energy, scaled
 from dkdist.kernel.sums.blocks_loops import WIDEST, block_energy, kernel_blocks
 from dkdist.kernel.sums.cells_loops import kernel_cells
-from dkdist.kernel.sums.exact_loops import energy, scaled
 from dkdist.kernel.sums.parts_loops import are_one_part, far_parts, reach_of, spans_energy
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 
@@ -78,7 +78,7 @@ def test_cells_of_blocks_keep_to_the_error_of_all_cells(d, eps):
 def test_flat_boxes_have_blocks_too(x):
     cells, z = kernel_cells(np.ptp(x, axis=0), 1.0, 1e-9), np.ones((len(x), 1))
     found = block_energy(z, 1.0, cells, kernel_blocks(x, cells))
-    assert found == pytest.approx(energy(scaled(x, 1.0), z), rel=1e-8)
+    assert found == pytest.approx(energy(WeightedPoints.of(x, z), 1.0), rel=1e-8)
 
 
 def test_cells_beyond_counting_have_no_blocks():

@@ -7,8 +7,11 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from dkdist.kernel.sums.exact_loops import energy
+from dkdist.kernel.kinds.registry import KERNELS, get_kernel
+from dkdist.kernel.sums.exact_loops import energy_in_tiles
+from dkdist.kernel.sums.profiles_loops import GAUSSIAN
 from dkdist.kernel.sums.twofold_loops import twofold_energy
+from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 
 def decimal_energy(x, z, kernel):
@@ -18,15 +21,21 @@ def decimal_energy(x, z, kernel):
     for a, w in zip(points, weights, strict=True):
         for b, v in zip(points, weights, strict=True):
             s = sum((p - q) ** 2 for p, q in zip(a, b, strict=True))
-            if kernel == "epanechnikov":
-                k = max(Decimal(0), 1 - s)
-            else:
-                k = (-(s if kernel == "gaussian" else s.sqrt()) * ln2).exp()
+            t = ln2 * (s if kernel == "gaussian" else s.sqrt())
+            if kernel == "laplace":
+                t = ln2 * sum(abs(p - q) for p, q in zip(a, b, strict=True))
+            k = {
+                "epanechnikov": max(Decimal(0), 1 - s),
+                "rational-quadratic": 1 / (1 + s),
+                "energy": -s.sqrt(),
+                "matern32": (1 + t) * (-t).exp(),
+                "matern52": (1 + t + t * t / 3) * (-t).exp(),
+            }.get(kernel, (-t).exp())
             total += k * sum(p * q for p, q in zip(w, v, strict=True))
     return total
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "epanechnikov"])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("n", "d", "C"), [(1, 1, 1), (3, 2, 2), (32, 1, 1), (40, 5, 1)])
 def test_all_digits_of_a_double_are_right(kernel, n, d, C):
     rng = np.random.default_rng(n)
@@ -38,7 +47,7 @@ def test_all_digits_of_a_double_are_right(kernel, n, d, C):
         context.prec = 60
         expected = decimal_energy(x, z, kernel)
         W = Decimal(float(np.sqrt((z**2).sum(axis=1)).sum()))
-        error = abs(Decimal(twofold_energy(x, z, kernel)) - expected)
+        error = abs(Decimal(twofold_energy(x, z, get_kernel(kernel).profile)) - expected)
         assert error <= Decimal("1e-28") * W**2 + Decimal(2) ** -52 * abs(expected)
 
 
@@ -46,4 +55,5 @@ def test_all_digits_of_a_double_are_right(kernel, n, d, C):
 def test_what_does_not_cancel_is_that_of_float64(spread):
     rng = np.random.default_rng(1)
     x, z = spread * rng.standard_normal((150, 2)), rng.random((150, 1))
-    assert twofold_energy(x, z) == pytest.approx(energy(x, z), rel=1e-13)
+    expected = energy_in_tiles(WeightedPoints.of(x, z), 1.0, GAUSSIAN)
+    assert twofold_energy(x, z, GAUSSIAN) == pytest.approx(expected, rel=1e-13)

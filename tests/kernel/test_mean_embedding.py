@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import dkdist as dk
 from dkdist.kernel.features.mean_embedding import METHODS
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS
 
 N_SETS = 12
 PAIRS = np.triu_indices(N_SETS, 1)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkdist.kernel.features.dense_features_loops import PART, ROWS, dense, dense_features, panels
-from dkdist.kernel.features.random_fourier_features_spec import orthogonal_frequencies
+from dkdist.kernel.kinds.kernel_frequencies import orthogonal_frequencies
 
 
 def features(X, Wt):

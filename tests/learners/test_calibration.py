@@ -38,17 +38,18 @@ def test_values_without_information_keep_their_order() -> None:
     np.testing.assert_allclose(p, 0.5, atol=1e-3)
 
 
-def test_the_power_undoes_a_temperature() -> None:
-    """Classes drawn from softmax(z): the power of softmax(z / 4) is 4, up to 3 standard errors of it."""
+@pytest.mark.parametrize("temperature", [4, 0.25])
+def test_the_power_undoes_a_temperature(temperature: float) -> None:
+    """Classes drawn from softmax(z): the power of softmax(z / T) is T, up to 3 standard errors of it."""
     rng = np.random.default_rng(3)
     z = 2 * rng.normal(size=(20000, 5))
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     classes = (p.cumsum(axis=1) < rng.random((len(z), 1))).sum(axis=1)
-    tempered = z / 4 - np.log(np.exp(z / 4).sum(axis=1, keepdims=True))
+    tempered = z / temperature - np.log(np.exp(z / temperature).sum(axis=1, keepdims=True))
     # Fisher information of a power is the variance of the exponents under p
     information = (p * tempered**2).sum(axis=1) - (p * tempered).sum(axis=1) ** 2
     error = 1 / np.sqrt(information.sum())
-    assert calibrated_power(tempered, classes, np.ones(len(z))) == pytest.approx(4, abs=3 * error)
+    assert calibrated_power(tempered, classes, np.ones(len(z))) == pytest.approx(temperature, abs=3 * error)
     assert np.isfinite(log_probabilities(1e4 * z, np.array([1e3, 0.02]))).all()
 
 

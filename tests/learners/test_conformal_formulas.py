@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.learners.uncertainty.conformal_scores import ConformalScores, conformal_scores
-from dkdist.learners.uncertainty.prediction_intervals import PredictionIntervals
+from dkdist.learners.conformal import ConformalScores, PredictionIntervals, conformal_scores
 
 
 def test_the_variance_falls_with_the_size_of_a_set() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from dkdist.learners.descent.descent_loops import Iterate, Steps, descend
-from dkdist.learners.descent.losses import CLASSIFIER_LOSSES, LOSSES
+from dkdist.learners.descent.sgd_steps import CLASSIFIER_LOSSES, LOSSES
 
 
 def problem(n: int, D: int, seed: int = 0) -> tuple[Any, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.learners.uncertainty.conformal_scores import conformal_scores
-from dkdist.learners.uncertainty.prediction_intervals import fit_intervals
-from dkdist.learners.uncertainty.prediction_sets import fit_prediction_sets
+from dkdist.learners.conformal import conformal_scores, fit_intervals, fit_prediction_sets
 
 
 def hierarchical_quantile(scores: np.ndarray, groups: np.ndarray, coverage: float) -> float:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.learners.descent.losses import LOSSES, probabilities
 from dkdist.learners.descent.sgd_steps import (
+    LOSSES,
     Batch,
     Lanes,
     Objective,
@@ -18,6 +18,7 @@ from dkdist.learners.descent.sgd_steps import (
     fit_lane,
     meet,
     prepare,
+    probabilities,
     step,
     step_size,
 )

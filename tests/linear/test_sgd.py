@@ -23,8 +23,7 @@ from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDReg
 from dkdist.base.parameter_checks import draw_seed
 from dkdist.base.roles import Role
 from dkdist.execution.checkpoint import Checkpoint
-from dkdist.learners.descent.losses import constant_loss
-from dkdist.learners.descent.sgd_steps import meet, signs
+from dkdist.learners.descent.sgd_steps import constant_loss, meet, signs
 from dkdist.learners.held_out import choose_held_out
 
 from .problems import smooth_problem

@@ -55,7 +55,7 @@ def test_a_change_of_a_part_that_stands_in_another_file(tmp_path: Path) -> None:
 
 
 def test_sources_are_looked_for_in_all_that_is_imported() -> None:
-    names = [f"dkdist.{name}" for name in ("densities.tensor_loops", "loops.elementary", "loops.sobol")]
+    names = [f"dkdist.{name}" for name in ("densities.tensor_loops", "loops.elementary", "loops.array_types")]
     for name in names:
         import_module(name)
     assert len({*map(sources_of, names)}) == 3

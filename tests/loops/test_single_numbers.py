@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from dkdist.loops.compile import inlined, loop
-from dkdist.loops.elementary import bits, larger, nearest, number, root, smaller
+from dkdist.loops.elementary import bits, larger, number, smaller
 
 NUMBERS = [-2.5, -1.5, -0.5, 0.0, 0.4999999, 0.5, 1.0, 1.5, 2.5, 3.25, 1e9]
 
@@ -30,12 +28,6 @@ def _bits_and_back(x, whole, back):  # type: ignore[no-untyped-def]
     for i in range(len(x)):
         whole[i] = bits(x[i])
         back[i] = number(whole[i])
-
-
-@loop()
-def _roots(x, roots, integers):  # type: ignore[no-untyped-def]
-    for i in range(len(x)):
-        roots[i], integers[i] = root(abs(x[i])), nearest(x[i])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.int32])
@@ -60,16 +52,6 @@ def test_bits_are_those_of_a_view() -> None:
     _bits_and_back(x, whole, back)
     assert (whole == x.view(np.int32)).all()
     assert back.tobytes() == x.tobytes()
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_roots_and_nearest_integers(kind: type) -> None:
-    x = np.array(NUMBERS, kind)
-    roots, integers = np.empty_like(x), np.empty_like(x)
-    _roots(x, roots, integers)
-    assert (roots == np.sqrt(np.abs(x))).all()
-    assert (integers == np.rint(x)).all()
-    assert integers[3] == math.floor(x[3])
 
 
 @pytest.mark.parametrize("early", [True, False])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances import Grain
+from dkdist.distances.distance import Grain
 from dkdist.pairs.staircase import SIDE, Step, needed, staircase
 
 ONE = Grain(64, 1)

@@ -5,9 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from dkdist.plain.ahead import each_ahead
-from dkdist.plain.behind import Behind
-from dkdist.plain.crew import Crew
+from dkdist.plain.concurrency import Behind, Crew, each_ahead
 
 
 def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.plain.real_arrays import Columns
+from dkdist.plain.validation import Columns
 from dkdist.sets.point_checks import kept_points
 from dkdist.sets.streams.coming_rows import ComingRows
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dkdist.scaling.set_scaler import SetScaler
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.sets.alignment import aligned
+from dkdist.sets.indexing import aligned
 
 SIZES = (3, 1, 4, 2, 5)
 IDS = np.array(["007", "b", "a", "d", "c"])

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dkdist.automatic.learned.machines import KernelMachine, LinearMachine
 from dkdist.automatic.trials import Trial
-from dkdist.automatic.views.standardised_rows import StandardisedSpec
+from dkdist.automatic.views.representation_rows import StandardisedSpec
 from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
 from dkdist.loops.array_types import F32
 from dkdist.moments.invariant_features import InvariantFeatures

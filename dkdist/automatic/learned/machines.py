@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from dkdist.auto.bagged_trees import BaggedTrees
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import RowKernel
 from dkdist.base.inputs import Sets
 from dkdist.execution.map_reduce import collect
 from dkdist.files.model_trial import require_working
 from dkdist.learners.kernel_ridge import CONSTANT
-from dkdist.linear.search.feature_trees import FeatureTrees, Node
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.search.feature_trees import FeatureTrees, Node, SearchData
 from dkdist.loops.array_types import F32, F64, Array
 from dkdist.plain.kept import kept
 

@@ -17,8 +17,7 @@ from sklearn.linear_model import Ridge
 from dkdist._utils.memory_budget import memory_limit, resident_bytes
 from dkdist.auto._tuning import MAX_NGRAMS
 from dkdist.automatic.trials import Trial
-from dkdist.automatic.views.representation_rows import View
-from dkdist.automatic.views.row_kernels import RowKernel
+from dkdist.automatic.views.representation_rows import RowKernel, View
 from dkdist.base.inputs import Sets, of_blocks
 from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
 from dkdist.loops.array_types import F64

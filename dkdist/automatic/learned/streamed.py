@@ -13,18 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from dkdist.auto.evaluation_set import TrainingData
 from dkdist.auto.folds import draw_hold_out
-from dkdist.auto.training_data import TrainingData
-from dkdist.automatic.averages import Average, best_average
 from dkdist.automatic.learned.machines import LinearMachine
 from dkdist.automatic.learned.sparse_ngrams import fit_sparse_ridge, with_sparse_ngrams
-from dkdist.automatic.trials import Trial
+from dkdist.automatic.trials import Average, Trial, best_average
 from dkdist.base.roles import Role
 from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
 from dkdist.learners.many_models import Linear
 from dkdist.linear.ridge.ridge import IncrementalRidge
-from dkdist.linear.search.feature_trees import FeatureTrees, Node
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.search.feature_trees import FeatureTrees, Node, SearchData
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train

@@ -237,7 +237,7 @@ def fitted_spec(entry: Representation, sample: SampleSets) -> Any:
     """
     if entry.embedding is None:
         return SizesSpec(sample.n_dims)
-    fitted = entry.embedding.fit(sample)
+    fitted: Any = entry.embedding.fit(sample)
     if not isinstance(fitted, SetEmbedding):
         return TransformerParams.of(fitted, sample)
     spec = fitted.spec_

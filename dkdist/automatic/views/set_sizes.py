@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding_spec import Specification, Tables
+from dkdist.base.embedding_spec import Specification
 from dkdist.loops.array_types import F32, F64
 from dkdist.plain.kept import kept
 from dkdist.sets import SampleSets
@@ -14,22 +15,12 @@ from dkdist.sets import SampleSets
 
 @kept
 @dataclass(frozen=True)
-class SizesSpec(Specification["SizesParameters"]):
+class SizesSpec(Specification[Any]):
     """The logarithm of the number of points, for sets of ``n_dims`` dimensions."""
 
     n_dims: int
     domain: None = None
     n_features: int = 1
-
-    def _tables(self) -> SizesParameters:
-        return SizesParameters(self)
-
-
-class SizesParameters(Tables[SizesSpec]):
-    """Nothing is drawn for it."""
-
-    def __init__(self, spec: SizesSpec) -> None:
-        self.spec = spec
 
     def embed(self, sets: SampleSets) -> F32:
         """log n of each set: (n_sets, 1) float32."""

@@ -8,6 +8,7 @@ serve every embedding on the same domain whose degrees they hold.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from dkdist.base.embedding_spec import Domain, S, Specification, Tables
-from dkdist.base.point_runs import MeanOfRuns, RowOfRuns, mean_of_runs
+from dkdist.base.point_runs import MeanOfRuns, RowOfRuns, compute_by_runs, spans_of
 from dkdist.densities.cosine.binning_loops import WORTHWHILE, binned_coefficients
 from dkdist.densities.density_loops import ball_terms, tensor_coefficients, term_coefficients
 from dkdist.loops.array_types import F32, I64
-from dkdist.loops.points import are_long
 from dkdist.sets import SampleSets
 
 SETS_AT_ONCE = 64  # coefficients and densities of so many sets stay in the second-level cache
@@ -90,7 +90,7 @@ def widest(specs: Sequence[CoefficientSpec]) -> CoefficientSpec:
 
 def tiles(sets: SampleSets, at_once: int = SETS_AT_ONCE) -> Iterator[tuple[slice, I64]]:
     """Runs of some sets with their spans (first row, row after the last): what is worked on at once."""
-    spans = sets.offsets.repeat(2)[1:-1].reshape(-1, 2)
+    spans = spans_of(sets)
     for start in range(0, len(sets), at_once):
         tile = slice(start, min(start + at_once, len(sets)))
         yield tile, spans[tile]
@@ -101,7 +101,8 @@ class Coefficients(Tables[CoefficientSpec]):
 
     def __init__(self, spec: CoefficientSpec) -> None:
         self.spec = spec
-        self._compute = _COMPUTE[spec.structure](spec)
+        self._low_and_scale = spec.domain.low_and_scale
+        self._terms = ball(spec.degrees, spec.order)[1] if spec.structure == "ball" else None
 
     def of(self, sets: SampleSets, spans: I64) -> F32:
         """(n_spans, n_coefficients) float32 of the sets at ``spans``; points outside the domain count at its wall.
@@ -110,20 +111,26 @@ class Coefficients(Tables[CoefficientSpec]):
         sets large enough for a grid (see `dkdist.densities.cosine.binning_loops`), larger degrees take a finer grid.
         Sets of many points are taken run by run (`dkdist.base.point_runs`).
         """
-        long = are_long(spans, sets.n_dims)
-        if not long.any():
-            return self._compute(sets, spans)
-        rows = np.flatnonzero(long)
-        made = [mean_of_runs(self.of_run, sets, span) for span in spans[rows]]
-        C = np.empty((len(spans), len(made[0])), np.float32)
-        C[rows] = made
-        if not long.all():
-            C[~long] = self._compute(sets, spans[~long])
-        return C
+        return compute_by_runs(self.compute, sets, spans)
 
-    def of_run(self, run: SampleSets) -> F32:
-        """(n_coefficients,) of a single set that is no longer than a run."""
-        return self._compute(run, run.offsets.reshape(1, 2)).reshape(-1)
+    def compute(self, sets: SampleSets, spans: I64) -> F32:
+        """`of` sets that are no longer than a run."""
+        points, weights, (low, scale) = sets.relative, sets.weights, self._low_and_scale
+        if self._terms is not None:
+            return term_coefficients(points, spans, weights, low, scale, self._terms)
+        degrees = tuple(map(int, self.spec.degrees))
+        if self.spec.structure == "marginal":
+            columns = [
+                tensor_coefficients(points, spans, weights, low, scale, (K,), column=j)
+                for j, K in enumerate(degrees)
+            ]
+            return np.concatenate(columns, axis=1)
+        large = spans[:, 1] - spans[:, 0] >= WORTHWHILE.get(sets.n_dims, np.inf)
+        C = np.empty((len(spans), math.prod(degrees)), np.float32)
+        for chosen, coefficients in ((~large, tensor_coefficients), (large, binned_coefficients)):
+            if chosen.any():
+                C[chosen] = coefficients(points, spans[chosen], weights, low, scale, degrees)
+        return C
 
 
 class OfCoefficients(Tables[S]):
@@ -152,7 +159,7 @@ class OfCoefficients(Tables[S]):
 
     def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
         """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
-        means = MeanOfRuns(self._coefficients.of_run)
+        means = MeanOfRuns(self._coefficients.compute)
 
         def made() -> F32:
             row = np.empty((1, self.spec.n_features), np.float32)
@@ -163,58 +170,6 @@ class OfCoefficients(Tables[S]):
 
     def _fill(self, C: F32, of: CoefficientSpec, rows: F32) -> None:
         raise NotImplementedError
-
-
-Compute = Callable[[SampleSets, I64], F32]
-
-
-def _tensor(spec: CoefficientSpec) -> Compute:
-    low, scale = spec.domain.low_and_scale
-    degrees = tuple(map(int, spec.degrees))
-    worthwhile = WORTHWHILE.get(spec.domain.n_dims)
-
-    def compute(sets: SampleSets, spans: I64) -> F32:
-        large = spans[:, 1] - spans[:, 0] >= (worthwhile or np.inf)
-        C = np.empty((len(spans), int(np.prod(degrees))), np.float32)
-        for chosen, coefficients in ((~large, tensor_coefficients), (large, binned_coefficients)):
-            if chosen.any():
-                C[chosen] = coefficients(sets.relative, spans[chosen], sets.weights, low, scale, degrees)
-        return C
-
-    return compute
-
-
-def _marginal(spec: CoefficientSpec) -> Compute:
-    low, scale = spec.domain.low_and_scale
-    degrees = tuple(map(int, spec.degrees))
-    ends = np.cumsum(degrees)
-
-    def compute(sets: SampleSets, spans: I64) -> F32:
-        C = np.empty((len(spans), int(ends[-1])), np.float32)
-        for j, (K, end) in enumerate(zip(degrees, ends, strict=True)):
-            C[:, end - K : end] = tensor_coefficients(
-                sets.relative, spans, sets.weights, low, scale, (K,), column=j
-            )
-        return C
-
-    return compute
-
-
-def _ball(spec: CoefficientSpec) -> Compute:
-    low, scale = spec.domain.low_and_scale
-    _, terms = ball(spec.degrees, spec.order)
-
-    def compute(sets: SampleSets, spans: I64) -> F32:
-        return term_coefficients(sets.relative, spans, sets.weights, low, scale, terms)
-
-    return compute
-
-
-_COMPUTE: dict[str, Callable[[CoefficientSpec], Compute]] = {
-    "tensor": _tensor,
-    "marginal": _marginal,
-    "ball": _ball,
-}
 
 
 def _marginal_exponents(degrees: tuple[float, ...], order: float) -> I64:

@@ -57,4 +57,4 @@ def folded_lattice(n: int, d: int) -> F64:
         generator.append(int(candidates[int(np.argmin(errors))]))
         product = product * (1 + omega[(k * generator[-1]) % n])
     x = (np.outer(k, generator) % n + 0.5) / n
-    return np.asarray(1 - np.abs(2 * x - 1))
+    return 1 - np.abs(2 * x - 1)

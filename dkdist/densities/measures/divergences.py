@@ -59,7 +59,7 @@ class Divergence:
 def _contrast(x: F64, y: F64) -> F64:
     """(x - y) / (x + y), with 0 / 0 = 0: keeps its relative accuracy for x close to y."""
     total = x + y
-    return np.asarray((x - y) / np.where(total > 0, total, 1.0))
+    return (x - y) / np.where(total > 0, total, 1.0)
 
 
 def _sech(z: F64) -> F64:
@@ -82,19 +82,19 @@ def _kappa_jensen_shannon(x: F64, y: F64) -> F64:
 def _kappa_hellinger(x: F64, y: F64) -> F64:
     root = np.sqrt(x) + np.sqrt(y)
     gap = (x - y) / np.where(root > 0, root, 1.0)
-    return np.asarray(gap * gap / 2)
+    return gap * gap / 2
 
 
 def _kappa_total_variation(x: F64, y: F64) -> F64:
-    return np.asarray(np.abs(x - y))
+    return np.abs(x - y)
 
 
 def _kappa_chi2(x: F64, y: F64) -> F64:
-    return np.asarray((x - y) * _contrast(x, y))
+    return (x - y) * _contrast(x, y)
 
 
 def _density_jensen_shannon(lam: F64) -> F64:
-    return np.asarray(_sech(np.pi * lam) / (1 + 4 * lam * lam))
+    return _sech(np.pi * lam) / (1 + 4 * lam * lam)
 
 
 @cache

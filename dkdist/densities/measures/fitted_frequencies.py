@@ -98,14 +98,14 @@ def fit(divergence: Divergence, n: int, ratio: float) -> tuple[F64, F64]:
 
     def residual(log_lam: F64) -> F64:
         columns, _, w = solve(log_lam)
-        return np.asarray(columns @ w - ones)
+        return columns @ w - ones
 
     def jacobian(log_lam: F64) -> F64:
         """Kaufman's: the part of each column's change that the weights cannot undo."""
         columns, slopes, w = solve(log_lam)
         q = np.linalg.qr(columns[:, w > 0])[0]
         change = (slopes * w)[:, len(fixed) :] * np.exp(log_lam)
-        return np.asarray(change - q @ (q.T @ change))
+        return change - q @ (q.T @ change)
 
     bounds = np.log(1e-3), np.log(1e3)
     found = [

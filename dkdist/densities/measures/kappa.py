@@ -88,14 +88,14 @@ def _table_edges(density: TabulatedDensity) -> F64:
     ends = np.arcsinh(density.grid)
     edges = np.sinh(np.linspace(0.0, ends[-1], 10 * len(ends) + 1))
     if density.height == 0:
-        return np.asarray(edges)
+        return edges
     return np.append(edges, np.geomspace(density.grid[-1], _FAR_END, 1001)[1:])
 
 
 def _profile(kappa: Kappa, total: float, t: F64) -> F64:
     """f(t), by homogeneity from kappa(1, e^-t)."""
     y = np.exp(-t)
-    return np.asarray(np.exp(t / 2) * (total * (1 + y) - evaluate(kappa, np.ones_like(y), y)) / 2)
+    return np.exp(t / 2) * (total * (1 + y) - evaluate(kappa, np.ones_like(y), y)) / 2
 
 
 def _is_smooth(kappa: Kappa) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from dkdist.base.inputs import Sets, work_on_sample
+from dkdist.base.inputs import Sets, sample_sets
 from dkdist.densities.structure.dependence import DEGREES, differing_dependence
 from dkdist.loops.array_types import I64
 from dkdist.sets import SampleSets
@@ -21,12 +21,7 @@ def looked_at(sets: Sets, bad: I64) -> SampleSets:
     """Up to 1,024 sets of about four million coordinates, in memory: what is chosen by, fewer of many dimensions."""
     d = sets.n_dims
     n_sets = int(np.clip(SEARCH_SUMS // (DEGREES * d) ** 2, 1, SEARCH_SETS))
-    found: SampleSets = work_on_sample(_as_they_are, sets, bad, n_sets, SEARCH_NUMBERS // d)
-    return found
-
-
-def _as_they_are(sets: SampleSets, first: int) -> SampleSets:
-    return sets
+    return sample_sets(sets, bad, n_sets, SEARCH_NUMBERS // d)
 
 
 def found_pairs(sets: SampleSets) -> list[Pair]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr
 
+from dkdist.base.influence import shares
 from dkdist.base.roles import Role
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.loops.array_types import F64
@@ -69,8 +70,7 @@ def _halves(sets: SampleSets) -> SampleSets:
     place = np.arange(len(kept)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = kept[place < 2 * np.repeat(half, sizes)]
     offsets = np.concatenate([[0], np.cumsum(np.repeat(half[half > 0], 2))])
-    weights = None if sets.weights is None else sets.weights.reshape(-1)[kept]
-    return SampleSets._trusted(sets.relative[kept], offsets, weights)
+    return sets._of_rows(kept, offsets)
 
 
 def _correlations(halves: SampleSets) -> F64:
@@ -79,10 +79,7 @@ def _correlations(halves: SampleSets) -> F64:
     first, second, both, square_1, square_2 = np.zeros((5, m, m))
     total = 0.0
     for s in range(0, len(halves), 2):
-        one, other = (
-            _scores(halves[s : s + 1]),
-            _scores(halves[s + 1 : s + 2]),
-        )  # of all sets: 72 d bytes a point
+        one, other = (_scores(halves[i : i + 1]) for i in (s, s + 1))  # of all sets: 72 d bytes a point
         T1, T2, w = one[0].T @ one[0], other[0].T @ other[0], float(np.sqrt(one[1] * other[1]))
         total += w
         for to, part in ((first, T1), (second, T2), (both, T1 * T2), (square_1, T1**2), (square_2, T2**2)):
@@ -98,8 +95,7 @@ def _scores(half: SampleSets) -> tuple[F64, float]:
     points, offsets = half.relative, half.offsets
     u = np.empty(points.shape)
     ranked_sets(points, offsets, points, offsets, *weight_array(half.weights), u)
-    w = np.ones(len(points)) if half.weights is None else half.weights.astype(np.float64).reshape(-1)
-    c = w / w.sum()
+    c = shares(half)
     f = np.cos(np.pi * u[:, :, None] * np.arange(1, DEGREES + 1)).reshape(len(u), -1)
     f -= np.add.reduceat(c[:, None] * f, [0])
     f *= np.sqrt(c)[:, None]

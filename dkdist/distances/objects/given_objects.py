@@ -9,9 +9,7 @@ import numpy as np
 from dkdist.base.bad_sets import require_nonnegative_weights
 from dkdist.base.inputs import Sets, about, check_sets
 from dkdist.base.roles import Role
-from dkdist.distances import Distance
-from dkdist.distances.distance_choices import require_kind
-from dkdist.distances.distance_embedding_spec import require_squares
+from dkdist.distances.distance import Distance, require_kind, require_squares
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 

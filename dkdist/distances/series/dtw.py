@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.series.backward_series import require_band
 from dkdist.distances.series.diagonal_loops import WARP, fill_diagonals
 from dkdist.distances.series.packed_series import LANES, PackedSeries, packed_series
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.points import cache_lines, read_only
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 ROWS = 4
 GROUNDS = ("sqeuclidean", "euclidean")

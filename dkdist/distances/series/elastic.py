@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist.base.parameter_checks import within_float32
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.series.backward_series import BackwardSeries, backwards, require_band
 from dkdist.distances.series.diagonal_loops import GAPS, MOVES, SOFT, STAMPS, WHOLE, fill_diagonals
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import read_only
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 
 class _Elastic(Distance):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import FUSED, loop
 from dkdist.loops.elementary import f32

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.strings.bits_loops import SHORT
 from dkdist.distances.strings.edit_costs import cost
 from dkdist.distances.strings.jaro_winkler_loops import fill_places, fill_words

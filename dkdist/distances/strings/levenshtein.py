@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from dkdist.base.parameter_checks import whole
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
 from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
 from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
@@ -26,8 +26,8 @@ from dkdist.distances.strings.edit_costs import COSTS, MOST, PairCosts, Plan, co
 from dkdist.distances.strings.few_strings import BRIEF, PEERS, pair_of_texts
 from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 FILLED = 0.92  # of the words of strings of many lengths
 LIKE: dict[tuple[float | None, ...], str] = {

@@ -11,14 +11,21 @@ from numpy.typing import ArrayLike
 from dkdist.base.parameter_checks import draw_seed, one_of, positive
 from dkdist.kernel.alignment.motion_search import search
 from dkdist.kernel.alignment.near_pairs_loops import squared_distances
-from dkdist.kernel.distance.energy_task import SMALL, energy_by, make_task
-from dkdist.kernel.distance.kernel_inputs import LARGEST, LEAST, OR_SHAPE
-from dkdist.kernel.distance.point_inputs import box, points_of, require_near, weights_of
+from dkdist.kernel.distance.energy_task import SMALL, make_task
+from dkdist.kernel.distance.kernel_distance import energy_by
+from dkdist.kernel.distance.kernel_inputs import (
+    LARGEST,
+    LEAST,
+    OR_SHAPE,
+    box,
+    points_of,
+    require_near,
+    weights_of,
+)
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
-from dkdist.plain.flags import as_verbose
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import as_verbose, require_same_names
 
 MAX_SECONDS = 60.0
 WIDEST = 1e6  # of a set, in sigma

@@ -22,8 +22,9 @@ from dkdist.execution.progress import Progress
 from dkdist.kernel.alignment import motion_cells_loops as loops
 from dkdist.kernel.alignment.climbing import climb
 from dkdist.kernel.coresets.coreset_choice import Choice, choose
-from dkdist.kernel.distance.energy_task import energy_by, make_task
-from dkdist.kernel.distance.point_inputs import box
+from dkdist.kernel.distance.energy_task import make_task
+from dkdist.kernel.distance.kernel_distance import energy_by
+from dkdist.kernel.distance.kernel_inputs import box
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 

@@ -10,7 +10,7 @@ from dkdist.kernel.alignment.climbing import climb
 from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
 from dkdist.kernel.alignment.plane_search import best_of_angles
 from dkdist.kernel.alignment.space_search import best_of_rotations
-from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.kinds.kernel_sums import scaled, sums
 from dkdist.loops.array_types import F64
 from dkdist.loops.cell_means import cell_means
 from dkdist.loops.compile import loop

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist.kernel.sums.exact_loops import scaled
-from dkdist.kernel.sums.profiles_loops import exp2
+from dkdist.kernel.sums.profiles_loops import GAUSSIAN_UNIT, exp2
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import SUM, inlined, loop
 
@@ -30,7 +29,7 @@ def squared_distances(x: F64, p: F64, y: F64, q: F64, motions: list[tuple[F64, F
 def _columns(x: F64, p: F64) -> F64:
     """(4, n): points in the order of the first coordinate, in units in which the kernel is 2^(-r^2), and weights."""
     columns, order = np.zeros((4, len(x))), np.argsort(x[:, 0], kind="stable")
-    columns[: x.shape[1]], columns[3] = scaled(x[order], 1.0).T, p[order]
+    columns[: x.shape[1]], columns[3] = GAUSSIAN_UNIT * x[order].T, p[order]
     return columns
 
 

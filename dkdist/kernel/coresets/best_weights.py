@@ -11,19 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.spatial.distance import cdist
 
-from dkdist.kernel.kinds.kernel_kinds import kernel_values
 from dkdist.loops.array_types import F64
 
 RIDGES = 10.0 ** -np.arange(2, 15)
 ROUNDING = 1e-14  # of (sum |w|)^2
-
-
-def kernel_matrix(s: F64, sigma: float, kernel: str) -> F64:
-    """k(s_j, s_l) of points (m, d), by differences: float64 but for the last digits."""
-    u, metric = s / sigma, "cityblock" if kernel == "laplace" else "sqeuclidean"
-    return kernel_values(cdist(u, u, metric), kernel)
 
 
 def square(K: F64, b: F64, w: F64) -> float:

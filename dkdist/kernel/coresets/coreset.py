@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.base.drawn_samples import least_keys, median_seed, row_keys
-from dkdist.base.parameter_checks import LEAST, draw_seed, one_of, positive, whole
+from dkdist.base.drawn_samples import least_keys, row_keys
+from dkdist.base.parameter_checks import LEAST, draw_seed, median_seed, one_of, positive, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.kernel.coresets.coreset_union import Union
-from dkdist.kernel.distance.point_inputs import points_of, weights_of
+from dkdist.kernel.distance.kernel_inputs import points_of, weights_of
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import dimension_names
+from dkdist.plain.validation import as_flag, dimension_names
 from dkdist.sets import SampleSetError
 
 LEAST_DELTA = 1e-300
@@ -113,8 +112,8 @@ def coreset(
     sigma : float or "median"
         Standard deviation of the Gaussian kernel exp(-r^2 / (2 sigma^2)), or the unit of r in another one; "median" is
         the median distance of 1,024 points, drawn at random from the seed among those that weigh.
-    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
-        As in `kernel_distance`.
+    kernel : str, default="gaussian"
+        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
     weights : (n,) array or dask array, optional
         Of the points, >= 0. Without them each point weighs 1 / n. A `SetStore` has its own.
     method : {"swap", "halving", "stratified", "random", "every"}, default="swap"

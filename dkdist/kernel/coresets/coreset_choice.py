@@ -11,14 +11,13 @@ from dkdist.base.embedding_spec import Domain, EmbeddingParameters
 from dkdist.base.parameter_checks import LEAST, MOST, is_word, one_of, positive, settled
 from dkdist.base.roles import Role
 from dkdist.execution.processes.process import drawn
-from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix
+from dkdist.kernel.coresets.best_weights import best_weights
 from dkdist.kernel.coresets.coreset_loops import halve, spatial_order, strata, swap
 from dkdist.kernel.coresets.pivotal_loops import certain, halve_unequal, one_of_each, stand_ins
 from dkdist.kernel.distance.kernel_distance import kernel_distance
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, HIGHEST
-from dkdist.kernel.kinds.kernel_kinds import can_be_sorted
-from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.kinds.kernel_sums import kernel_matrix, scaled, sums
+from dkdist.kernel.kinds.registry import MAX_FREQUENCY, get_kernel, names_with
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.kernel.sums.random_loops import MOST_TURNS, float32_error
 from dkdist.loops.array_types import F32, F64, I64
@@ -77,7 +76,7 @@ def unseen_spec(centre: F64, widths: F64, choice: Choice) -> RandomMeanSpec:
 
     ValueError for a bandwidth that they, float32, cannot tell from a smaller one.
     """
-    sigma, highest = choice.sigma, 0.0 if choice.kernel == "gaussian" else HIGHEST
+    sigma, highest = choice.sigma, 0.0 if choice.kernel == "gaussian" else MAX_FREQUENCY
     turns = (len(widths) + 1) * highest * float(widths.max()) / (2 * np.pi * sigma)
     if float32_error(widths, sigma) > MOST_ROUNDING or turns > MOST_TURNS:
         raise ValueError(
@@ -92,11 +91,11 @@ def given_kernel(kernel: str) -> str:
     """The kernel's name; those without frequencies are refused."""
     if is_word(kernel, "energy"):
         raise ValueError(
-            f"kernel must be one of {', '.join(map(repr, FREQUENCIES))}, whose frequencies coresets are chosen by; "
-            "found 'energy', which has none: use 'matern12' with a sigma of three times the width of the points, whose "
-            "D^2 times sigma is that of 'energy' within 1 %"
+            f"kernel must be one of {', '.join(map(repr, names_with('sample_frequencies')))}, whose frequencies "
+            "choose coresets; found 'energy', which has none: use 'matern12' with a sigma of three times the width of "
+            "the points, whose D^2 times sigma is that of 'energy' within 1 %"
         )
-    return str(one_of("kernel", kernel, tuple(FREQUENCIES)))
+    return str(one_of("kernel", kernel, names_with("sample_frequencies")))
 
 
 def given_width(sigma: float | str) -> float | None:
@@ -231,13 +230,13 @@ def nearest_weights(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) 
     """The signed weights of points that bring them nearest to all, by exact sums; never farther than those given."""
     few, sigma, kernel = x[indices], choice.sigma, choice.kernel
     overlaps = sums(scaled(few, sigma, kernel), scaled(x, sigma, kernel), p[:, None], kernel)[:, 0]
-    return best_weights(kernel_matrix(few, sigma, kernel), overlaps, weights)
+    return best_weights(kernel_matrix(few, few, sigma, kernel), overlaps, weights)
 
 
 def achieved(x: F64, p: F64, indices: I64, weights: F64, choice: Choice) -> float:
     """The kernel distance between points with weights p and some of them with other weights."""
     n, d = x.shape
-    fast = d <= MOST_DIMS if choice.kernel == "gaussian" else can_be_sorted(d, choice.kernel)
+    fast = d <= MOST_DIMS if choice.kernel == "gaussian" else get_kernel(choice.kernel).is_sorted(d)
     if fast or n <= MOST_PAIRS:
         eps, both = 1e-8 * float(p.sum()) ** 2, (p, weights)
         return kernel_distance(x, x[indices], sigma=choice.sigma, weights=both, eps=eps, kernel=choice.kernel)

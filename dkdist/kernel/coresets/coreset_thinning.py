@@ -9,11 +9,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dkdist.base.bad_sets import require_nonnegative_weights
-from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import known_sets
 from dkdist.base.inputs import check_sets, sample_points, survey
 from dkdist.base.names import learn_names
-from dkdist.base.parameter_checks import draw_seed, one_of, whole
+from dkdist.base.parameter_checks import draw_seed, median_seed, one_of, whole
 from dkdist.kernel.coresets import coreset_choice as choosing
 from dkdist.loops.array_types import F32, F64
 from dkdist.sets import SampleSets
@@ -33,7 +32,7 @@ class CoresetThinning(TransformerMixin, BaseEstimator):
         As for `coreset`.
     random_state : int, Generator or None
         Seed; a set's coreset depends on the seed and on its own points alone.
-    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
+    kernel : str, default="gaussian"
         As for `coreset`.
 
     Attributes

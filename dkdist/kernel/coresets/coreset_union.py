@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.roles import Role
-from dkdist.kernel.coresets.best_weights import ROUNDING, best_weights, kernel_matrix, square
+from dkdist.kernel.coresets.best_weights import ROUNDING, best_weights, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.pivotal_loops import certain
-from dkdist.kernel.kinds.kernel_kinds import kernel_values
-from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.kinds.kernel_sums import kernel_matrix, scaled, sums
 from dkdist.loops.array_types import F64, I64
 
 KEPT = (
@@ -95,7 +94,7 @@ def thinned(
     u = scaled(x, sigma, kernel)
     overlaps = sums(u, u, w[:, None], kernel)[:, 0]
     chosen, shares = _chosen(x / sigma, kernel, union.shares, overlaps, size, rounds, seed)
-    K, b = kernel_matrix(x[chosen], sigma, kernel), overlaps[chosen]
+    K, b = kernel_matrix(x[chosen], x[chosen], sigma, kernel), overlaps[chosen]
     weights = best_weights(K, b, shares) if optimal else shares
     moved = max(0.0, float(w @ overlaps) + square(K, b, weights))
     rounding = ROUNDING * float(np.abs(w).sum() + np.abs(weights).sum()) ** 2
@@ -145,5 +144,4 @@ def _sums(y: F64, x: F64, w: F64, kernel: str) -> F64:
 
 def _column(y: F64, j: int, kernel: str) -> F64:
     """k(y_i, y_j) of points in units of sigma: (n,)."""
-    apart = y - y[j]
-    return kernel_values((np.abs(apart) if kernel == "laplace" else apart**2).sum(axis=1), kernel)
+    return kernel_matrix(y, y[j : j + 1], 1.0, kernel)[:, 0]

@@ -11,8 +11,7 @@ import numpy as np
 from dkdist.base.parameter_checks import draw_seed, whole
 from dkdist.kernel.coresets.coreset import Coreset
 from dkdist.kernel.coresets.coreset_union import ROUNDS, Union, reduced, thinned, together
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import as_flag, require_same_names
 
 
 def merge_coresets(

@@ -14,8 +14,7 @@ from dkdist.kernel.coresets.coreset_choice import given_kernel
 from dkdist.kernel.coresets.coreset_union import Union, n_kept, thinned, together
 from dkdist.kernel.coresets.merge_coresets import merged, union_of
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import dimension_names, require_same_names
+from dkdist.plain.validation import as_flag, dimension_names, require_same_names
 from dkdist.sets import SampleSetError
 
 BLOCK = 2**15  # points that wait until there are as many; each block becomes a coreset

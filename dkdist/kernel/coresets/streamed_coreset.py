@@ -19,20 +19,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.base.drawn_samples import median_seed
-from dkdist.base.parameter_checks import draw_seed
+from dkdist.base.parameter_checks import draw_seed, median_seed
 from dkdist.base.roles import Role
 from dkdist.execution.blocks import Job
 from dkdist.execution.map_reduce import default_window, tree_sum
 from dkdist.kernel.coresets import coreset_choice as choosing
-from dkdist.kernel.coresets.best_weights import best_weights, kernel_matrix, square
+from dkdist.kernel.coresets.best_weights import best_weights, square
 from dkdist.kernel.coresets.coreset_loops import spatial_order, strata
 from dkdist.kernel.coresets.pivotal_loops import one_of_each, pivotal, stand_ins
 from dkdist.kernel.coresets.streamed_distance import Judge, find_judge
 from dkdist.kernel.coresets.streamed_survey import Survey, survey_points
 from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, split_weights
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
-from dkdist.kernel.sums.exact_loops import scaled, sums
+from dkdist.kernel.kinds.kernel_sums import kernel_matrix, scaled, sums
 from dkdist.loops.array_types import F64, I64
 
 
@@ -99,7 +98,7 @@ def _chosen_points(
         jobs = [Job((i,), first) for i, first in enumerate(firsts)]
         work = partial(_overlaps, task, few)
         overlaps = tree_sum(points.blocks, jobs, work, np.add, window=window, label="coreset_weights")
-        given, K = weights, kernel_matrix(few - box.low, choice.sigma, choice.kernel)
+        given, K = weights, kernel_matrix(few - box.low, few - box.low, choice.sigma, choice.kernel)
         weights = best_weights(K, overlaps, given)
         if task.judge.certified:  # weights of both signs would add to its error
             gain = square(K, overlaps, weights) - square(K, overlaps, given)

@@ -1,4 +1,4 @@
-"""What a kernel energy is found of, and by what: the sum over all pairs, or a method that does less.
+"""What a kernel energy is found of, and the sum over all pairs.
 
 E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
 """
@@ -10,13 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.base.parameter_checks import draw_seed
-from dkdist.kernel.kinds.kernel_kinds import can_be_sorted
-from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, energy_in_tiles, rounding, scaled
-from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
+from dkdist.kernel.kinds.kernel_sums import energy, scaled, sorted_energy
+from dkdist.kernel.kinds.registry import get_kernel
+from dkdist.kernel.sums.exact_loops import DIRECT_ROUNDING, MOST_ROUNDING, rounding
 from dkdist.loops.array_types import F64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 
-METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 SMALL = 2000  # points up to which all pairs take some 2 ms
 TWOFOLD = 4000  # points up to which all pairs in twice the digits take less than a second
 TRUSTED = 1e4  # a sum so many times its rounding, or more, has four digits
@@ -57,42 +56,23 @@ def make_task(
 
 def all_pairs(task: Task) -> float:
     """All pairs, or what sorting gives of them: exact either way."""
-    points, unit = task.points, UNITS[KERNELS[task.kernel]] / task.sigma
-    if len(points) > SMALL and can_be_sorted(points.d, task.kernel):
-        from dkdist.kernel.kinds.sorted_energy import sorted_energy  # for many points alone
-
+    points = task.points
+    if len(points) > SMALL and get_kernel(task.kernel).is_sorted(points.d):
         x, z = points.arrays()
         return resolved(sorted_energy(scaled(x, task.sigma, task.kernel), z, task.kernel), task)
-    return resolved(energy_in_tiles(points, unit, task.kernel), task)
+    return resolved(energy(points, task.sigma, task.kernel), task)
 
 
 def resolved(total: float, task: Task) -> float:
     """An energy of points; in twice the digits where those of few points cancel, as of nearly equal sets."""
-    square = task.points.mass**2
+    square, profile = task.points.mass**2, get_kernel(task.kernel).profile
     plenty = task.kernel != "energy" and abs(total) >= TRUSTED * (DIRECT_ROUNDING + MOST_ROUNDING) * square
-    if len(task.points) > TWOFOLD or plenty:
+    if len(task.points) > TWOFOLD or plenty or profile is None:
         return total
     x, z = task.points.arrays()
     x = scaled(x, task.sigma, task.kernel)
-    if abs(total) < TRUSTED * rounding(x, task.kernel) * square:
+    if abs(total) < TRUSTED * rounding(x, profile) * square:
         from dkdist.kernel.sums.twofold_loops import twofold_energy  # for nearly equal sets alone
 
-        return twofold_energy(x, z, task.kernel)
+        return twofold_energy(x, z, profile)
     return total
-
-
-def energy_by(task: Task, method: str) -> float:
-    """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
-    if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
-        return all_pairs(task)
-    if task.kernel != "gaussian" and method == "auto":
-        from dkdist.kernel.distance.mixture_energy import mixed_energy
-
-        return mixed_energy(task)
-    if task.kernel != "gaussian":
-        raise ValueError(
-            f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}"
-        )
-    from dkdist.kernel.distance.kernel_methods import BY_NAME
-
-    return BY_NAME[method](task)

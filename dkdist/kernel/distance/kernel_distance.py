@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.base.drawn_samples import median_seed
-from dkdist.base.parameter_checks import one_of, positive
-from dkdist.kernel.distance.energy_task import METHODS, Task, energy_by, make_task
-from dkdist.kernel.distance.kernel_inputs import Pair, read_pair
-from dkdist.kernel.distance.kernel_scales import read_scales
-from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.base.parameter_checks import median_seed, one_of, positive
+from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs, make_task
+from dkdist.kernel.distance.kernel_inputs import Pair, read_pair, read_scales
+from dkdist.kernel.kinds.registry import KERNELS
+from dkdist.plain.validation import as_flag, require_same_names
 
 if TYPE_CHECKING:
     from dkdist.kernel.distance.kernel_gradient import KernelGradient
 
+METHODS = ("auto", "exact", "fourier", "rff", "taylor", "tree", "wspd")
 INDEFINITE = 1e-9  # of kappa(P,P) + kappa(Q,Q): what is more negative is not rounding
 UNEQUAL = 1e-9  # of all |weights|: sums that differ by more are not equal but for rounding
 DERIVED = ("auto", "exact", "fourier")  # methods that have derivatives
-
 
 Weights = tuple[ArrayLike | None, ArrayLike | None] | None
 Sigma = float | str | Sequence[float] | NDArray[Any] | None
@@ -95,7 +93,8 @@ def kernel_distance(
         of one, are equal weights that sum to one. Shapes have their own, and so have sets of stores with weights, over
         the sum of these. Those of points that are read block by block must be >= 0.
     kernel : str, default="gaussian"
-        See the notes. All but the Gaussian one take sigma, and method "auto" or "exact".
+        See the notes, or a name that `register_kernel` made known. All but the Gaussian one take sigma, and method
+        "auto" or "exact".
     unbiased : bool, default=False
         The unbiased estimate of MMD^2 (a U-statistic), without the pairs of a point with itself, by any method. It may
         be negative, and is returned as it is. D has no unbiased estimate, so it needs squared=True. For two points or
@@ -218,7 +217,7 @@ def kernel_distance(
         for name, flag in (("squared", squared), ("unbiased", unbiased), ("gradient", gradient))
     )
     one_of("method", method, METHODS)
-    one_of("kernel", kernel, tuple(KINDS))
+    one_of("kernel", kernel, tuple(KERNELS))
     require_same_names(P=P, Q=Q)
     if any(hasattr(X, "blocks") for X in (P, Q)):
         _require_plain(kernel, unbiased=unbiased, gradient=gradient)
@@ -234,20 +233,31 @@ def kernel_distance(
         _require_samples(pair, squared, gradient)
     given = (make_task(pair.points, width, each, kernel, random_state) for width in scales.widths)
     tasks = list(given) if gradient or isinstance(random_state, np.random.Generator) else given
-    if unbiased:
-        return sum(_unbiased(task, method) for task in tasks)
     if gradient:
         _require_derivatives(pair, method)
         from dkdist.kernel.distance.kernel_gradient import squared_with_gradient
 
         square, slopes = squared_with_gradient(list(tasks), scales, method)
         return (square, slopes) if squared else slopes.of_the_root(square)
-    square = sum(energy_by(task, method) for task in tasks)
+    square = sum(map(partial(_unbiased if unbiased else energy_by, method=method), tasks))
     return square if squared else _root(square, pair, kernel)
 
 
+def energy_by(task: Task, method: str) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
+    if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
+        return all_pairs(task)
+    from dkdist.kernel.distance.kernel_methods import BY_NAME, mixed_energy
+
+    if task.kernel == "gaussian":
+        return BY_NAME[method](task)
+    if method == "auto":
+        return mixed_energy(task)
+    raise ValueError(f"method={method!r} is for kernel='gaussian': use 'exact' for kernel={task.kernel!r}")
+
+
 def _root(square: float, pair: Pair, kernel: str) -> float:
-    if KINDS[kernel].definite == "not" and square < -INDEFINITE * pair.points.square:
+    if not KERNELS[kernel].positive_definite and square < -INDEFINITE * pair.points.square:
         raise ValueError(
             f"D^2 = {square:.3g} is negative, for kernel={kernel!r} is not positive definite: use squared=True, or "
             "another kernel"
@@ -257,7 +267,7 @@ def _root(square: float, pair: Pair, kernel: str) -> float:
 
 def _require_definite(pair: Pair, kernel: str) -> None:
     """Refuse weights for which a conditionally positive definite kernel makes no distance."""
-    if KINDS[kernel].definite != "equal totals":
+    if KERNELS[kernel].positive_definite != "equal totals":
         return
     sums = pair.points.total
     if np.abs(sums).max() > UNEQUAL * pair.points.size:
@@ -302,13 +312,14 @@ def _require_samples(pair: Pair, squared: bool, gradient: bool) -> None:
 def _unbiased(task: Task, method: str) -> float:
     """MMD_u^2 = D^2 + (kappa(P,P) - k(x, x) s^2) r / (1 - r) + the same of Q, s = sum p, r = sum p^2 / s^2."""
     total = energy_by(task._replace(eps=task.eps / 2), method)
+    at_zero = float(KERNELS[task.kernel].value(np.zeros(1))[0])
     for points in map(task.points.only, range(2)):
         weights = points.weight_range
         equal = weights.least == weights.most
         s = len(points) * points.signs[0] * weights.least if equal else float(points.total[0])
         others = len(points) - 1.0 if equal else _others(points.square / s**2)
         own = task._replace(points=points, eps=task.eps / 4 * others)
-        total += (energy_by(own, method) - KINDS[task.kernel].at_zero * s**2) / others
+        total += (energy_by(own, method) - at_zero * s**2) / others
     return total
 
 

@@ -17,15 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dkdist.kernel.distance.energy_task import SMALL, Task, resolved
-from dkdist.kernel.distance.kernel_scales import Scales
-from dkdist.kernel.kinds.gradient_loops import sums_and_gradients
-from dkdist.kernel.kinds.kernel_kinds import KINDS
-from dkdist.kernel.kinds.line_loops import line_sums
-from dkdist.kernel.sums.exact_loops import scaled
-from dkdist.kernel.sums.fourier_energy import MOST_NUMBERS, WORST
+from dkdist.kernel.distance.kernel_inputs import Scales
+from dkdist.kernel.distance.kernel_methods import MOST_NUMBERS, WORST
+from dkdist.kernel.kinds.kernel_sums import scaled, sums_and_gradients
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
 from dkdist.kernel.sums.mesh_loops import Mesh, kernel_mesh, mesh_field
-from dkdist.kernel.sums.profiles_loops import KERNELS, UNITS
+from dkdist.kernel.sums.sorted_loops import line_sums
 from dkdist.loops.array_types import F64
 
 TWICE = 3.0  # the time of an energy's mesh: two transforms, and splines with their slopes
@@ -89,7 +87,7 @@ def _fields(task: Task, method: str) -> tuple[float, F64, F64]:
         f, g = mesh_field(x, z, task.sigma, mesh)
         return float(z @ f), f, g
     f, g = _own_sums(scaled(x, task.sigma, task.kernel), z, task.kernel)
-    return resolved(float(z @ f), task), f, UNITS[KERNELS[task.kernel]] / task.sigma * g
+    return resolved(float(z @ f), task), f, get_kernel(task.kernel).unit / task.sigma * g
 
 
 def _mesh(task: Task, method: str) -> Mesh | None:
@@ -116,7 +114,7 @@ def _mesh(task: Task, method: str) -> Mesh | None:
 
 def _own_sums(x: F64, z: F64, kernel: str) -> tuple[F64, F64]:
     """f and its gradients at the scaled points themselves; on a line by sorting where the kernel allows it."""
-    line = KINDS[kernel].line
+    line = get_kernel(kernel).line
     if line is None or x.shape[1] > 1 or len(x) <= SMALL:
         return sums_and_gradients(x, x, z, kernel)
     f, slopes = line_sums(x[:, 0], z[:, None], *line)

@@ -1,23 +1,30 @@
-"""What kernel distances are given: point sets or shapes, weights and a bandwidth, checked by name."""
+"""What kernel distances are given: point sets or shapes, weights and bandwidths, checked by name.
+
+A bandwidth is one number, several (their kernels are added), or a matrix of scales.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dkdist.base.drawn_samples import median_distance, some
 from dkdist.base.parameter_checks import one_of, positive
-from dkdist.kernel.distance.point_inputs import given_points, given_weights, require_near
 from dkdist.kernel.distance.shapes import Shape, Surface, is_mesh
 from dkdist.loops.array_types import F64, Array
+from dkdist.loops.points import column_bounds, not_finite
 from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import real_array, require_same_names
 
 SAMPLE = 512  # points of each set that the median distance is taken of
 LEAST, LARGEST = 1e-140, 1e150  # of the total weight: squares of it, and of single ones, are numbers
 OR_SHAPE = ", a Curve or a Surface"
+ROWS = 2**16  # points that are looked at at once
+FARTHEST = 1e100  # of the width of the points over the bandwidth
+MOST_CONDITION = 1e12  # of a matrix of scales
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,10 @@ class Pair:
 def read_pair(P: Any, Q: Any, weights: Any) -> Pair:
     """Two point sets with their weights, or two shapes."""
     require_same_names(P=P, Q=Q)
-    P, Q = (Surface(value) if is_mesh(value) and not isinstance(value, Shape) else value for value in (P, Q))
+    P, Q = (
+        value if isinstance(value, np.ndarray | Shape) or not is_mesh(value) else Surface(value)
+        for value in (P, Q)
+    )
     given: tuple[Array | None, Array | None]
     if isinstance(P, Shape) or isinstance(Q, Shape):
         sets, given = _two_shapes(P, Q, weights)
@@ -87,6 +97,104 @@ def _two_shapes(P: Any, Q: Any, weights: Any) -> tuple[tuple[F64, F64], tuple[F6
     return (P.points, Q.points), (P.channels, Q.channels)
 
 
+def box(x: F64) -> tuple[F64, F64]:
+    """The middle of the box of points (n, d), and its sides: infinite where they are too long for a float."""
+    low, high = column_bounds(x)
+    with np.errstate(over="ignore"):
+        return low / 2 + high / 2, high - low
+
+
+def points_of(name: str, points: ArrayLike, others: str = "") -> F64:
+    """A set of points as (n, d) float64 in C order; ``others`` says what else could be given."""
+    return np.ascontiguousarray(given_points(name, points, others), np.float64)
+
+
+def given_points(name: str, points: ArrayLike, others: str = "") -> Array:
+    """The same as it was given, in whatever order and dtype, without a copy of an array."""
+    array = real_array(name, points)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be points (n, d) of real numbers with n, d >= 1{others}; found {array.dtype} of shape "
+            f"{array.shape}. Use x[:, None] for one dimension"
+        )
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    for first in range(0, len(array), ROWS):
+        x = np.ascontiguousarray(array[first : first + ROWS], dtype)
+        lost = not_finite(x)
+        if len(lost):
+            point = x[lost[0]].tolist()
+            raise ValueError(f"point {first + lost[0]} of {name} is {point}: every value must be finite")
+    return array
+
+
+def weights_of(name: str, weights: ArrayLike | None, points: Array) -> F64:
+    """(n, 1) weights as they are given, or equal ones that sum to one."""
+    array = given_weights(name, weights, len(points))
+    if array is None:
+        return np.full((len(points), 1), 1 / len(points))
+    return array.astype(np.float64)[:, None]
+
+
+def given_weights(name: str, weights: ArrayLike | None, n: int) -> Array | None:
+    """Weights (n,) of any dtype as they are given; None, for equal ones, stays None."""
+    if weights is None:
+        return None
+    array = real_array(f"the weights of {name}", weights)
+    if array.shape != (n,):
+        raise ValueError(
+            f"the weights of {name} must be {n} real numbers, one a point; found {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    if not np.isfinite(array).all():
+        i = int(np.argmin(np.isfinite(array)))
+        raise ValueError(f"weight {i} of {name} is {array[i]}: every weight must be finite")
+    if not array.any():
+        raise ValueError(
+            f"the weights of {name} are all zero: give None for equal ones, or weights that count"
+        )
+    return array
+
+
+class Scales(NamedTuple):
+    """The points that kernels see, their bandwidths, what mapped them, if anything, and if one kernel was meant."""
+
+    pair: Pair
+    widths: list[float]
+    inverse: F64 | None
+    single: bool
+
+
+def read_scales(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> Scales:
+    """What ``sigma``, ``h`` or ``gamma`` say of a pair of sets."""
+    if kernel == "energy" and sigma is None and h is None and gamma is None:
+        return Scales(pair, [1.0], None, single=True)
+    if not isinstance(sigma, (list, tuple, np.ndarray)) or np.ndim(sigma) == 0:
+        return Scales(pair, [bandwidth(pair, sigma, h, gamma, kernel, seed)], None, single=True)
+    values = real_array("sigma", sigma)
+    if values.ndim == 2:
+        mapped, inverse = _mapped(pair, values.astype(np.float64))
+        return Scales(mapped, [bandwidth(mapped, 1.0, h, gamma, kernel, seed)], inverse, single=True)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(
+            "sigma must be a positive number, several (their kernels are added), or a matrix (d, d) of scales; found "
+            f"an array of shape {values.shape}"
+        )
+    widths = [bandwidth(pair, value, h, gamma, kernel, seed) for value in values.tolist()]
+    return Scales(pair, widths, None, single=False)
+
+
+def _mapped(pair: Pair, S: F64) -> tuple[Pair, F64]:
+    d = pair.points.d
+    if S.shape != (d, d) or not np.isfinite(S).all() or not np.linalg.cond(S) <= MOST_CONDITION:
+        raise ValueError(
+            f"a matrix of scales must be ({d}, {d}), finite and invertible (with a condition number of at most "
+            f"{MOST_CONDITION:g}); found shape {S.shape}: for one scale a dimension give np.diag(scales)"
+        )
+    inverse = np.asarray(np.linalg.inv(S), np.float64)
+    points = pair.points.elsewhere(inverse=inverse)
+    return replace(pair, points=points, widths=points.widths), inverse
+
+
 def bandwidth(pair: Pair, sigma: Any, h: Any, gamma: Any, kernel: str, seed: int = 0) -> float:
     """The standard deviation sigma of exactly one of three forms; "median" for that of points drawn from a seed."""
     given = {
@@ -119,3 +227,16 @@ def _median(pair: Pair, seed: int) -> float:
     if sigma == 0:
         raise ValueError("sigma='median' needs points that differ, but all are equal: give sigma a number")
     return sigma
+
+
+def require_near(name: str, value: object, sigma: float, width: float) -> None:
+    """Refuse a bandwidth that is too small or too large for a float, or too small for the width of the points."""
+    if not np.finfo(np.float64).tiny <= sigma < np.inf:
+        size = "small" if sigma < 1 else "large"
+        raise ValueError(
+            f"the bandwidth {name}={value!r} is too {size} for a float: give points in other units"
+        )
+    if not width / FARTHEST <= sigma:
+        raise ValueError(
+            f"the points are {width:.3g} wide, more than {FARTHEST:g} bandwidths of {sigma:.3g}: check the units"
+        )

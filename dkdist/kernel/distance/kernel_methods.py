@@ -1,27 +1,49 @@
-"""Kernel energies by less than all pairs: methods by name, what each of them refuses, and the choice of "auto"."""
+"""Kernel energies by less than all pairs: methods by name, what each of them refuses, and the choice of "auto".
+
+Fourier sums have a certified error:
+
+    |error of E| <= W^2 sup |error of k|,   W = sum_i |z_i|
+
+Sums of few frequencies run in float32 (`grid_sums_loops`), so that rounding takes its part of the error; on a mesh,
+with a fast transform (`mesh_loops`), and on cells, without one (`cells_loops`: few points, little memory), in float64.
+
+Kernels that are mixtures of Gaussian ones have the energy of each Gaussian by what is fast for it:
+
+    E = c S^2 + 2 q (S sum_i z_i |x_i|^2 - |sum_i z_i x_i|^2) + sum_m w_m E_m,   S = sum_i z_i
+
+of the mixture c + q r^2 + sum_m w_m exp(-r^2 / (2 s_m^2)). Errors add up: half of what is allowed is the mixture's, and
+each Gaussian has an equal part of the rest, so that narrow ones, which weigh little, may be far off.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import gamma
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaincc
 
 from dkdist.base.roles import Role
 from dkdist.kernel.distance.energy_task import SMALL, Task, all_pairs
+from dkdist.kernel.kinds.gaussian_mixtures import GaussianMixture
+from dkdist.kernel.kinds.kernel_sums import scaled
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.kernel.sums.blocks_loops import block_energy, kernel_blocks
-from dkdist.kernel.sums.cells_loops import kernel_cells
-from dkdist.kernel.sums.exact_loops import mass, scaled
-from dkdist.kernel.sums.fourier_energy import CELL_NS, MOST_NUMBERS, WORST, FourierPlan, fourier_plan
-from dkdist.kernel.sums.fourier_grid import MOST_DIMS
+from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
+from dkdist.kernel.sums.exact_loops import mass
+from dkdist.kernel.sums.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid, grid_layout
+from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums
+from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
 from dkdist.kernel.sums.parts_loops import are_one_part, far_parts, reach_of, spans_energy
 from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
 from dkdist.kernel.sums.trees_loops import LEAF, Tree, box_tree, separated_energy, tree_energy
-from dkdist.loops.array_types import I64
+from dkdist.loops.array_types import F64, I64
 from dkdist.loops.tiles.weighted_points import WeightedPoints
 
 PAIR_NS = 1.0  # that one core takes for the kernel of a pair, as measured
-FIND_NS = 4e6  # to find the best mesh
+FIND_MESH_NS = 4e6  # to find the best mesh
 LOOK_NS = 2000.0  # for each point: a plan that takes less is followed without a search for far parts
 BLOCK_NS = 0.5  # for each cell of a block
 TREE_NS = 3000.0  # for each point of a tree whose boxes are far apart
@@ -30,9 +52,91 @@ AT_ONCE = 2**16  # points of small parts
 MOST_TERMS = 20_000
 MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
 REPLICATES = 16  # of the frequencies of "rff": their spread is its standard error
-MOST_FREQUENCIES = 2**18
+MAX_RANDOM_FREQUENCIES = 2**18
 BESIDE = 32  # points of "rff" for each frequency that is kept beside them
 MOST_ROUNDING = 1e-4  # "rff" may have for the kernel of two points, for it averages out over all pairs
+MOST_NUMBERS = 2**26  # in memory
+ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
+CELL_NS, EMPTY_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vectors
+FIND_GRID_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
+MAX_GRID_FREQUENCIES = 8192
+FEW_BYTES, MESH_SHARE = 1e7, 0.43  # of points in float32; of these the part that a mesh beside more has
+HOPELESS = 10.0  # times the error: if so much is left out, no grid is looked for
+WORST = 0.1  # error of k, however large an eps is allowed
+PLAN_NS = 5e6  # to find the way for one Gaussian
+WIDE_NS, NARROW_NS = 200.0, 2500.0  # for a point of one Gaussian, as measured
+FEW_NUMBERS = 2**20  # of points: so many are copied
+WIDE = {1: 1e-5, 2: 1e-3, 3: 1e-2}  # of the width of the points, by dimension: those below are narrow
+
+
+class FourierPlan(NamedTuple):
+    """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
+    ``energy`` of points in one to three dimensions, by frequencies, on a mesh or on cells.
+    """
+
+    energy: Callable[[WeightedPoints], float]
+    error: float
+    nanoseconds: float
+    n_modes: int
+
+
+def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> FourierPlan | None:
+    """The cheapest way to an error of at most ``eps``, for n points in a box with sides ``widths``; None if none is."""
+    share = min(eps / max(W**2, 1e-300), WORST)
+    cells, mesh = (
+        kernel_cells(widths, sigma, share),
+        kernel_mesh(widths, sigma, share, n, room=_room(n, len(widths))),
+    )
+    if cells is None:
+        return None
+    time = CELL_NS * n * cells.cost + EMPTY_NS * cells.n_cells
+    energy = partial(cell_energy, sigma=sigma, cells=cells)
+    best = FourierPlan(energy, W**2 * cells.error, time, cells.n_cells)
+    if mesh is not None and mesh.n_cells <= MOST_NUMBERS and mesh.nanoseconds < best.nanoseconds:
+        energy = partial(mesh_energy, sigma=sigma, mesh=mesh)
+        best = FourierPlan(energy, W**2 * mesh.error, mesh.nanoseconds, mesh.n_cells)
+    rounding = ROUNDING + np.exp(-0.5) * 2.0**-24 * float(np.sqrt((widths**2).sum())) / sigma
+    most = min(MAX_GRID_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
+    if (
+        rounding < share / 2
+        and best.nanoseconds > FIND_GRID_NS
+        and _left_out(widths, sigma, most) < HOPELESS * share
+    ):
+        grid = fourier_grid(widths, sigma, share - rounding, most)
+        if grid.error + rounding <= share:
+            energy = partial(frequency_energy, sigma=sigma, grid=grid)
+            time, error = FREQUENCY_NS * n * grid.n_features, W**2 * (grid.error + rounding)
+            return FourierPlan(energy, error, time, grid.n_features)
+    return best
+
+
+def _left_out(widths: F64, sigma: float, most: int) -> float:
+    """Weight of the frequencies beyond the ``most`` that weigh most, were they as dense as the box is wide."""
+    wide = widths[widths > 0]
+    d = len(wide)
+    if d == 0:
+        return 0.0
+    radius = 2 * np.pi * (most * gamma(d / 2 + 1) / np.pi ** (d / 2) / np.prod(wide)) ** (1 / d)
+    return float(gammaincc(d / 2, (radius * sigma) ** 2 / 2))
+
+
+def _room(n: int, d: int) -> float:
+    """Cells of a mesh beside many points: in a part of the bytes that these have in float32."""
+    return MESH_SHARE * 4 * n * d / 8 if 4 * n * d > FEW_BYTES else np.inf
+
+
+def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) -> float:
+    """E of points in the box that the ``grid`` was made for, by its frequencies."""
+    n, W, (low, high) = len(points), points.mass, points.bounds
+    if W == 0:
+        return 0.0
+    middle, half = (low + high) / 2, ((high - low) / 2).astype(np.float32)
+    layout = grid_layout(grid.periods, grid.cutoff, sigma)
+    products = Products(-half, half, np.array(grid.periods), layout.lengths)
+    S = np.zeros((points.channels, len(layout.scales)))
+    for x, z in points.tiles():  # weights near one add up with least rounding
+        add_grid_sums((x - middle).astype(np.float32), (z * (n / W)).astype(np.float32), W, products, S)
+    return float(((S / n * layout.scales) ** 2).sum())
 
 
 def _automatic(task: Task) -> float:
@@ -48,7 +152,7 @@ def _automatic(task: Task) -> float:
         return all_pairs(task)
     if plan.n_modes * task.points.channels > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
         return _by_parts(task)
-    cheap = FIND_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
+    cheap = FIND_MESH_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
     return plan.energy(task.points) if cheap else all_pairs(task)
 
 
@@ -96,7 +200,7 @@ def _whole(task: Task) -> float:
     if plan is None or cells is None:
         return all_pairs(task)
     if plan.n_modes * task.points.channels <= MOST_NUMBERS:
-        ways.append((FIND_NS + plan.nanoseconds, partial(plan.energy, task.points)))
+        ways.append((FIND_MESH_NS + plan.nanoseconds, partial(plan.energy, task.points)))
     least = min(time for time, _ in ways)
     if least <= LOOK_NS * n:
         return min(ways, key=lambda way: way[0])[1]()
@@ -179,7 +283,7 @@ def _boxes(task: Task, leaf: int) -> Tree:
 
 def _rff(task: Task) -> float:
     """Replicates of as many frequencies as bring the standard error of their mean to eps."""
-    from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error  # for it alone
+    from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error  # for it alone
     from dkdist.kernel.sums.random_loops import float32_error, random_energies
 
     d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)
@@ -190,7 +294,7 @@ def _rff(task: Task) -> float:
         )
     draw = DRAWS[least_error(d)]
     count, square = 64, task.points.mass**2
-    while REPLICATES * count <= MOST_FREQUENCIES:
+    while REPLICATES * count <= MAX_RANDOM_FREQUENCIES:
         rng = np.random.default_rng([task.seed, Role.ENERGY_FREQUENCIES, count])
         together = min(REPLICATES, max(1, len(task.points) // (BESIDE * count)))
         means = np.empty(REPLICATES)
@@ -204,9 +308,42 @@ def _rff(task: Task) -> float:
             return float(means.mean()) * square
         count *= 2
     raise ValueError(
-        f"method='rff' has a standard error of {error * square:.2g} at {MOST_FREQUENCIES} frequencies, more than "
+        f"method='rff' has a standard error of {error * square:.2g} at {MAX_RANDOM_FREQUENCIES} frequencies, more than "
         f"eps={task.eps:.2g}: give a larger eps, or use 'exact'"
     )
+
+
+def mixed_energy(task: Task) -> float:
+    """By Gaussians where that is foretold to take less than all pairs."""
+    n, d = len(task.points), task.points.d
+    kernel = get_kernel(task.kernel)
+    if kernel.gaussian_mixture is None or d > MOST_DIMS or kernel.is_sorted(d):
+        return all_pairs(task)
+    R = float(np.sqrt((task.points.widths**2).sum())) / task.sigma
+    mixture = kernel.gaussian_mixture(R, task.share / 2)
+    if mixture is None:
+        return all_pairs(task)
+    points = np.where(mixture.sigmas > WIDE[d] * R, WIDE_NS, NARROW_NS)
+    if n * points.sum() + PLAN_NS * len(points) > PAIR_NS * n**2 / 2:
+        return all_pairs(task)
+    return _by_gaussians(task, mixture)
+
+
+def _by_gaussians(task: Task, mixture: GaussianMixture) -> float:
+    if len(task.points) * task.points.d <= FEW_NUMBERS:  # tiles for every Gaussian would be made again
+        task = task._replace(points=WeightedPoints.of(*task.points.arrays()))
+    S, d, C = task.points.total, task.points.d, task.points.channels
+    squares, firsts = np.zeros(C), np.zeros((d, C))
+    for x, z in task.points.tiles():
+        u = x / task.sigma
+        squares += (u**2).sum(axis=1) @ z
+        firsts += u.T @ z
+    line = S @ squares - np.square(firsts).sum()
+    total = mixture.constant * float(S @ S) + 2 * mixture.quadratic * float(line)
+    for s, w in zip(mixture.sigmas, mixture.weights, strict=True):
+        eps = task.eps / (2 * len(mixture.weights) * w)
+        total += w * _automatic(task._replace(sigma=task.sigma * s, kernel="gaussian", eps=eps))
+    return float(total)
 
 
 BY_NAME: dict[str, Callable[[Task], float]] = {

@@ -11,8 +11,7 @@ from dkdist.base.parameter_checks import positive
 from dkdist.kernel.distance import shapes_loops as loops
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.points import column_bounds
-from dkdist.plain.flags import as_flag
-from dkdist.plain.real_arrays import dimension_names
+from dkdist.plain.validation import as_flag, dimension_names
 
 SMALLEST, LARGEST = 1e-70, 1e70  # width of a shape: its fourth power, the square of an area, is a float
 LEAST_AREA = 1e-13  # of the square of a triangle's longest edge

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dkdist.base.parameter_checks import one_of
-from dkdist.kernel.distance.kernel_inputs import read_points
-from dkdist.kernel.distance.kernel_scales import read_scales
-from dkdist.kernel.distance.point_inputs import points_of
-from dkdist.kernel.sums.exact_loops import scaled, sums
-from dkdist.kernel.sums.profiles_loops import KERNELS
+from dkdist.kernel.distance.kernel_inputs import points_of, read_points, read_scales
+from dkdist.kernel.kinds.kernel_sums import scaled, sums
+from dkdist.kernel.kinds.registry import KERNELS
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 
 
 def witness(

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.drawn_samples import median_distance, median_seed
+from dkdist.base.drawn_samples import median_distance
 from dkdist.base.embedding import SetEmbedding
 from dkdist.base.embedding_spec import Domain
 from dkdist.base.inputs import Sets, Survey, check_sets, sample_points
-from dkdist.base.parameter_checks import draw_seed, one_of, settled, whole, within_float32
+from dkdist.base.parameter_checks import draw_seed, median_seed, one_of, settled, whole, within_float32
 from dkdist.execution.processes.process import one_blas_thread
 from dkdist.kernel.features.mean_embedding_spec import GridMeanSpec, RandomMeanSpec
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS, least_error
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error
+from dkdist.kernel.kinds.registry import names_with
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.plain.user_line import user_level
@@ -57,8 +57,9 @@ class MeanEmbedding(SetEmbedding):
         Seed of the random frequencies; "fourier" uses none.
     on_error : {"raise", "skip"}, default="raise"
         What becomes of a bad set, as for `DivergenceEmbedding`.
-    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
-        As in `kernel_distance`; all but the Gaussian one have random frequencies alone.
+    kernel : str, default="gaussian"
+        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
+        Only the Gaussian one has method="fourier".
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class MeanEmbedding(SetEmbedding):
     def fit(self, X: Any, y: Any = None) -> MeanEmbedding:
         """Choose sigma and frequencies from the sets X; one pass over the data. ``y`` is not used."""
         method = one_of("method", self.method, METHODS)
-        kernel = one_of("kernel", self.kernel, tuple(FREQUENCIES))
+        kernel = one_of("kernel", self.kernel, names_with("sample_frequencies"))
         if method == "fourier" and kernel != "gaussian":
             raise ValueError(f"method='fourier' is for kernel='gaussian'; found {kernel!r}: use 'auto'")
         given = self._given_sigmas()

@@ -18,8 +18,8 @@ import numpy as np
 from dkdist.base.embedding_spec import Domain, Specification, Tables
 from dkdist.base.influence import LinearInfluence
 from dkdist.base.roles import Role
-from dkdist.kernel.features.random_fourier_features_spec import DRAWS
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.kernel.sums.fourier_grid import grid_layout
 from dkdist.kernel.sums.grid_sums_loops import Products, add_grid_sums, grid_sums, grid_values, shares
 from dkdist.kernel.sums.random_loops import LANES, add_mean_features, mean_features, waves_of
@@ -68,7 +68,7 @@ class RandomMeanParameters(LinearInfluence, Tables[RandomMeanSpec]):
         self.spec = spec
         rng = np.random.default_rng([spec.seed, Role.MEAN_FREQUENCIES])
         count, draw = spec.n_components // (2 * len(spec.sigmas)), DRAWS[spec.method]
-        of_kernel = FREQUENCIES[spec.kernel]
+        of_kernel = get_kernel(spec.kernel).frequencies
         W = [of_kernel(rng, draw(rng, count, spec.n_dims)) / sigma for sigma in spec.sigmas]
         self._waves = waves_of(np.concatenate(W), np.array(spec.centre))
 

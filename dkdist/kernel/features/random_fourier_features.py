@@ -12,9 +12,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dkdist.base.drawn_samples import median_distance, median_seed, some_runs
+from dkdist.base.drawn_samples import median_distance, some_runs
 from dkdist.base.inputs import require_rows_of_features, within_floats
-from dkdist.base.parameter_checks import draw_seed, is_word, one_of, settled, whole, within_float32
+from dkdist.base.parameter_checks import (
+    draw_seed,
+    is_word,
+    median_seed,
+    one_of,
+    settled,
+    whole,
+    within_float32,
+)
 from dkdist.base.row_ids import beside_targets, own_rows, remember, with_index
 from dkdist.execution.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist.execution.blocks import is_lazy
@@ -27,7 +35,7 @@ from dkdist.kernel.features.random_fourier_features_spec import (
     padded_length,
     without_nan,
 )
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
+from dkdist.kernel.kinds.registry import get_kernel, names_with
 from dkdist.kernel.sums.random_loops import float32_error
 from dkdist.loops.array_types import F32, I64, Array
 from dkdist.loops.points import largest, not_finite
@@ -54,8 +62,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         "auto" is "structured" above 64 input columns, else "orthogonal".
     random_state : int, Generator or None, default=None
         Seed of the frequencies.
-    kernel : {"gaussian", "laplace", "matern12", "matern32", "matern52", "rational-quadratic"}, default="gaussian"
-        As in `kernel_distance`. Frequencies of "laplace" are of single columns, which method="structured" has not.
+    kernel : str, default="gaussian"
+        A kernel of `kernel_distance` with random frequencies: all but "energy" and "epanechnikov".
+        Frequencies of "laplace" are of single columns, which method="structured" has not.
 
     Attributes
     ----------
@@ -116,17 +125,18 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 f"n_components must be even, half sines and half cosines; found {n_components}: use {n_components + 1}"
             )
         method = one_of("method", self.method, ("auto", *METHODS))
-        kernel = one_of("kernel", self.kernel, tuple(FREQUENCIES))
+        kernel = one_of("kernel", self.kernel, names_with("sample_frequencies"))
         given = None if is_word(self.sigma, "median") else within_float32("sigma", self.sigma)
         X = self._validated(X, reset=True)
         median = median_seed(self.random_state)
         sigma = within_float32("sigma='median'", _median(X, median)) if given is None else given
         if not is_lazy(X):
             _warn_if_unresolved(X, sigma)
+        is_radial = get_kernel(kernel).metric == "euclidean"
         if method == "auto":
-            many = X.shape[1] > STRUCTURED_FROM and kernel in RADIAL
+            many = X.shape[1] > STRUCTURED_FROM and is_radial
             method = "structured" if many else "orthogonal"
-        if method == "structured" and kernel not in RADIAL:
+        if method == "structured" and not is_radial:
             raise ValueError(
                 f"method='structured' has no frequencies of kernel={kernel!r}: use 'auto', 'orthogonal' or 'iid'"
             )

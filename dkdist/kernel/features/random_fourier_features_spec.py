@@ -7,8 +7,8 @@ summed in the order of the columns: a row's bits depend on no other row and on n
 a row: D m flops, D/2 sines and cosines, 4 D bytes written. (Rahimi & Recht 2007; Yu et al. 2016.)
 
 Frequencies of sigma = 1 are standard normal: independent, orthogonal within each m rows, or quasi-random. Those of
-other kernels are made of them (`kinds.kernel_frequencies`). Structured ones are a product of sign flips and Hadamard
-transforms:
+other kernels are made of them (`dkdist.kernel.kinds.registry`). Structured ones are a product of sign flips and
+Hadamard transforms:
 
     W = diag(s) H D_3 H D_2 H D_1 / L^(3/2),   D_i random signs, s_r chi-distributed, L a power of two >= m
 
@@ -19,7 +19,7 @@ features", Yu et al. 2016).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from dkdist.base.embedding_spec import Specification, Tables
 from dkdist.base.roles import Role
 from dkdist.kernel.features.fourier_gradient import phase_gradient, structured_frequencies
-from dkdist.kernel.kinds.kernel_frequencies import FREQUENCIES, RADIAL
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS
+from dkdist.kernel.kinds.registry import get_kernel
 from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.sobol import sobol_normals
 from dkdist.plain.kept import kept
 
 METHODS = ("iid", "orthogonal", "structured")
@@ -43,7 +43,6 @@ STRUCTURED_FROM = (
 # since what makes them is read once for four rows
 TILE_BYTES, TILE_ROWS = 2**20, (32, 512)
 STEP_BYTES, STEP_ROWS = 2**18, (16, 512)
-SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
 
 
 @kept
@@ -188,7 +187,7 @@ def _drawn_dense(spec: FourierSpec) -> F64:
     """(F, m) frequencies for sigma = 1."""
     rng = np.random.default_rng([spec.seed, Role.FOURIER])
     g = DRAWS[spec.method](rng, spec.n_components // 2, spec.n_inputs)
-    return g if spec.kernel == "gaussian" else FREQUENCIES[spec.kernel](rng, g)
+    return get_kernel(spec.kernel).frequencies(rng, g)
 
 
 def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
@@ -197,8 +196,7 @@ def _drawn_structured(spec: FourierSpec) -> tuple[F32, F64]:
     F, L = spec.n_components // 2, padded_length(spec.n_inputs)
     signs = rng.choice(np.array([-1, 1], np.float32), (-(-F // L), 3, L))
     lengths = np.sqrt(rng.chisquare(L, F))
-    if spec.kernel != "gaussian":
-        lengths = RADIAL[spec.kernel](rng, lengths[:, None])[:, 0]
+    lengths = get_kernel(spec.kernel).frequencies(rng, lengths[:, None])[:, 0]
     return signs, lengths / L**1.5  # three unnormalised Hadamard transforms stretch a vector by L^(3/2)
 
 
@@ -214,38 +212,3 @@ def _frequencies(spec: FourierSpec) -> F64:
 def padded_length(m: int) -> int:
     """The power of two L >= m, at least 16."""
     return max(16, 1 << (m - 1).bit_length())
-
-
-def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
-    """Frequencies whose directions are orthogonal within each m rows: (F, m), for sigma = 1.
-
-    ``gaussian`` holds ceil(F/m) standard normal m x m matrices, ``norms`` the F row lengths, chi-distributed
-    with m degrees of freedom, so that each row alone is exactly standard normal.
-    """
-    blocks = []
-    for matrix in gaussian:
-        Q, R = np.linalg.qr(matrix)
-        blocks.append((Q * np.sign(np.diag(R))).T)  # the sign makes Q uniform on the orthogonal group
-    return np.concatenate(blocks)[: len(norms)] * norms[:, None]
-
-
-def _iid(rng: np.random.Generator, count: int, d: int) -> F64:
-    return rng.standard_normal((count, d))
-
-
-def _orthogonal(rng: np.random.Generator, count: int, d: int) -> F64:
-    gaussian = rng.standard_normal((-(-count // d), d, d))
-    return orthogonal_frequencies(gaussian, np.sqrt(rng.chisquare(d, count)))
-
-
-DRAWS: dict[str, Callable[[np.random.Generator, int, int], F64]] = {
-    "orthogonal": _orthogonal,
-    "sobol": sobol_normals,
-    "iid": _iid,
-}
-"""Standard normal frequencies (count, d) by method."""
-
-
-def least_error(d: int) -> str:
-    """The method whose frequencies of d dimensions have the least error."""
-    return "sobol" if d <= SOBOL_DIMS else "orthogonal"

@@ -35,14 +35,22 @@ ROUNDING = 1e-15  # of all that is added
 SLOPES = np.linspace(0.05, 1.565, 200)  # y
 
 
-class Mixture(NamedTuple):
-    """Widths and weights of Gaussians, a constant c, a factor q of r^2, and the certified error of k."""
+class GaussianMixture(NamedTuple):
+    """A kernel as c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)): widths s_i and weights w_i (n,), and an error bound.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> two = dk.GaussianMixture(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+    >>> two.constant, two.quadratic, two.error
+    (0.0, 0.0, 0.0)
+    """
 
     sigmas: F64
     weights: F64
-    constant: float
-    quadratic: float
-    error: float
+    constant: float = 0.0
+    quadratic: float = 0.0
+    error: float = 0.0
 
 
 class Measure(NamedTuple):
@@ -53,24 +61,17 @@ class Measure(NamedTuple):
     less_one: bool = False
 
 
-def _matern(nu: float) -> Measure:
+def matern_measure(nu: float) -> Measure:
+    """Of the Matern kernel of smoothness nu."""
     return Measure(lambda t: (nu / 2 * np.exp(-t)) ** nu * np.exp(-nu / 2 * np.exp(-t)) / gamma(nu), nu)
 
 
-MEASURES = {
-    "matern12": _matern(0.5),
-    "laplacian": _matern(0.5),
-    "matern32": _matern(1.5),
-    "matern52": _matern(2.5),
-    "rational-quadratic": Measure(lambda t: 2 * np.exp(t) * np.exp(-2 * np.exp(t)), 1.0),
-    "energy": Measure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, less_one=True),
-}
-"""By kernel, those of |x - y| that are mixtures of Gaussians and no Gaussian themselves."""
+DISTANCE_MEASURE = Measure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, less_one=True)
+"""Of -r."""
 
 
-def gaussian_mixture(kernel: str, R: float, error: float) -> Mixture | None:
+def mixture(measure: Measure, R: float, error: float) -> GaussianMixture | None:
     """The mixture of fewest Gaussians found that is within ``error`` of the kernel for r <= R; None if none is."""
-    measure = MEASURES[kernel]
     steps = [h for h in STEPS if _aliases(measure, h, R) <= error / 4]
     if not steps or error < LEAST:
         return None
@@ -89,7 +90,7 @@ def gaussian_mixture(kernel: str, R: float, error: float) -> Mixture | None:
     lost += ROUNDING * float(weights[kept].sum() + abs(constant) + R**2 * abs(quadratic))
     if not lost <= error:
         return None
-    return Mixture(np.sqrt(0.5) * np.exp(-t[kept] / 2), weights[kept], constant, quadratic, lost)
+    return GaussianMixture(np.sqrt(0.5) * np.exp(-t[kept] / 2), weights[kept], constant, quadratic, lost)
 
 
 def _aliases(measure: Measure, h: float, R: float) -> float:

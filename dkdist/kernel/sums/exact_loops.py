@@ -1,6 +1,7 @@
 """Exact sums of a kernel over all pairs of weighted points: what kernel distances are made of.
 
     E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
+    f(y) = sum_i z_i k(x_i, y),   dE/dz_i = 2 f(x_i),   dE/dx_i = 2 z_i grad f(x_i)
 
 z_i are signed, with C channels: C = 1 for weights, C = d for currents. So each unordered pair is taken once, and
 D^2 = kappa(P,P) + kappa(Q,Q) - 2 kappa(P,Q) (Joshi et al. 2011, equation 1.1) costs half the pairs of three matrices.
@@ -11,7 +12,8 @@ from products of blocks, unless exponents could then be off by 1e-10. Cost of a 
 registers; no array of all pairs.
 
 Points come in tiles. One of columns is held while the rows before it pass: these are made from what was given once for
-every such tile, which is little beside their pairs. The order of adding is that of points one after the other.
+every such tile, which is little beside their pairs. The order of adding is that of points one after the other. Where
+k has a kink, at equal points, its gradient counts as 0.
 """
 
 from __future__ import annotations
@@ -20,7 +22,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dkdist.kernel.sums.profiles_loops import KERNELS, LANES, UNITS, apart, exp2, profile
+from dkdist.kernel.sums.profiles_loops import (
+    DISTANCE,
+    EXP2,
+    GAUSSIAN,
+    LANES,
+    Profile,
+    apart,
+    exp2,
+    profile,
+    slope,
+)
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.tiles.weighted_points import WeightedPoints, tile_rows
@@ -37,30 +49,20 @@ DIRECT_ROUNDING = 1e-15
 f64 = np.float64
 
 
-def scaled(x: F64, sigma: float, kernel: str = "gaussian") -> F64:
-    """Points (n, d) in the units of `profiles_loops`, 2^(-r^2) for the Gaussian kernel. Centre them first."""
-    return np.asarray(x * (UNITS[KERNELS[kernel]] / sigma))
-
-
 def mass(z: F64) -> float:
     """W = sum_i |z_i| of weights (n, C): energies are at most W^2."""
     return float(np.sqrt(np.einsum("ic,ic->i", z, z)).sum())
 
 
-def energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
-    """sum_ij k(x_i, x_j) <z_i, z_j> of `scaled` points (n, d) and weights (n, C)."""
-    return energy_in_tiles(WeightedPoints.of(x, z), 1.0, kernel)
-
-
-def energy_in_tiles(points: WeightedPoints, unit: float, kernel: str = "gaussian") -> float:
-    """The same of points times a unit, in the memory of some tiles."""
-    wide = kernel == "gaussian" and points.d >= PRODUCT_DIMS
+def energy_in_tiles(points: WeightedPoints, unit: float, kernel: Profile) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j> of points times a unit, in the memory of some tiles."""
+    wide = kernel == GAUSSIAN and points.d >= PRODUCT_DIMS
     if wide and max(_tile_rounding(points, unit)) < MOST_ROUNDING:
         return _by_products(points, unit)
-    return _by_differences(points, unit, KERNELS[kernel])
+    return _by_differences(points, unit, kernel)
 
 
-def _by_differences(points: WeightedPoints, unit: float, kernel: int) -> float:
+def _by_differences(points: WeightedPoints, unit: float, kernel: Profile) -> float:
     step, total = tile_rows(points.d, len(points)), 0.0
     for first in range(0, len(points), step):
         last = min(first + step, len(points))
@@ -118,19 +120,27 @@ def _rows(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F64, F64,
     return x[first:last], norms[first:last], z[first:last]
 
 
-def rounding(x: F64, kernel: str = "gaussian") -> float:
+def rounding(x: F64, kernel: Profile) -> float:
     """What rounding may change an energy by, over the square of the sum of all |weights|."""
-    if kernel == "energy":
+    if kernel.form == DISTANCE:
         return DIRECT_ROUNDING * 2 * float(np.sqrt((x**2).sum(axis=1).max()))
-    error = _exponent_rounding(x) if kernel == "gaussian" and x.shape[1] >= PRODUCT_DIMS else 0.0
+    error = _exponent_rounding(x) if kernel == GAUSSIAN and x.shape[1] >= PRODUCT_DIMS else 0.0
     return DIRECT_ROUNDING + (error if error < MOST_ROUNDING else 0.0)
 
 
-def sums(y: F64, x: F64, z: F64, kernel: str = "gaussian") -> F64:
+def sums(y: F64, x: F64, z: F64, kernel: Profile = GAUSSIAN) -> F64:
     """sum_i k(y_l, x_i) z_i at scaled points y (m, d): (m, C)."""
     out = np.zeros((len(y), z.shape[1]))
-    _add_sums(padded(y), padded(x), z, KERNELS[kernel], out)
+    _add_sums(padded(y), padded(x), z, kernel, out)
     return out
+
+
+def sums_and_gradients(y: F64, x: F64, z: F64, kernel: Profile) -> tuple[F64, F64]:
+    """(f (m,), its gradients (m, d)) at scaled points y (m, d), of scaled points x (n, d) with weights z (n,)."""
+    d = y.shape[1]
+    out = np.zeros((len(y), d + d % 2 + 1))
+    _gradients(padded(y), padded(x), z, kernel, out)
+    return out[:, -1].copy(), out[:, :d].copy()
 
 
 def padded(x: F64) -> F64:
@@ -162,7 +172,7 @@ def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyp
     d = x.shape[1]
     for i in range(first, last):
         w, first_acc = z[i, 0], acc[0]
-        if kernel == 0:
+        if kernel.form == EXP2 and not kernel.city_block:
             for j in range(0, d - 2, 2):
                 a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
                 for n in range(LANES):
@@ -252,3 +262,32 @@ def _block(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-unty
         for c in range(C):
             total += column_z[j, c] * acc[c, j]
     return total
+
+
+@loop(ELEMENTWISE)
+def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
+    d, s, k, g = x.shape[1], np.zeros(LANES), np.empty(LANES), np.empty(LANES)
+    tile, acc = np.empty((d, LANES)), np.empty((d + 1, LANES))
+    for first in range(0, len(y), LANES):
+        last = min(first + LANES, len(y))
+        load(y, first, last, tile)
+        acc[:] = 0.0
+        for i in range(len(x)):
+            w, values = z[i], acc[d]
+            apart(x, i, tile, kernel, s)
+            profile(s, kernel, k)
+            for n in range(LANES):
+                values[n] += w * k[n]
+            if not kernel.city_block:
+                slope(s, kernel, k, g)
+            for j in range(d):
+                a, ya, row = x[i, j], tile[j], acc[j]
+                if kernel.city_block:  # k is 2^-sum
+                    for n in range(LANES):
+                        row[n] += w * np.log(2.0) * k[n] * np.sign(a - ya[n])
+                else:
+                    for n in range(LANES):
+                        row[n] += w * g[n] * (ya[n] - a)
+        for n in range(last - first):
+            for j in range(d + 1):
+                out[first + n, j] = acc[j, n]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from dkdist.kernel.sums.exact_loops import own_pairs, padded
+from dkdist.kernel.sums.profiles_loops import GAUSSIAN
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import loop
 from dkdist.loops.tiles.weighted_points import WeightedPoints
@@ -89,5 +90,5 @@ def _spans(x, z, spans):  # type: ignore[no-untyped-def]
             for c in range(z.shape[1]):
                 total += z[a, c] * z[a, c]
         else:
-            total += own_pairs(x[a:b] - x[a], z[a:b], 0, nothing, 0.0)
+            total += own_pairs(x[a:b] - x[a], z[a:b], GAUSSIAN, nothing, 0.0)
     return total

@@ -5,7 +5,7 @@
 is a square, but as a sum it is off by rounding of k, some 1e-16 W^2: a distance below 1e-8 W is lost. Here distances,
 kernel, products and sums are pairs of numbers high + low (Dekker 1971; Knuth), with relative errors of some 1e-30, so
 that E is off by 1e-29 W^2 and the distance by what rounding of the points themselves means, some 1e-16 W. Points are
-scaled, with the kernels of `profiles_loops`. Cost: some forty times that of `exact_loops.energy`.
+scaled, with the kernels of `profiles_loops`. Cost: some forty times that of `exact_loops.energy_in_tiles`.
 
     2^t = 2^n (1 + e)^256 - of t = n + r, |r| <= 1/2, with 1 + e = exp(r ln 2 / 256) by Taylor's series of 9 terms
 
@@ -18,16 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dkdist.kernel.sums.profiles_loops import (
-    ENERGY,
-    EPANECHNIKOV,
-    KERNELS,
-    LAPLACE,
-    MATERN12,
-    MATERN32,
-    MATERN52,
-    RATIONAL,
-)
+from dkdist.kernel.sums.profiles_loops import COMPACT, DISTANCE, MATERN, RATIONAL, Profile
 from dkdist.loops.array_types import F64
 from dkdist.loops.compile import inlined, loop
 
@@ -37,7 +28,6 @@ LANES = 64
 TINY = 1e-300
 LEAST = -1000.0  # powers of two below are nothing
 _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
-_THIRD = (1 / 3, float(Fraction(1, 3) - Fraction(1 / 3)))
 _PART = 1 / 256
 _SQUARINGS = 8
 _TERMS = 9
@@ -45,9 +35,9 @@ _INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range
 _SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
 
 
-def twofold_energy(x: F64, z: F64, kernel: str = "gaussian") -> float:
-    """`exact_loops.energy` of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
-    return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), KERNELS[kernel]))
+def twofold_energy(x: F64, z: F64, kernel: Profile) -> float:
+    """E of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
+    return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), kernel))
 
 
 @inlined()
@@ -108,15 +98,13 @@ def _inverse(h, g):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def _polynomial(h, g, second):  # type: ignore[no-untyped-def]
-    """1 + t + t^2 / 3 of t = u ln 2, u = h + g; without ``second`` 1 + t."""
+def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
+    """1 + first t + second t^2 of t = u ln 2, u = h + g."""
     t, r = _times(h, g, _LN2[0], _LN2[1])
-    u, v = _add(1.0, 0.0, t, r)
-    if second:
-        t, r = _times(t, r, t, r)
-        t, r = _times(t, r, _THIRD[0], _THIRD[1])
-        u, v = _add(u, v, t, r)
-    return u, v
+    u, v = _times(t, r, kernel.second, kernel.second_rest)
+    u, v = _add(kernel.first, 0.0, u, v)
+    u, v = _times(t, r, u, v)
+    return _add(1.0, 0.0, u, v)
 
 
 @inlined()
@@ -170,30 +158,30 @@ def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
                 own, line = x[i, a], y[a]
                 for j in range(LANES):
                     u, v = _sum(own, -line[j])
-                    if kernel == LAPLACE:
+                    if kernel.city_block:
                         u, v = (u, v) if u > 0.0 else (-u, -v)
                     else:
                         u, v = _times(u, v, u, v)
                     h[j], g[j] = _add(h[j], g[j], u, v)
-            if kernel in (MATERN12, MATERN32, MATERN52, ENERGY):
+            if kernel.form == MATERN or kernel.form == DISTANCE:
                 for j in range(LANES):
                     h[j], g[j] = _root(h[j], g[j])
-            if kernel in (MATERN32, MATERN52):
+            if kernel.first != 0.0:
                 for j in range(LANES):
-                    factors[0, j], factors[1, j] = _polynomial(h[j], g[j], kernel == MATERN52)
-            if kernel == EPANECHNIKOV:
+                    factors[0, j], factors[1, j] = _polynomial(h[j], g[j], kernel)
+            if kernel.form == COMPACT:
                 for j in range(LANES):
                     u, v = _add(1.0, 0.0, -h[j], -g[j])
                     h[j], g[j] = (u, v) if u > 0.0 else (0.0, 0.0)
-            elif kernel == RATIONAL:
+            elif kernel.form == RATIONAL:
                 for j in range(LANES):
                     h[j], g[j] = _inverse(h[j], g[j])
             else:
                 for j in range(LANES):
                     h[j], g[j] = -h[j], -g[j]
-                if kernel != ENERGY:
+                if kernel.form != DISTANCE:
                     _powers(h, g, whole, e, f)
-            if kernel in (MATERN32, MATERN52):
+            if kernel.first != 0.0:
                 for j in range(LANES):
                     h[j], g[j] = _times(h[j], g[j], factors[0, j], factors[1, j])
             for c in range(C):

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from dkdist.base.row_ids import in_row_order
 from dkdist.linear.prediction import LinearRegressor
-from dkdist.linear.problems import as_problem, feature_dtype
+from dkdist.linear.problems import as_problem, as_weights, feature_dtype
 from dkdist.linear.ridge.ridge_fitting import RidgeLearner
 from dkdist.linear.ridge.ridge_pass import RidgeTargets
 from dkdist.linear.ridge.ridge_solving import Found
-from dkdist.linear.sample_weights import as_weights
 from dkdist.loops.array_types import F64
 
 

@@ -13,11 +13,19 @@ from dkdist.base.row_ids import in_row_order
 from dkdist.learners.calibration import calibrated, label_probabilities, probabilities_of
 from dkdist.learners.descent.sgd_steps import signs
 from dkdist.linear.prediction import LinearClassifier
-from dkdist.linear.problems import as_classes, as_problem, classes_of_stream, feature_dtype, index_among
+from dkdist.linear.problems import (
+    CLASS_WEIGHTS,
+    as_classes,
+    as_problem,
+    as_weights,
+    classes_of_stream,
+    feature_dtype,
+    index_among,
+    weights_of,
+)
 from dkdist.linear.ridge.ridge_fitting import ALPHAS, RidgeLearner
 from dkdist.linear.ridge.ridge_pass import RidgeTargets
 from dkdist.linear.ridge.ridge_solving import Found
-from dkdist.linear.sample_weights import CLASS_WEIGHTS, as_weights, weights_of
 from dkdist.loops.array_types import F64, I64
 
 

@@ -24,15 +24,13 @@ from dkdist.base.row_ids import in_row_order
 from dkdist.execution.processes.warn import warn
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.many_models import Linear
-from dkdist.linear.problems import as_classes
-from dkdist.linear.sample_weights import as_weights
-from dkdist.linear.search.feature_trees import FeatureTrees
-from dkdist.linear.search.search_blocks import SearchData, source
+from dkdist.linear.problems import as_classes, as_weights
+from dkdist.linear.search.feature_trees import FeatureTrees, SearchData, source
 from dkdist.linear.search.search_candidates import Candidate, build_candidates
 from dkdist.linear.search.search_problem import Problem
 from dkdist.linear.search.search_training import measure, train
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag, as_verbose
+from dkdist.plain.validation import as_flag, as_verbose
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.store import SetStore
 

@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from dkdist.base.bad_sets import listed
-from dkdist.base.drawn_samples import median_seed
 from dkdist.base.embedding import SetEmbedding
+from dkdist.base.parameter_checks import median_seed
 from dkdist.execution.arrays import take_rows
 from dkdist.execution.blocks import is_lazy
 from dkdist.execution.processes.warn import warn

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.linear.sample_weights import class_factors, of_mean_one, times_factors
+from dkdist.linear.problems import class_factors, of_mean_one, times_factors
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.loops.array_types import F64
 

@@ -36,9 +36,8 @@ from dkdist.learners.many_models import (
 from dkdist.learners.ridge_solutions import inverses, solution
 from dkdist.learners.ridge_statistics import centred, of_targets_plus
 from dkdist.learners.rows import Known, blocks_to_mix
-from dkdist.linear.problems import neighbours_job
-from dkdist.linear.sample_weights import of_mean_one
-from dkdist.linear.search.search_blocks import SearchData
+from dkdist.linear.problems import neighbours_job, of_mean_one
+from dkdist.linear.search.feature_trees import SearchData
 from dkdist.linear.search.search_candidates import Candidate
 from dkdist.linear.search.search_problem import Problem, Weightings
 from dkdist.linear.sgd.epochs import FEW_EPOCHS, Jobs, Order, epochs_for

@@ -14,11 +14,17 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.descent.losses import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, probabilities
-from dkdist.learners.descent.sgd_steps import State
+from dkdist.learners.descent.sgd_steps import CLASSIFIER_LOSSES, PROBABILITY_LOSSES, State, probabilities
 from dkdist.linear.prediction import LinearClassifier
-from dkdist.linear.problems import as_classes, as_problem, classes_of_stream, index_among
-from dkdist.linear.sample_weights import CLASS_WEIGHTS, of_mean_one, weights_of
+from dkdist.linear.problems import (
+    CLASS_WEIGHTS,
+    as_classes,
+    as_problem,
+    classes_of_stream,
+    index_among,
+    of_mean_one,
+    weights_of,
+)
 from dkdist.linear.sgd.sgd_runs import IncrementalSGD
 from dkdist.loops.array_types import F64
 

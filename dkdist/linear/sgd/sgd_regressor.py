@@ -12,11 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dkdist.base.row_ids import in_row_order
-from dkdist.learners.descent.losses import REGRESSOR_LOSSES
-from dkdist.learners.descent.sgd_steps import Objective, State
+from dkdist.learners.descent.sgd_steps import REGRESSOR_LOSSES, Objective, State
 from dkdist.linear.prediction import LinearRegressor
-from dkdist.linear.problems import as_problem
-from dkdist.linear.sample_weights import as_weights, of_mean_one
+from dkdist.linear.problems import as_problem, as_weights, of_mean_one
 from dkdist.linear.sgd.sgd_runs import MOST_REAL, IncrementalSGD
 from dkdist.loops.array_types import F64
 

@@ -24,8 +24,7 @@ from dkdist.execution.kept_blocks import keeping
 from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.warn import warn
 from dkdist.execution.run import plan_keeping
-from dkdist.learners.descent.losses import LOSSES, constant_loss
-from dkdist.learners.descent.sgd_steps import Objective, State, step_size
+from dkdist.learners.descent.sgd_steps import LOSSES, Objective, State, constant_loss, step_size
 from dkdist.learners.held_out import held_out_among
 from dkdist.learners.rows import Known, blocks_to_mix, checked, without
 from dkdist.linear.problems import LinearLearner, as_problem, feature_dtype

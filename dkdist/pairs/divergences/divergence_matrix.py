@@ -13,7 +13,7 @@ from dkdist.pairs.divergences.divergence_estimators import pair_measure
 from dkdist.pairs.divergences.pair_estimators import PairEstimator
 from dkdist.pairs.matrix_frames import as_asked, require_frames
 from dkdist.pairs.tiles import CompareTile, all_pairs, tile_bounds_of, timed_sample
-from dkdist.plain.flags import as_verbose
+from dkdist.plain.validation import as_verbose
 from dkdist.sets import SampleSets
 
 

@@ -13,7 +13,7 @@ from dkdist.base.inputs import check_sets
 from dkdist.base.parameter_checks import real_matrix, require_symmetric
 from dkdist.distances.sliced.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
 from dkdist.loops.array_types import F64, I64
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.plot.canvas import PALETTE, axes_for, dressed, gridded
 from dkdist.plot.colouring import Colouring, colouring, draw_key
 from dkdist.sets import SampleSets

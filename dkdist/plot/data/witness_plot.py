@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from dkdist.kernel.distance.point_inputs import points_of
+from dkdist.kernel.distance.kernel_inputs import points_of
 from dkdist.kernel.distance.witness import witness as witness_at
 from dkdist.loops.array_types import F64
-from dkdist.plain.real_arrays import require_same_names
+from dkdist.plain.validation import require_same_names
 from dkdist.plot.canvas import DIVERGING, FAINT, INK, PALETTE, axes_for, colour_bar, dressed, gridded, legend
 from dkdist.plot.data.planes import shown_points
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from dkdist.loops.array_types import F32, F64, Array
 from dkdist.loops.column_rows import EXACT, fill_rows
-from dkdist.plain.real_arrays import Columns
 from dkdist.plain.room import Room
+from dkdist.plain.validation import Columns
 from dkdist.sets.origins import OrderedSample, are_kept, sampled_rows, settled_origin
 from dkdist.sets.point_checks import CODE_DTYPES
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dkdist.loops.array_types import F64, I64, Array
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
-from dkdist.sets.alignment import aligned
+from dkdist.sets.indexing import aligned
 from dkdist.sets.labels import Names, as_column, as_ids, as_named, distinct
 from dkdist.sets.origins import crowded_column
 from dkdist.sets.point_checks import CROWDED, Points

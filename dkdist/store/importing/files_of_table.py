@@ -1,7 +1,8 @@
-"""Which files a table consists of: the one that is named, those of a folder at any depth, or those of a list."""
+"""The files of a table (one file, those of a folder at any depth, or a list), and how CSV files are written."""
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +10,38 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from dkdist.plain.files import path_name, require_regular
-from dkdist.store.importing.table_files import SUFFIXES, suffix_of, table_suffix
 
+SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
+COMPRESSED = (".gz", ".bz2")
+DEFAULT_ENCODING = "utf-8"
 HIDDEN = ("_", ".")  # what Spark and others lay beside their data begins with these
+
+
+class CsvOptions(NamedTuple):
+    """How CSV files are written: the delimiter (None for that of the suffix), the decimal mark and the encoding."""
+
+    delimiter: str | None
+    decimal: str
+    encoding: str
+
+    @classmethod
+    def checked(cls, delimiter: Any, decimal: Any, encoding: Any) -> CsvOptions:
+        """Options that fit together; ValueError or TypeError for others."""
+        if delimiter is not None and (
+            not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii()
+        ):
+            raise ValueError(f"delimiter must be one ASCII character; got {delimiter!r:.200}")
+        if decimal not in (".", ","):
+            raise ValueError(f"decimal must be '.' or ','; got {decimal!r:.200}")
+        if decimal == delimiter:
+            raise ValueError(f"delimiter and decimal must differ; got {decimal!r} for both")
+        try:
+            codecs.lookup(encoding)
+        except (LookupError, TypeError, ValueError):
+            raise ValueError(
+                f"encoding must be the name of one, such as 'latin-1'; got {encoding!r:.200}"
+            ) from None
+        return cls(delimiter, decimal, encoding)
 
 
 class TableFiles(NamedTuple):
@@ -85,3 +115,20 @@ def _one_kind(label: str, paths: list[str]) -> str:
             f"{label} holds tables of several kinds ({', '.join(sorted(suffixes))}): import one kind at a time"
         )
     return suffixes.pop()
+
+
+def suffix_of(path: Any) -> str:
+    """The suffix that says what kind of file this is, in small letters, before that of a compression; '' for none."""
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in COMPRESSED]
+    return suffixes[-1] if suffixes else ""
+
+
+def table_suffix(path: Any) -> str:
+    """The suffix that says what kind of table a file is; ValueError for others."""
+    suffix = suffix_of(path)
+    if suffix not in SUFFIXES:
+        raise ValueError(
+            f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert it, or rename it "
+            "if it is one of these"
+        )
+    return suffix

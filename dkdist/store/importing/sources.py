@@ -176,11 +176,11 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
                 f"read is {read!r:.200}: give a function read(source), or an object with read(source) and sizes(source)"
             )
         return read
-    from dkdist.store.importing.kinds import KINDS, READERS, kind_of
+    from dkdist.store.importing.kinds import KINDS, READERS, kind_of, reader_of
 
     kinds = [kind_of(source) if isinstance(source, (str, os.PathLike)) else "" for source in sources]
     for source, kind in zip(sources, kinds, strict=True):
-        if kind not in READERS:
+        if kind in ("", "table"):
             known = ", ".join(suffix for kind in READERS for suffix in KINDS[kind])
             raise ValueError(
                 f"nothing says how to read source {source_label(source)}: without read= sources are files that end "
@@ -192,4 +192,4 @@ def as_reader(read: Any, sources: Sequence[Any]) -> Any:
                 f"{source_label(sources[0])} and {source_label(source)} are files of two kinds: import one "
                 "kind at a time"
             )
-    return READERS[kinds[0]]()
+    return reader_of(kinds[0])

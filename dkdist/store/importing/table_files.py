@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from dkdist.plain.flags import as_flag
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSets
 from dkdist.store.format.batches import Outline
+from dkdist.store.importing.files_of_table import DEFAULT_ENCODING, CsvOptions
 from dkdist.store.importing.telling import tell
 
 if TYPE_CHECKING:
     from dkdist.store.importing.tables.indexed_table import IndexedTable
-
-SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
-COMPRESSED = (".gz", ".bz2")
-
-
-DEFAULT_ENCODING = "utf-8"
-
-
-class CsvOptions(NamedTuple):
-    """How CSV files are written: the delimiter (None for that of the suffix), the decimal mark and the encoding."""
-
-    delimiter: str | None
-    decimal: str
-    encoding: str
-
-    @classmethod
-    def checked(cls, delimiter: Any, decimal: Any, encoding: Any) -> CsvOptions:
-        """Options that fit together; ValueError or TypeError for others."""
-        if delimiter is not None and (
-            not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii()
-        ):
-            raise ValueError(f"delimiter must be one ASCII character; got {delimiter!r:.200}")
-        if decimal not in (".", ","):
-            raise ValueError(f"decimal must be '.' or ','; got {decimal!r:.200}")
-        if decimal == delimiter:
-            raise ValueError(f"delimiter and decimal must differ; got {decimal!r} for both")
-        try:
-            codecs.lookup(encoding)
-        except (LookupError, TypeError, ValueError):
-            raise ValueError(
-                f"encoding must be the name of one, such as 'latin-1'; got {encoding!r:.200}"
-            ) from None
-        return cls(delimiter, decimal, encoding)
 
 
 @dataclass(frozen=True)
@@ -183,20 +149,3 @@ def as_names(name: str, given: Any) -> tuple[str, ...]:
     if isinstance(given, (str, bytes)) or not all(isinstance(column, str) for column in names):
         raise TypeError(f"{name} is {given!r:.200}: give names of columns, such as [{name[:1]!r}]")
     return names
-
-
-def suffix_of(path: Any) -> str:
-    """The suffix that says what kind of file this is, in small letters, before that of a compression; '' for none."""
-    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in COMPRESSED]
-    return suffixes[-1] if suffixes else ""
-
-
-def table_suffix(path: Any) -> str:
-    """The suffix that says what kind of table a file is; ValueError for others."""
-    suffix = suffix_of(path)
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert it, or rename it "
-            "if it is one of these"
-        )
-    return suffix

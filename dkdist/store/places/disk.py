@@ -26,8 +26,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
 from dkdist.plain import files
-from dkdist.store.places.object_bounds import ObjectBounds
-from dkdist.store.refusals import DOCUMENT, RESTORE, StoreFormatError
+from dkdist.store.refusals import DOCUMENT, RESTORE, ObjectBounds, StoreFormatError
 
 PARTIAL = ".dkdist-partial"
 TRIES = 10

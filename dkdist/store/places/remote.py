@@ -18,11 +18,10 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
 from dkdist.store.places import retry
-from dkdist.store.places.object_bounds import ObjectBounds
 from dkdist.store.places.secrets import secrets_of, without_secrets
 from dkdist.store.places.web_bodies import MAX_BODY_BYTES, BodyTooLargeError, bound_bodies
 from dkdist.store.places.wrapped import Wrapped
-from dkdist.store.refusals import RESTORE, ObjectTooLargeError
+from dkdist.store.refusals import RESTORE, ObjectBounds, ObjectTooLargeError
 
 T = TypeVar("T")
 AT_ONCE = 64  # requests under way; more would wait in the client's pool, where waiting counts as no answer

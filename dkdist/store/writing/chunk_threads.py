@@ -8,8 +8,7 @@ from typing import Any
 
 from zarr.abc.store import Store
 
-from dkdist.plain.behind import Behind
-from dkdist.plain.crew import Crew
+from dkdist.plain.concurrency import Behind, Crew
 from dkdist.store.places.disk import DiskStore
 
 UNIT_CHUNKS = 8  # at most so many pieces of work, a chunk each, wait or are being done

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist.loops.array_types import F64, I64, Array
-from dkdist.plain.ahead import ahead
+from dkdist.plain.concurrency import ahead
 from dkdist.sets.labels import Names
 from dkdist.store.chunks.chunk_sums import U32, Bound, new_key, object_key
 from dkdist.store.format.batches import Batch, Columns, Form, committed_origin

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dkdist.loops.array_types import F64, Array
-from dkdist.plain.crew import Crew
-from dkdist.plain.flags import as_flag
+from dkdist.plain.concurrency import Crew
+from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.labels import as_names
 from dkdist.store.chunks.chunk_sums import Table, encoded, new_key, recorded, tail_key

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkdist.base.parameter_checks import whole
-from dkdist.distances import Distance, Grain
+from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.strings.damerau.damerau_loops import NARROW, WIDE, fill_lanes
 from dkdist.distances.strings.edit_costs import MOST
 from dkdist.distances.strings.few_strings import pair_of_texts
 from dkdist.distances.strings.string_tiles import Codes, codes_of
 from dkdist.loops.array_types import F32, I64
 from dkdist.loops.points import read_only
-from dkdist.plain.flags import as_flag
 from dkdist.plain.kept import kept
+from dkdist.plain.validation import as_flag
 
 SIZES = ((np.int8, 62, 126), (np.int16, 16_000, 32_766), (np.int32, MOST, MOST))
 """Types, for omegas of so many symbols at most, of which a tile has so many kinds."""

@@ -20,11 +20,17 @@ from dkdist.base.drawn_samples import least_keys, row_keys
 from dkdist.base.parameter_checks import positive
 from dkdist.execution.blocks import Job, row_blocks
 from dkdist.execution.map_reduce import collect, fold
-from dkdist.kernel.distance.kernel_inputs import LARGEST, LEAST, SAMPLE, Pair
-from dkdist.kernel.distance.kernel_scales import read_scales
+from dkdist.kernel.distance.kernel_inputs import (
+    LARGEST,
+    LEAST,
+    SAMPLE,
+    Pair,
+    points_of,
+    read_scales,
+    weights_of,
+)
+from dkdist.kernel.distance.kernel_methods import WORST
 from dkdist.kernel.distance.lazy.lazy_points import LazyPoints, lazy_points, split_weights
-from dkdist.kernel.distance.point_inputs import points_of, weights_of
-from dkdist.kernel.sums.fourier_energy import WORST
 from dkdist.kernel.sums.fourier_grid import MOST_DIMS
 from dkdist.kernel.sums.mesh_loops import Mesh, energy_on_mesh, kernel_mesh, spread_on_mesh
 from dkdist.loops.array_types import F64, I64, Array

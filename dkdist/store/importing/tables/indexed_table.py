@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkdist.loops.array_types import F64, I64, Array
-from dkdist.plain.ahead import ahead
-from dkdist.plain.real_arrays import Columns
+from dkdist.plain.concurrency import ahead
 from dkdist.plain.room import Room
+from dkdist.plain.validation import Columns
 from dkdist.sets import SampleSets
 from dkdist.sets.conversion import sets_of_columns
 from dkdist.sets.origins import rows_of_source

@@ -18,8 +18,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dkdist.loops.array_types import I64
-from dkdist.store.importing.files_of_table import TableFiles
-from dkdist.store.importing.table_files import DEFAULT_ENCODING, CsvOptions
+from dkdist.store.importing.files_of_table import DEFAULT_ENCODING, CsvOptions, TableFiles
 from dkdist.store.importing.tables.csv_advice import LATIN_1, csv_advice, is_encoding_error
 from dkdist.store.importing.tables.text_values import values_of
 

@@ -1,1 +1,0 @@
-"""Whether two samples are of one distribution: tests by permutations, their power, and many of them at once."""

@@ -1,1 +1,0 @@
-"""Splines of points on a mesh."""

@@ -1,1 +1,0 @@
-"""How sure a prediction is: calibrated probabilities, sets of classes and intervals that cover what they say."""

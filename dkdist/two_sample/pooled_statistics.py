@@ -1,0 +1,149 @@
+"""Statistics of a two-sample test, whose parameters depend on the pooled points alone.
+
+With g the coordinates in robust units and u the same in one common unit:
+
+    gaussian    D^2 of exp(-|u - u'|^2 / (2 s^2)), one statistic for each of ten bandwidths s
+    laplace     D^2 of exp(-sum_j |u_j - u'_j| / s), likewise
+    energy      D^2 of -|u - u'|, the energy distance (Székely, Rizzo 2013), as a mixture of the Gaussian kernels
+    means       sum of squared differences of the means of g_j
+    spread      the same of g_j^2;   products    the same of g_j g_k, j < k
+    radius      squared difference of the means of |g|^2
+
+Random frequencies of both kernels serve all bandwidths in one pass over the points (Rahimi, Recht 2007). Each bandwidth
+draws M, and each frequency counts for all (balance heuristic, Veach 1997), with spectral densities p_s:
+
+    D_s^2 ~ sum_j a_sj |mean over P of exp(i w_j . u) - mean over Q of exp(i w_j . u)|^2
+    a_sj = p_s(w_j) / (M sum_t p_t(w_j))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+from scipy.special import softmax
+
+from dkdist.base.roles import Role
+from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error
+from dkdist.kernel.kinds.registry import get_kernel
+from dkdist.kernel.sums.random_loops import mean_features, waves_of
+from dkdist.loops.array_types import F32, F64, I64, U16
+
+N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
+SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit
+MAX_DEVIATION = 2.0  # units, 3.3 standard deviations of normal points: points farther out are clipped
+MAX_PAIRS = 253  # products of coordinates: all pairs of 23, so that moments cost less than frequencies
+BATCH_COORDINATES = 2**16  # of points whose features are computed together: products of 23 take 6 MiB
+MAX_SCALE = 1e300  # keeps bandwidths finite
+MIN_BANDWIDTH_RATIO = 1e-6  # of the smallest to the largest: float32 coordinates have no more digits
+MAX_FREQUENCY = 2.0**29  # times d: phases of points stay below the limit of `mean_features`
+
+
+class PooledStatistics(NamedTuple):
+    """Statistics for points (n, d): centre and scale (d,), pairs (2, r) of coordinates, bandwidths (10,) of both
+    kernels, frequencies (F, d) of u, and their weights (20, F) for each kernel and bandwidth."""
+
+    centre: F64
+    scale: F64
+    pairs: I64
+    gaussian: F64 = np.empty(0)
+    laplace: F64 = np.empty(0)
+    frequencies: F64 = np.empty((0, 0))
+    weights: F64 = np.empty((0, 0))
+
+    def with_frequencies(self, n_frequencies: int, seed: int) -> PooledStatistics:
+        """The same with ``n_frequencies`` random frequencies for each kernel and bandwidth."""
+        rng, d = np.random.default_rng([seed, Role.TEST_FREQUENCIES]), len(self.scale)
+        draw = DRAWS[least_error(d)]
+        kernels = [*(("gaussian", s) for s in self.gaussian), *(("laplace", s) for s in self.laplace)]
+        W = np.concatenate(
+            [get_kernel(name).frequencies(rng, draw(rng, n_frequencies, d)) / s for name, s in kernels]
+        )
+        W = np.clip(W, -MAX_FREQUENCY / d, MAX_FREQUENCY / d)
+        s = self.gaussian[:, None]
+        normal = d * np.log(s / np.sqrt(2 * np.pi)) - s**2 * (W**2).sum(axis=1) / 2
+        cauchy = [(np.log(s / np.pi) - np.log1p((s * W) ** 2)).sum(axis=1) for s in self.laplace]
+        weights = softmax(np.concatenate([normal, cauchy]), axis=0) / n_frequencies
+        return self._replace(frequencies=W, weights=weights)
+
+    def coordinates(self, x: F64) -> tuple[F64, F64]:
+        """g and u (n, d) of points (n, d)."""
+        with np.errstate(over="ignore"):
+            g = np.clip((x - self.centre) / self.scale, -MAX_DEVIATION, MAX_DEVIATION)
+        return g, g * (self.scale / self.scale.max())
+
+    def kernels(self, x: F64) -> Iterator[F64]:
+        """Kernels minus 1, which rounds no wide kernel to 1, of all pairs of points: (n, n) each."""
+        u = self.coordinates(x)[1]
+        squares, sums = cdist(u, u, "sqeuclidean"), cdist(u, u, "cityblock")
+        yield from (np.expm1(squares / (-2 * s**2)) for s in self.gaussian)
+        yield from (np.expm1(sums / -s) for s in self.laplace)
+
+    def moments(self, x: F64) -> F64:
+        """Coordinates g, their squares, and their products: (n, 2d + r)."""
+        g = self.coordinates(x)[0]
+        return np.concatenate([g, g**2, g[:, self.pairs[0]] * g[:, self.pairs[1]]], axis=1)
+
+    def bin_sums(self, x: F64, bins: U16, n_bins: int) -> F32:
+        """Sums of features over the points (n, d) of each bin: (n_bins, n_features)."""
+        F, (n, d) = len(self.frequencies), x.shape
+        waves = waves_of(self.frequencies, np.zeros(d))
+        sums = np.zeros((n_bins, 2 * F + 2 * d + self.pairs.shape[1]), np.float32)
+        order, n_points = np.argsort(bins, kind="stable"), max(1, BATCH_COORDINATES // d)
+        for start in range(0, n, n_points):
+            batch = order[start : start + n_points]
+            present, offsets = np.unique(bins[batch], return_index=True)
+            offsets = np.append(offsets, len(batch))
+            means = np.empty((len(present), 2 * F), np.float32)
+            mean_features(self.coordinates(x[batch])[1].astype(np.float32), offsets, None, waves, means)
+            sums[present, : 2 * F] += means * (np.sqrt(F) * np.diff(offsets)[:, None])
+            sums[present, 2 * F :] += np.add.reduceat(self.moments(x[batch]), offsets[:-1])
+        return sums
+
+    def from_features(self, differences: F64) -> F64:
+        """Statistics (n_statistics, b) from differences of mean features (b, n_features)."""
+        sines, cosines, moments = np.split(differences, np.array([1, 2]) * len(self.frequencies), axis=1)
+        return self.from_kernels(self.weights @ (sines**2 + cosines**2).T, moments)
+
+    def from_kernels(self, kernels: F64, moments: F64) -> F64:
+        """Statistics (n_statistics, b) from D^2 of kernels (20, b) and differences of mean moments (b, 2d + r)."""
+        s, d = self.gaussian, len(self.scale)
+        # r ~ integral of 1 - exp(-r^2 / (2 s^2)) ds: by the trapezoid rule in log s; beyond, D^2 falls as 1 / s^2
+        energy = s * np.log(s[1] / s[0])
+        energy[[0, -1]] = energy[[0, -1]] / 2 + s[[0, -1]]
+        means, squares, products = np.split(moments, [d, 2 * d], axis=1)
+        parts = [means, squares, squares.sum(axis=1, keepdims=True), *([products] if products.size else [])]
+        sums = [(part**2).sum(axis=1) for part in parts]
+        return np.concatenate([kernels, [energy @ kernels[:N_BANDWIDTHS]], sums])
+
+
+def pooled_statistics(sample: F64) -> PooledStatistics | None:
+    """Statistics, without frequencies, for points like those of a sample (m, d); None if these are all equal."""
+    with np.errstate(over="ignore"):
+        centre = 4 * np.median(sample / 4, axis=0)  # the sum of the two middle values is finite
+        columns = np.abs(sample - centre).T
+    quantiles = [np.quantile(x[x > 0], SCALE_QUANTILE, method="lower") if x.any() else 0.0 for x in columns]
+    scale = np.minimum(quantiles, MAX_SCALE)
+    scale[scale == 0] = scale.max() or 1.0
+    pooled = PooledStatistics(centre, scale, _pairs(len(scale)))
+    u = pooled.coordinates(sample)[1]
+    if (u == u[0]).all():
+        return None
+    gaussian, laplace = (_widths(pdist(u, metric)) for metric in ("euclidean", "cityblock"))
+    return pooled._replace(gaussian=gaussian / np.sqrt(2), laplace=laplace)
+
+
+def _widths(distances: F64) -> F64:
+    low, high = np.quantile(distances[distances > 0], QUANTILES)
+    low = max(low, MIN_BANDWIDTH_RATIO * high)
+    return np.geomspace(low / 2, 2 * high, N_BANDWIDTHS)
+
+
+def _pairs(d: int) -> I64:
+    """Pairs j < k of d coordinates, (2, r): all, or `MAX_PAIRS` random ones, always the same for d."""
+    rng, count = np.random.default_rng([d, Role.TEST_FREQUENCIES]), d * (d - 1) // 2
+    places = np.sort(rng.choice(count, min(count, MAX_PAIRS), replace=False))
+    k = ((1 + np.sqrt(1 + 8 * places)) / 2).astype(np.int64)  # before (j, k) lie k (k - 1) / 2 + j others
+    return np.stack([places - k * (k - 1) // 2, k])

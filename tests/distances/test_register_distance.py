@@ -1,0 +1,34 @@
+"""Distances that are registered are known by name."""
+
+import numpy as np
+import pytest
+
+import dkdist as dk
+from dkdist.distances.distance_embedding_spec import NAMED
+
+SETS = [np.full((n, 1), float(n)) for n in (1, 2, 4)]
+
+
+def gap(x, y):
+    return abs(float(x.mean()) - float(y.mean()))
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    dk.register_distance("gap", dk.pairwise(gap))
+    yield
+    del NAMED["gap"]
+
+
+def test_matrices_and_embeddings_know_the_name():
+    expected = [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
+    np.testing.assert_array_equal(dk.distance_matrix(SETS, distance="gap"), expected)
+    assert dk.DistanceEmbedding("gap", n_components=3, random_state=0).fit_transform(SETS).shape == (3, 3)
+
+
+def test_a_name_in_use_is_refused():
+    dk.register_distance("gap", dk.pairwise(gap))  # the same once more
+    with pytest.raises(ValueError, match="name must be new; got 'gap'"):
+        dk.register_distance("gap", dk.pairwise(max))
+    with pytest.raises(ValueError, match="name must be new; got 'dtw'"):
+        dk.register_distance("dtw", dk.pairwise(gap))
