@@ -7,9 +7,9 @@ from .automatic.set_regressor import SetRegressor as SetRegressor
 from .densities.divergence import DivergenceEmbedding as DivergenceEmbedding
 from .densities.histogram import HistogramEmbedding as HistogramEmbedding
 from .densities.l2 import L2Embedding as L2Embedding
+from .distances.distance_choices import register_distance as register_distance
 from .distances.distance_embedding import DistanceEmbedding as DistanceEmbedding
 from .distances.distance_embedding import pairwise as pairwise
-from .distances.distance_embedding_spec import register_distance as register_distance
 from .distances.energy import Energy as Energy
 from .distances.hausdorff import (
     Chamfer as Chamfer,

@@ -82,8 +82,8 @@ class Distance:
     def __call__(self, x: Any, y: Any) -> float:
         """The distance of two objects, checked and bit for bit as `distance_matrix` has it.
 
-        Of many pairs the matrix is far faster: a call takes half a millisecond, of few points some 40 microseconds
-        beside its loops, of two str half a microsecond.
+        For many pairs `distance_matrix` is much faster. Overhead of a call: 0.5 ms; 40 us for few points; 0.5 us for
+        two str.
         """
         return distance_of(self, x, y)
 
@@ -200,7 +200,7 @@ def _checked(distance: Distance, x: Any, y: Any) -> tuple[SampleSets, SampleSets
 
 
 def require_alike(rows: Sets, columns: Sets | None) -> None:
-    """Refuse strings of characters beside codes."""
+    """Raise SampleSetError if one collection holds strings of characters and the other codes."""
     if columns is not None and (columns.alphabet is None) != (rows.alphabet is None):
         raise SampleSetError(
             "sets and other (set 0 and all others) are strings of different kinds: give the same"

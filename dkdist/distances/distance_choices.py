@@ -61,6 +61,41 @@ def as_distance(given: Any, n_dims: int, seed: int) -> Distance:
     return distance
 
 
+def register_distance(name: str, distance: Any) -> None:
+    """Make a distance known by its name to all functions and estimators that take ``distance``.
+
+    Parameters
+    ----------
+    name : str
+        A new name, or one that was registered before with an equal distance.
+    distance : object
+        An object with the methods and properties of the package's distances; `pairwise` makes one from a function of
+        two objects.
+
+    Raises
+    ------
+    ValueError
+        If the name is in use or not a string, or the object is not a distance.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> gap = dk.pairwise(lambda x, y: abs(float(x.mean()) - float(y.mean())))
+    >>> dk.register_distance("gap", gap)
+    >>> print(dk.distance_matrix([np.zeros((2, 1)), np.ones((3, 1))], distance="gap"))
+    [[0. 1.]
+     [1. 0.]]
+    """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name must be a nonempty string; got {name!r:.200}")
+    if isinstance(distance, str):
+        raise ValueError(f"distance must be an object; got the name {distance!r:.200}")
+    as_distance(distance, 1, 0)
+    if name in NAMED and NAMED[name](1, 0) != distance:
+        raise ValueError(f"name must be new; got {name!r}, which is registered. Choose another name")
+    NAMED[name] = lambda n_dims, seed: distance
+
+
 def as_sampler(given: Any, distance: Distance, sets: Sets, lengths: Any) -> str:
     """The sampler of that name, or the one that fits the distance."""
     text = sets.points_dtype != np.float32

@@ -65,36 +65,6 @@ NAMED: dict[str, Callable[[int, int], Distance]] = {
 """Distances by name, made for points of ``n_dims`` dimensions and a seed."""
 
 
-def register_distance(name: str, distance: Any) -> None:
-    """Make a distance known by its name to all functions and estimators that take ``distance``.
-
-    Parameters
-    ----------
-    name : str
-        A new name, or one that was registered before with an equal distance.
-    distance : object
-        A `Distance`, or an object with its methods `prepare` and `fill` and its properties (`pairwise` makes one of a
-        function of two objects).
-
-    Raises
-    ------
-    ValueError
-        For a name in use.
-
-    Examples
-    --------
-    >>> import dkdist as dk, numpy as np
-    >>> gap = dk.pairwise(lambda x, y: abs(float(x.mean()) - float(y.mean())))
-    >>> dk.register_distance("gap", gap)
-    >>> print(dk.distance_matrix([np.zeros((2, 1)), np.ones((3, 1))], distance="gap"))
-    [[0. 1.]
-     [1. 0.]]
-    """
-    if name in NAMED and NAMED[name](1, 0) != distance:
-        raise ValueError(f"name must be new; got {name!r}, which is registered. Choose another name")
-    NAMED[name] = lambda n_dims, seed: distance
-
-
 class ByContent:
     """Base of records of arrays: equal where their arrays are, to the bit."""
 

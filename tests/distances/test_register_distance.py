@@ -30,5 +30,11 @@ def test_a_name_in_use_is_refused():
     dk.register_distance("gap", dk.pairwise(gap))  # the same once more
     with pytest.raises(ValueError, match="name must be new; got 'gap'"):
         dk.register_distance("gap", dk.pairwise(max))
+    with pytest.raises(ValueError, match="name must be a nonempty string; got None"):
+        dk.register_distance(None, dk.pairwise(gap))
+    with pytest.raises(ValueError, match=r"distance must be a name .* give pairwise\(function\)"):
+        dk.register_distance("other", gap)
+    with pytest.raises(ValueError, match="distance must be an object; got the name 'dtw'"):
+        dk.register_distance("other", "dtw")
     with pytest.raises(ValueError, match="name must be new; got 'dtw'"):
         dk.register_distance("dtw", dk.pairwise(gap))

@@ -141,3 +141,9 @@ def test_compiled_forms_agree_with_the_records(name):
         r = np.linspace(0, 5, 30)
         u = kernel.unit * r
         np.testing.assert_allclose((a + b * u + c * u**2) * np.exp(-decay * u), kernel.value(r), atol=1e-14)
+
+
+@pytest.mark.parametrize("wrong", ["gaussian", dk.Kernel(None, two_widths), dk.Kernel("new", 1.0)])
+def test_other_objects_are_refused(wrong):
+    with pytest.raises(ValueError, match="kernel must be a Kernel with a name and a function value"):
+        dk.register_kernel(wrong)

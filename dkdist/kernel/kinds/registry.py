@@ -152,6 +152,8 @@ def register_kernel(kernel: Kernel) -> None:
     >>> bool(abs(z[0] @ z[1] - 1 / (1 + ((x[0] - x[1]) ** 2).sum() / 4)) < 0.02)
     True
     """
+    if not isinstance(kernel, Kernel) or not isinstance(kernel.name, str) or not callable(kernel.value):
+        raise ValueError(f"kernel must be a Kernel with a name and a function value; got {kernel!r:.200}")
     if KERNELS.get(kernel.name, kernel) != kernel:
         raise ValueError(f"name must be new; got {kernel.name!r}, which is registered. Choose another name")
     if kernel.metric not in ("euclidean", "cityblock"):
