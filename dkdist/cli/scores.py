@@ -11,13 +11,8 @@ from sklearn.base import is_classifier
 from dkdist.cli.output.json_keys import SCORE
 
 
-def score_line(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> str:
-    """Accuracy of a classifier; R^2 and root mean squared error of a regressor."""
-    return line_of(score_document(model, truth, predicted))
-
-
 def score_document(model: Any, truth: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Any]:
-    """The same as numbers; None for those of the other kind of model."""
+    """Accuracy of a classifier, or R^2 and root mean squared error of a regressor; None for those of the other."""
     found = _of_classes(truth, predicted) if is_classifier(model) else _of_numbers(truth, predicted)
     return dict.fromkeys(SCORE) | {"n_sets": len(truth)} | found
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.cli.scores import score_line
+from dkdist.cli.scores import line_of, score_document
 
 RNG = np.random.default_rng(0)
 N_SETS = 120
@@ -251,9 +251,8 @@ def test_scores_are_those_of_scikit_learn(store, models, capsys):
 
 
 def test_a_score_of_constant_targets_is_no_number():
-    assert score_line(dk.IncrementalRidge(), np.ones(3), np.zeros(3)).startswith(
-        "R2 nan, root mean squared error 1 "
-    )
+    found = score_document(dk.IncrementalRidge(), np.ones(3), np.zeros(3))
+    assert line_of(found).startswith("R2 nan, root mean squared error 1 ")
 
 
 def test_a_wrong_address_ends_within_seconds(store, tmp_path, capsys):
