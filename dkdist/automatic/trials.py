@@ -306,9 +306,9 @@ class Average:
         return Average(members, tuple(shares.tolist()), np.asarray(values)) if k < len(self.members) else self
 
     def widened(self, most: int) -> Average:
-        """With kernels of widths between those that were tried, beside its best members, up to so many in all.
+        """Return the average with kernels of intermediate widths added to its best members, ``most`` members in all.
 
-        These have no share, and nothing of their own was predicted: they are for who chooses anew on more rows.
+        The added kernels have a share of 0 and no predictions: they are candidates for a selection on more rows.
         """
         between = [
             replace(trial, kernel=replace(trial.kernel, sigma=factor * trial.kernel.sigma))

@@ -39,7 +39,7 @@ OPTIONS = {
 CALLED = {"table": "a table", "array": "a file of arrays", "cytometry": "an FCS file", "lidar": "a LAS file"}
 
 
-def _called(kind: str) -> str:
+def _kind_name(kind: str) -> str:
     return CALLED.get(kind, f"a {kind} file")
 
 
@@ -162,7 +162,7 @@ def _reader(args: Namespace, sources: Sequence[Path]) -> Any:
             )
         if kind != kinds[0]:
             raise ValueError(
-                f"{sources[0]} is {_called(kinds[0])} and {path} is {_called(kind)}: import one kind at a time"
+                f"{sources[0]} is {_kind_name(kinds[0])} and {path} is {_kind_name(kind)}: import one kind at a time"
             )
     _refuse_others(args, kinds[0], sources[0])
     points = None if args.points is None else tuple(args.points.split(","))
@@ -191,4 +191,4 @@ def _refuse_others(args: Namespace, kind: str, path: Path) -> None:
     for name, (option, kinds) in OPTIONS.items():
         if getattr(args, name) and kind not in kinds:
             called = " and ".join(f"{one}s" if one in ("table", "array") else f"{one} files" for one in kinds)
-            raise ValueError(f"{option} is for {called}, and {path} is {_called(kind)}: leave it out")
+            raise ValueError(f"{option} is for {called}, and {path} is {_kind_name(kind)}: leave it out")

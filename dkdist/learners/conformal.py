@@ -20,8 +20,9 @@ Sets of classes are the least ambiguous ones:
     classes with 1 - p_c <= q(coverage), and the likeliest one;   q of the scores 1 - p_(true class) of held-out rows
 
 Of all sets that cover as much these hold the fewest classes on average, if the probabilities are right. The likeliest
-class is always among them, so that none is empty: where single classes are right more often than was asked for, so are
-the sets. (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers (2019), theorem 1.)
+class is always included, so that no set is empty: if the likeliest class alone is right more often than the requested
+coverage, the coverage of the sets is larger too. (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
+(2019), theorem 1.)
 
 Intervals around predictions of a regression are wide where it is unsure:
 
@@ -142,9 +143,9 @@ class PredictionSets:
     ) -> NDArray[np.bool_]:
         """(n, n_classes) which classes the set of each row holds, from ``probabilities`` (n, n_classes).
 
-        With ``class_conditional`` every class is covered by itself. A class of which too few rows were held out for
-        the coverage is in all sets, and so is every class where too few were in all. Raises ValueError for another
-        coverage than between 0 and 1.
+        With ``class_conditional`` the coverage holds for each class. A class with too few held-out rows for the
+        coverage is in all sets; with too few held-out rows of any class, every class is. ValueError unless the coverage
+        lies between 0 and 1.
         """
         p = finite_rows("probabilities", probabilities, 2)
         scores = self.by_class if as_flag("class_conditional", class_conditional) else (self.scores,)

@@ -42,9 +42,9 @@ class MadeRows(Protocol):
         """These rows, and those of others below."""
 
     def descend(self, places: I64, steps: Steps, iterate: Iterate, looks: Any, n_averaged: int) -> int:
-        """Take the steps by rows ``places``, none of which is NaN; ``looks`` are measured on the way.
+        """Take a step for each of the rows ``places``, none of which is NaN, and measure losses into ``looks``.
 
-        Returns how many iterates the means hold.
+        Return the number of iterates in the running means.
         """
 
 

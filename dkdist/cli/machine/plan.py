@@ -95,5 +95,5 @@ def _pairs(args: Namespace, found: dict[str, Any], plan: Any) -> list[tuple[str,
         ("reads", f"{format_bytes(found['bytes_a_pass'])} a pass: one to look, and {passes}"),
         ("holds", held),
         ("plan", plan),
-        ("takes", "dkdist fit --progress says so after its first blocks"),
+        ("time", "not predicted; dkdist fit --progress estimates it from the first blocks"),
     ]

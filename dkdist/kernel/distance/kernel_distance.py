@@ -244,7 +244,7 @@ def kernel_distance(
 
 
 def energy_by(task: Task, method: str) -> float:
-    """sum_ij k(x_i, x_j) <z_i, z_j>; what does less than all pairs is loaded when it is asked for."""
+    """Return sum_ij k(x_i, x_j) <z_i, z_j>. Methods faster than all pairs are imported only when needed."""
     if method == "exact" or (method == "auto" and len(task.points) <= SMALL):
         return all_pairs(task)
     from dkdist.kernel.distance.kernel_methods import BY_NAME, mixed_energy

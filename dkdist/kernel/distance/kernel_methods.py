@@ -60,7 +60,8 @@ ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times th
 CELL_NS, EMPTY_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vectors
 FIND_GRID_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
 MAX_GRID_FREQUENCIES = 8192
-FEW_BYTES, MESH_SHARE = 1e7, 0.43  # of points in float32; of these the part that a mesh beside more has
+FEW_BYTES = 1e7  # of points in float32: up to these a mesh may have any size
+MESH_SHARE = 0.43  # largest size of a mesh, as a fraction of the bytes of the points in float32
 HOPELESS = 10.0  # times the error: if so much is left out, no grid is looked for
 WORST = 0.1  # error of k, however large an eps is allowed
 PLAN_NS = 5e6  # to find the way for one Gaussian
@@ -121,7 +122,7 @@ def _left_out(widths: F64, sigma: float, most: int) -> float:
 
 
 def _room(n: int, d: int) -> float:
-    """Cells of a mesh beside many points: in a part of the bytes that these have in float32."""
+    """Return the maximal number of cells of a mesh: `MESH_SHARE` of the points' bytes, no limit for few points."""
     return MESH_SHARE * 4 * n * d / 8 if 4 * n * d > FEW_BYTES else np.inf
 
 

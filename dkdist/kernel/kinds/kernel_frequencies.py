@@ -1,4 +1,4 @@
-"""Standard normal vectors, of which frequencies of kernels are made: independent, orthogonal or quasi-random."""
+"""Standard normal vectors for random frequencies: independent, orthogonal or quasi-random."""
 
 from __future__ import annotations
 
