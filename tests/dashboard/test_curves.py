@@ -9,15 +9,7 @@ import pytest
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
 from dkdist.execution import progress
-from dkdist.execution.dashboard.curves import (
-    HISTORY,
-    MOST_POINTS,
-    MOST_RUNS,
-    Curves,
-    LossCurve,
-    Rate,
-)
-from dkdist.execution.dashboard.curves_page import CurvesPage
+from dkdist.execution.dashboard.curves_page import MOST_POINTS, MOST_RUNS, Curves, CurvesPage
 from dkdist.execution.progress import TOPIC, report_loss
 
 
@@ -79,7 +71,7 @@ def test_blocks_are_counted_exactly(client, sets):
     page.scheduler.add_plugin(page)
     sgd(n_epochs=10).fit(sets, y).predict(sets)
     ridge(selection="leave-one-out").fit(sets, y)
-    totals = {stage: rate.total for stage, rate in page.curves.rates.items()}
+    totals = dict(page.curves.blocks)
     assert totals == {
         "survey": 2 * N_BLOCKS,
         "sampled_rows": totals["sampled_rows"],
@@ -92,36 +84,23 @@ def test_blocks_are_counted_exactly(client, sets):
 
 
 @pytest.mark.parametrize("n", [3, MOST_POINTS, 12_345])
-def test_a_long_curve_keeps_evenly_spaced_points(n):
-    curve = LossCurve("fit")
+def test_a_long_curve_keeps_evenly_spaced_points_and_the_last(n):
+    curves = Curves()
     for i in range(n):
-        curve.add(i / 10, (i, 1.0 / (i + 1), np.nan))
-    blocks = [point[0] for point in curve.points]
+        curves.report(
+            {"run": "1", "what": "fit", "epochs": i / 10, "blocks": i, "loss": i / 7, "held_out": np.nan}
+        )
+    curve = curves.runs["1"]
+    blocks = [report[0] for report in curve.reports]
     assert min(n, MOST_POINTS / 2) <= len(blocks) <= MOST_POINTS
     assert blocks[0] == 0
     assert len(set(np.diff(blocks))) == 1
-    assert all(loss == 1.0 / (i + 1) for i, loss, _ in curve.points)
-    assert (curve.epochs, curve.latest[0]) == ((n - 1) / 10, n - 1)
-
-
-def test_rates_are_means_of_five_seconds():
-    rng = np.random.default_rng(0)
-    times = 1000 + np.sort(rng.uniform(0, 20, 200))
-    rate = Rate()
-    for t in times:
-        rate.add(2.0, t)
-    seconds, rates = rate.series(1050.5)
-    assert rate.total == 400
-    assert seconds == list(range(1000, 1025))  # until the mean is zero again
-    expected = [2 * np.count_nonzero((times >= s - 4) & (times < s + 1)) / 5 for s in seconds]
-    assert rates == pytest.approx(expected)
-    assert rate.series(1000 + 2 * HISTORY) == ([], [])
+    assert all((loss, epochs) == (block / 7, block / 10) for block, loss, _, epochs in curve.reports)
+    assert curve.latest[0] == n - 1
 
 
 def test_only_the_last_runs_are_kept():
     many = Curves()
     for i in range(MOST_RUNS + 3):
-        many.reported(
-            {"run": str(i), "what": "fit", "epochs": 1.0, "blocks": 1, "loss": 0.5, "held_out": 0.5}
-        )
+        many.report({"run": str(i), "what": "fit", "epochs": 1.0, "blocks": 1, "loss": 0.5, "held_out": 0.5})
     assert list(many.runs) == [str(i) for i in range(3, MOST_RUNS + 3)]

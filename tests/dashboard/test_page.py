@@ -14,8 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
-from dkdist.execution.dashboard.curves import Curves
-from dkdist.execution.dashboard.curves_page import CurvesPage
+from dkdist.execution.dashboard.curves_page import Curves, CurvesPage, curves_doc
 from dkdist.execution.progress import TOPIC
 
 bokeh = pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
@@ -46,7 +45,7 @@ def test_a_cluster_in_this_process_gets_the_page_with_its_first_run(sets):
         curves = cluster.scheduler.plugins[CurvesPage.name].curves
         ridge().fit(sets, sets.targets["y"])
         assert cluster.scheduler.plugins[CurvesPage.name].curves is curves  # one page for all runs
-        assert curves.rates["ridge_gram_leaf"].total == N_BLOCKS
+        assert curves.blocks["ridge_gram_leaf"] == N_BLOCKS
         assert client.get_events(TOPIC)
 
 
@@ -77,9 +76,9 @@ def test_a_scheduler_elsewhere_has_the_page_once_it_is_registered(tmp_path):
             client.register_plugin(CurvesPage())
         assert get(f"{base}/dkdist")[0] == 200
         reported = client.run_on_scheduler(
-            lambda dask_scheduler: dask_scheduler.plugins["dkdist-curves"].curves.runs["1"].points
+            lambda dask_scheduler: dask_scheduler.plugins["dkdist-curves"].curves.runs["1"].reports
         )
-        assert [point[:2] for point in reported] == [(7, 0.25)]  # of before the page was there
+        assert [report[:2] for report in reported] == [(7, 0.25)]  # of before the page was there
 
 
 def test_a_scheduler_can_be_started_with_the_page(tmp_path):
@@ -102,11 +101,9 @@ def test_what_others_send_is_shown_as_text():
     from bokeh.document import Document
     from bokeh.models.widgets import Div
 
-    from dkdist.execution.dashboard.curves_figure import curves_doc
-
     curves, doc = Curves(), Document()
-    curves.reported({**REPORT, "what": "<script>alert(1)</script>"})
-    curves.finished("<b>stage</b>", 1.0, time.time())
+    curves.report({**REPORT, "what": "<script>alert(1)</script>"})
+    curves.blocks["<b>stage</b>"] += 1
     curves_doc(curves, None, {}, doc)
     texts = [div.text for div in doc.select({"type": Div})]
     assert len(texts) == 2
