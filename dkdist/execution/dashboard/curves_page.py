@@ -134,9 +134,9 @@ def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) 
 
     plot = figure(title="Loss (dashed: held-out rows)", x_axis_label="blocks", sizing_mode="stretch_both")
     sources = [ColumnDataSource({name: [] for name in ("xs", "ys", "color", "name")}) for _ in range(2)]
-    for source, dash in zip(sources, ("solid", "dashed"), strict=True):
-        look: dict[str, Any] = {"line_color": "color", "line_dash": dash, "legend_field": "name"}
-        plot.multi_line("xs", "ys", line_width=2, source=source, **look)
+    look: dict[str, Any] = {"line_color": "color", "line_width": 2}
+    plot.multi_line("xs", "ys", source=sources[0], legend_field="name", **look)
+    plot.multi_line("xs", "ys", source=sources[1], line_dash="dashed", **look)
     tables = [Div(), Div()]
 
     def update() -> None:
