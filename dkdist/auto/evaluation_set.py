@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dkdist.auto._log_loss_numba import add_log_losses
 from dkdist.auto._tuning import SIGNIFICANCE_Z
 from dkdist.auto.folds import repeated_folds
 from dkdist.learners.calibration import calibrated
+from dkdist.learners.kernel_ridge import FoldsByLength, folds_by_length
 from dkdist.loops.array_types import F64, I64
 
 N_STEPS, TOLERANCE = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
@@ -41,6 +43,11 @@ class EvaluationSet:
     classes: I64 | None = None
     criterion: Callable[[F64, I64], float] | None = None
     groups: Any = None
+
+    @cached_property
+    def folds_by_length(self) -> FoldsByLength:
+        """The folds of all repeats, for `left_out`."""
+        return folds_by_length(self.repeats)
 
     def loss(self, values: F64) -> float:
         """Mean error of predictions (n_repeats, n, t), or the negative criterion."""

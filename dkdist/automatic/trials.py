@@ -253,7 +253,9 @@ class _Penalties:
         if place not in self._made:
             start, alpha, evaluation = perf_counter(), self._alphas[place], self._evaluation
             try:
-                values, own = left_out(self._K, evaluation.y, evaluation.weights, alpha, evaluation.repeats)
+                values, own = left_out(
+                    self._K, evaluation.y, evaluation.weights, alpha, evaluation.folds_by_length
+                )
             except np.linalg.LinAlgError:
                 self._made[place] = []
             else:

@@ -8,7 +8,7 @@ s_F r_F = (H_FF)^-1 (H s y)_F. The intercept is a constant in the kernel, so lar
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg
@@ -27,6 +27,8 @@ _dtrtri = ctypes.CFUNCTYPE(None, _Letter, _Letter, _Int, _Array, _Int, _Int)(
 )
 
 CONSTANT = 1e3  # of the kernel, whose diagonal has a mean of one
+
+FoldsByLength = Sequence[tuple[I64, I64]]
 
 
 def inverse_cholesky_factor(A: F64) -> F64:
@@ -72,29 +74,31 @@ def duals(K: F64, y: F64, weights: F64, alpha: float) -> F64:
     return np.asarray(root * scipy.linalg.cho_solve(factor, root * y, check_finite=False))
 
 
-def left_out(K: F64, y: F64, weights: F64, alpha: float, repeats: Sequence[Sequence[I64]]) -> tuple[F64, F64]:
+def left_out(K: F64, y: F64, weights: F64, alpha: float, folds: FoldsByLength) -> tuple[F64, F64]:
     """What each row would be predicted as, had the rows of its fold been left out, (n_repeats, n, t); and `duals`.
 
-    Each repeat is folds of rows, each row in one of them. With H = R'R and R the inverse of a Cholesky factor, H_FF is
+    Each repeat has each row in one of its folds. With H = R'R and R the inverse of a Cholesky factor, H_FF is
     a product of a few columns of R: 2 n^3 / 3 operations in all, and n^3 / n_folds for each repeat.
     """
     root = np.sqrt(weights)[:, None]
     R = inverse_cholesky_factor(_penalised(K, root, alpha))
     full = R.T @ (R @ (root * y))
-    predicted = np.empty((len(repeats), *y.shape))
-    for r, rows in _alike(repeats):
+    predicted = np.empty((1 + max(int(r.max()) for r, _ in folds), *y.shape))
+    for r, rows in folds:
         own = np.stack([columns @ columns.T for columns in (R.T[fold] for fold in rows)])
         residual = np.linalg.solve(own, full[rows])
         predicted[r[:, None], rows] = y[rows] - residual / root[rows]
     return predicted, root * full
 
 
-def _alike(repeats: Sequence[Sequence[I64]]) -> Iterator[tuple[I64, I64]]:
-    """Folds of one length together: their repeats (k,) and rows (k, length)."""
+def folds_by_length(repeats: Sequence[Sequence[I64]]) -> FoldsByLength:
+    """Folds of rows, those of one length together: their repeats (k,) and rows (k, length)."""
     every = [(r, fold) for r, folds in enumerate(repeats) for fold in folds]
+    found = []
     for length in sorted({len(fold) for _, fold in every}):
         own = [(r, fold) for r, fold in every if len(fold) == length]
-        yield np.array([r for r, _ in own]), np.stack([fold for _, fold in own])
+        found.append((np.array([r for r, _ in own]), np.stack([fold for _, fold in own])))
+    return found
 
 
 def _penalised(K: F64, root: F64, alpha: float) -> F64:

@@ -60,7 +60,7 @@ class Evaluation:
     """A loss that is the distance of the predictions, which are the logarithm of the penalty, from a best one."""
 
     def __init__(self, best: float) -> None:
-        self.best, self.y, self.weights, self.repeats = best, np.zeros((4, 1)), np.ones(4), [[np.arange(4)]]
+        self.best, self.y, self.weights, self.folds_by_length = best, np.zeros((4, 1)), np.ones(4), []
 
     def loss(self, values: Any) -> float:
         return abs(float(values.mean()) - np.log(self.best))
@@ -74,7 +74,7 @@ def alphas(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The penalties in the order of the solutions."""
     made: list[float] = []
 
-    def left_out(K: Any, y: Any, weights: Any, alpha: float, repeats: Any) -> tuple[Any, Any]:
+    def left_out(K: Any, y: Any, weights: Any, alpha: float, folds: Any) -> tuple[Any, Any]:
         made.append(alpha)
         return np.full((1, 4, 1), np.log(alpha)), np.zeros((4, 1))
 

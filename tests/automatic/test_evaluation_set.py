@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
+from sklearn.metrics import r2_score
 
 from dkdist.auto.evaluation_set import EvaluationSet, log_losses
+from dkdist.automatic.set_regressor import mean_r2
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -68,3 +70,13 @@ def test_numbers_have_squared_errors_and_chance_is_no_difference() -> None:
     assert evaluation.is_significantly_worse(far, near)
     assert not evaluation.is_significantly_worse(near, far)
     assert not evaluation.is_significantly_worse(near, near)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_r2_is_that_of_scikit_learn(constant: bool) -> None:
+    rng = np.random.default_rng(0)
+    true, predicted = rng.normal(size=(2, 20, 3))
+    if constant:
+        true[:, 1] = predicted[:, 1] = true[:, 2] = 0.5  # met, and missed
+    assert mean_r2(true, predicted) == pytest.approx(r2_score(true, predicted), rel=1e-12)
+    assert np.isnan(mean_r2(true[:1], predicted[:1]))

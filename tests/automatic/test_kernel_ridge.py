@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from dkdist.automatic.views.representation_rows import ComparedRows, RowKernel
-from dkdist.learners.kernel_ridge import CONSTANT, duals, left_out, squared_distances
+from dkdist.learners.kernel_ridge import CONSTANT, duals, folds_by_length, left_out, squared_distances
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 5))
@@ -39,7 +39,7 @@ def test_a_weight_is_a_row_repeated() -> None:
 
 
 def test_rows_left_out_are_predicted_by_the_others() -> None:
-    found, a = left_out(K, Y, W, 0.3, [FOLDS, [np.array([i]) for i in range(60)]])
+    found, a = left_out(K, Y, W, 0.3, folds_by_length([FOLDS, [np.array([i]) for i in range(60)]]))
     np.testing.assert_allclose(a, duals(K, Y, W, 0.3), rtol=1e-6, atol=1e-8)
     for r, folds in enumerate((FOLDS, [np.array([i]) for i in range(60)])):
         for fold in folds[:7]:

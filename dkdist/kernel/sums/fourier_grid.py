@@ -42,19 +42,24 @@ def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGri
     ``widths`` (d,) are the sides of the box that the points lie in, d <= 3.
     """
     longest = np.sqrt(2 * np.log(100 / eps)) * sigma
-    candidates = [
-        _cut(widths, widths + extra, sigma, eps, most) for extra in np.linspace(0, longest, PERIODS + 1)[1:]
-    ]
+    candidates: list[FourierGrid] = []
+    least = np.inf
+    for extra in np.linspace(longest, 0, PERIODS, endpoint=False):
+        L = np.array([float(f"{length:.7g}") for length in np.where(widths > 0, widths + extra, 0)])
+        images, total = _images(widths, L, sigma)
+        if images > max(eps, least):  # so have all shorter ones
+            break
+        candidates.append(_cut(L, images, total, sigma, eps, most))
+        least = min(least, candidates[-1].error)
+    candidates.reverse()
     enough = [grid for grid in candidates if grid.error <= eps]
     if enough:
         return min(enough, key=lambda grid: (grid.n_features, grid.error))
     return min(candidates, key=lambda grid: grid.error)
 
 
-def _cut(widths: F64, periods: F64, sigma: float, eps: float, most: int) -> FourierGrid:
+def _cut(L: F64, images: float, total: float, sigma: float, eps: float, most: int) -> FourierGrid:
     """The grid of given periods with the least cut-off that reaches ``eps``, or the largest with ``most`` features."""
-    L = np.array([float(f"{length:.7g}") for length in np.where(widths > 0, periods, 0)])
-    images, total = _images(widths, L, sigma)
     radius, weight = _frequencies(L, sigma, eps, most)
     ends = np.flatnonzero(np.append(np.diff(radius) > APART * radius[1:], len(radius) <= most)) + 1
     ends = ends[ends <= most]
