@@ -47,7 +47,9 @@ def wait_for_scheduler(client: Any) -> bool:
         time.sleep(POLL_SECONDS)
     if client.status != "running":
         return False
-    message = "reconnected to the Dask scheduler: the blocks that were in progress are computed again"
+    message = (
+        "the connection to the Dask scheduler was lost and is back: blocks in progress are computed again"
+    )
     warnings.warn(message, RuntimeWarning, stacklevel=user_level())
     return True
 
