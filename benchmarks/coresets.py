@@ -209,7 +209,7 @@ def main(argv: list[str] | None = None) -> None:
         print(json.dumps(found | {"peak_mb": peak()}))
         return
     if args.quick:
-        args.points, args.embed, args.size = 30_000, 50_000, 64
+        args.points, args.embed, args.size = 8_000, 20_000, 64
     figures = report_here()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         figures["coreset"] = coresets(Path(folder), args.points, args.size)

@@ -96,7 +96,7 @@ def timed(work: Work, folder: Path, made: Path) -> tuple[float, float, float]:
     return seconds, time.process_time() - cpu, peak()
 
 
-def in_turns(works: dict[str, Work], small: Path, large: Path, made: Path) -> dict[str, Any]:
+def in_turns(works: dict[str, Work], small: Path, large: Path, made: Path, n_turns: int) -> dict[str, Any]:
     """For each work (turns, 3): what `timed` says of it, the memory beyond that of a small table."""
     made.mkdir()
     with ExitStack() as stack:
@@ -106,11 +106,13 @@ def in_turns(works: dict[str, Work], small: Path, large: Path, made: Path) -> di
             return own[name].submit(timed, works[name], folder, made / f"{name} {turn}.zarr").result()
 
         before = {name: run(name, small, "small") for name in works}
-        found = [{name: run(name, large, str(turn)) for name in works} for turn in range(TURNS)]
+        found = [{name: run(name, large, str(turn)) for name in works} for turn in range(n_turns)]
     return {name: np.array([turn[name] for turn in found]) - [0, 0, before[name][2]] for name in works}
 
 
-def compared(folder: Path, rows: int, sets: int, imports: list[str], shuffled: bool) -> dict[str, Any]:
+def compared(
+    folder: Path, rows: int, sets: int, imports: list[str], shuffled: bool, n_turns: int
+) -> dict[str, Any]:
     small, large = folder / "small", folder / "large"
     make(small, 10_000, 100, shuffled)
     make(large, rows, sets, shuffled)
@@ -119,7 +121,7 @@ def compared(folder: Path, rows: int, sets: int, imports: list[str], shuffled: b
         works: dict[str, Work] = {"read": read, "import": IMPORTS[name]}
         if name == "computed frame":
             works["partitions"] = read_frame
-        turns = in_turns(works, small, large, folder / name)
+        turns = in_turns(works, small, large, folder / name, n_turns)
         seconds, cpu, _ = np.median(turns["import"], axis=0)
         its = found[name] = {"seconds": seconds, "cpu": cpu, "peak_mb": turns["import"][:, 2].max()}
         its["speed"], its["cpu_speed"] = np.median(turns["read"] / turns["import"], axis=0)[:2]
@@ -142,6 +144,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=100_000)
     parser.add_argument("--folder", type=Path, help="where files go; they are removed at the end")
     args = parser.parse_args()
+    n_turns = 1 if args.quick else TURNS
     if args.quick:
         args.rows, args.sets = 20_000, 500
     report = report_here()
@@ -151,7 +154,8 @@ def main() -> None:
         if not imports:
             continue
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-            report[name] = row = compared(Path(folder), args.rows, args.sets, imports, name == "shuffled")
+            sizes = args.rows, args.sets
+            report[name] = row = compared(Path(folder), *sizes, imports, name == "shuffled", n_turns)
         print(
             f"{name}: {row['rows']:,} rows of {row['sets']:,} sets, read in {row['read']['seconds']:.2f} s "
             f"({row['read']['cpu']:.2f} s of processors)"

@@ -89,11 +89,11 @@ from .linear.sgd.sgd_regressor import IncrementalSGDRegressor as IncrementalSGDR
 from .moments.invariant_features import InvariantFeatures as InvariantFeatures
 from .moments.moments import MomentEmbedding as MomentEmbedding
 from .pairs.distance_matrix import distance_matrix as distance_matrix
+from .pairs.divergences.divergence_estimators import EntropyDivergence as EntropyDivergence
+from .pairs.divergences.divergence_estimators import HeldOutDivergence as HeldOutDivergence
+from .pairs.divergences.divergence_estimators import KNNDivergence as KNNDivergence
+from .pairs.divergences.divergence_estimators import PluginDivergence as PluginDivergence
 from .pairs.divergences.divergence_matrix import divergence_matrix as divergence_matrix
-from .pairs.divergences.pair_estimators import EntropyDivergence as EntropyDivergence
-from .pairs.divergences.pair_estimators import HeldOutDivergence as HeldOutDivergence
-from .pairs.divergences.pair_estimators import KNNDivergence as KNNDivergence
-from .pairs.divergences.pair_estimators import PluginDivergence as PluginDivergence
 from .pairs.nearest import NearestSets as NearestSets
 from .pairs.psd import project_psd as project_psd
 from .pairs.pseudo_euclidean import PseudoEuclideanEmbedding as PseudoEuclideanEmbedding

@@ -64,7 +64,9 @@ def panels(n_panels, q):
 def squared_distances(rows, i, j):
     """|row_i - row_j|^2 in float64."""
     rows = np.asarray(rows, np.float64)
-    return ((rows[i] - rows[j]) ** 2).sum(axis=1)
+    return np.array(
+        [((rows[a] - rows[b]) ** 2).sum() for a, b in zip(i, j, strict=True)]
+    )  # of wide rows, one by one
 
 
 def rms_errors(found, expected):

@@ -28,7 +28,10 @@ from dkdist.datasets.mixtures import SIDE, Mixture
 GRID = 200
 BANDWIDTHS = (0.01, 0.012, 0.014, 0.017, 0.02, 0.03)
 N_BASIS = 24
-ENTROPIES = {"entropy": {}, "entropy, halves": {"mixture": "halves", "random_state": 0}}
+ENTROPIES = {
+    "entropy": dk.EntropyDivergence(),
+    "entropy, halves": dk.EntropyDivergence(mixture="halves", random_state=0),
+}
 
 
 def density(mixture: Mixture, x: np.ndarray) -> np.ndarray:
@@ -110,8 +113,8 @@ def one_seed(
             rff = dk.RandomFourierFeatures(D, sigma=float(np.sqrt(sigma2)), method=method, random_state=seed)
             Z = rff.fit_transform(A).astype(np.float64)
             result[f"z of {name}, {method}"] = corr2(Z @ Z.T, truth)
-    for name, choices in ENTROPIES.items():
-        D = dk.divergence_matrix(sets, "jensen-shannon", estimator="entropy", **choices)
+    for name, estimator in ENTROPIES.items():
+        D = dk.divergence_matrix(sets, "jensen-shannon", estimator=estimator)
         result[name] = corr2(np.exp(-np.maximum(D, 0) / (2 * sigma2)), truth)
     return result
 

@@ -80,9 +80,9 @@ def by_rows(A: np.ndarray, sigma2: float) -> np.ndarray:
     return np.exp(-squared_distances(A) / (2 * sigma2))
 
 
-def by_pairs(sets: dk.SampleSets, sigma2: float, **choices: object) -> np.ndarray:
-    found = dk.divergence_matrix(sets, "jensen-shannon", **choices)
-    return np.exp(-np.maximum(found, 0) / (2 * sigma2))
+def by_pairs(sets: dk.SampleSets, sigma2: float, estimator: object) -> np.ndarray:
+    divergences = dk.divergence_matrix(sets, "jensen-shannon", estimator=estimator)
+    return np.exp(-np.maximum(divergences, 0) / (2 * sigma2))
 
 
 def tune(n_sets: int, n_points: int) -> tuple[dict[str, float], float]:
@@ -99,7 +99,7 @@ def tune(n_sets: int, n_points: int) -> tuple[dict[str, float], float]:
     h, q = max(scores, key=scores.__getitem__)
     halves = {
         h: corr2(
-            by_pairs(sets, sigma2, estimator="held-out", bandwidth=h, domain="unit", random_state=0), truth
+            by_pairs(sets, sigma2, dk.HeldOutDivergence(bandwidth=h, domain="unit", random_state=0)), truth
         )
         for h in BANDWIDTHS
     }
@@ -125,14 +125,12 @@ def one_seed(
         z = Z.fit_transform(A).astype(np.float64)
         result[f"z of A, {name}"] = corr2(z @ z.T, truth)
     pairs = {
-        "nearest-neighbour entropies, defaults": {},
-        "halves as mixture of entropies": {"mixture": "halves", "random_state": seed},
-        "held-out halves, defaults": {"estimator": "held-out", "random_state": seed},
-        "held-out halves, tuned": {
-            "estimator": "held-out", "random_state": seed, "bandwidth": halves, "domain": "unit",
-        },
-    }  # fmt: skip
-    return result | {name: corr2(by_pairs(sets, sigma2, **given), truth) for name, given in pairs.items()}
+        "nearest-neighbour entropies, defaults": dk.EntropyDivergence(),
+        "halves as mixture of entropies": dk.EntropyDivergence(mixture="halves", random_state=seed),
+        "held-out halves, defaults": dk.HeldOutDivergence(random_state=seed),
+        "held-out halves, tuned": dk.HeldOutDivergence(bandwidth=halves, domain="unit", random_state=seed),
+    }
+    return result | {name: corr2(by_pairs(sets, sigma2, made), truth) for name, made in pairs.items()}
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:

@@ -99,8 +99,10 @@ def test_a_row_depends_on_its_set_alone(name):
 MATRICES = {
     "hellinger": partial(dk.divergence_matrix, divergence="hellinger", estimator="plugin"),
     "entropy": dk.divergence_matrix,
-    "halves": partial(dk.divergence_matrix, mixture="halves", random_state=0),
-    "knn": partial(dk.divergence_matrix, divergence="kullback-leibler", estimator="knn", duplicates="floor"),
+    "halves": partial(dk.divergence_matrix, estimator=dk.EntropyDivergence(mixture="halves", random_state=0)),
+    "knn": partial(
+        dk.divergence_matrix, divergence="kullback-leibler", estimator=dk.KNNDivergence(duplicates="floor")
+    ),
     **{
         name: partial(dk.distance_matrix, distance=name)
         for name in ("dtw", "hausdorff", "modified-hausdorff", "chamfer", "energy")

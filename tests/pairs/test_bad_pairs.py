@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dask
@@ -18,15 +19,18 @@ def test_duplicates(d: int) -> None:
     sets = list(collection(4, d))
     sets[2] = np.repeat(sets[2], 5, axis=0)
     assert np.isfinite(dk.divergence_matrix(sets)).all()
-    for choices in ({"divergence": "hellinger", "estimator": "knn"}, {"mixture": "halves"}):
+    for divergence, make in (
+        ("hellinger", dk.KNNDivergence),
+        ("jensen-shannon", partial(dk.EntropyDivergence, mixture="halves")),
+    ):
         with pytest.raises(
             dk.SampleSetError, match=r"of 180 points .* distance 0 in .*set 2: .*duplicates='floor'"
         ):
-            dk.divergence_matrix(sets, **choices)
-        assert np.isfinite(dk.divergence_matrix(sets, **choices, duplicates="floor")).all()
+            dk.divergence_matrix(sets, divergence, estimator=make())
+        assert np.isfinite(dk.divergence_matrix(sets, divergence, estimator=make(duplicates="floor"))).all()
     sets[1] = np.zeros((20, d))
     with pytest.raises(dk.SampleSetError, match=r"in set 1: .* leave out sets whose points all coincide"):
-        dk.divergence_matrix(sets, "hellinger", estimator="knn", duplicates="floor")
+        dk.divergence_matrix(sets, "hellinger", estimator=dk.KNNDivergence(duplicates="floor"))
     one = collection(1, d)[0]
     with pytest.raises(dk.SampleSetError, match="distance 0 in set 0 and set 0 of other"):
         dk.divergence_matrix([one], "hellinger", [np.concatenate([one[:1]] * 4 + [one + 1])], estimator="knn")
@@ -37,11 +41,11 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
     test[1] = test[1].copy()
     test[1][4] = 1.7
     with pytest.warns(UserWarning, match=r"points of \d sets \(the first is set 1\) lie outside"):
-        dk.divergence_matrix(test, other=train, estimator="plugin", domain="data")
+        dk.divergence_matrix(test, other=train, estimator=dk.PluginDivergence(domain="data"))
     with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7"):
-        dk.divergence_matrix(test, other=train, estimator="plugin", domain="unit")
+        dk.divergence_matrix(test, other=train, estimator=dk.PluginDivergence(domain="unit"))
     with pytest.raises(dk.SampleSetError, match=r"point 4 of set 1 is 1\.7") as raised:
-        dk.divergence_matrix(train, other=test, estimator="plugin", domain="unit")
+        dk.divergence_matrix(train, other=test, estimator=dk.PluginDivergence(domain="unit"))
     assert raised.value.__notes__ == ["The set is one of other."]
 
 
@@ -57,19 +61,25 @@ def test_test_rows_are_measured_as_the_training_sets_were() -> None:
         ({"divergence": abs, "estimator": "knn"}, "'hellinger'; found .*, which is known to estimator 'plugin'"),
         ({"k": 0}, "k must be a whole number >= 1; found 0"),
         ({"k": 12}, r"set 1 has 12 point\(s\); k=12 neighbours of a point need at least 13"),
-        ({"mixture": "third"}, "mixture must be one of 'all', 'halves'; found 'third'"),
+        ({"estimator": dk.EntropyDivergence(mixture="third")}, "mixture must be one of 'all', 'halves'; found 'third'"),
         ({"k": 4, "estimator": "plugin"}, "k=4 would change nothing for estimator='plugin'"),
         ({"alpha": 0.5}, "alpha=0.5 would change nothing"),
-        ({"random_state": 0}, "random_state=0 would change nothing.*Options there are: symmetric, k, mixture"),
-        ({"duplicates": "floor"}, "duplicates='floor' would change nothing"),
+        (
+            {"estimator": dk.EntropyDivergence(random_state=0)},
+            "random_state=0 would change nothing with mixture='all': leave it out, or give mixture='halves'",
+        ),
+        ({"estimator": dk.EntropyDivergence(duplicates="floor")}, "duplicates='floor' would change nothing"),
         ({"symmetric": False}, "symmetric=False with 'jensen-shannon', which is symmetric"),
         ({"divergence": "renyi", "estimator": "plugin", "alpha": 1}, "alpha must not be 1: .* 'kullback-leibler'"),
         ({"divergence": "renyi", "estimator": "knn", "alpha": -1}, "alpha must be a positive number; found -1"),
         ({"divergence": "renyi", "estimator": "knn", "alpha": 5.5}, r"5\.5 needs more than 4\.5 neighbours: found k=4"),
-        ({"mixture": "halves", "duplicates": "jitter"}, "duplicates must be one of 'raise', 'floor'; found 'jitter'"),
+        (
+            {"estimator": dk.EntropyDivergence(mixture="halves", duplicates="jitter")},
+            "duplicates must be one of 'raise', 'floor'; found 'jitter'",
+        ),
         ({"estimator": "plugin", "divergence": lambda p, q: p.sum()}, "kappa.* must give one finite float for each"),
         ({"estimator": "plugin", "divergence": lambda p, q: p / (q - 1)}, "must give one finite float"),
-        ({"estimator": "plugin", "bandwidth": -1}, "bandwidth must be a positive number"),
+        ({"estimator": dk.PluginDivergence(bandwidth=-1)}, "bandwidth must be a positive number"),
         ({"other": [np.zeros((30, 3))]}, r"sets of other .* have 3 dimension\(s\), but those of sets have 2"),
         ({"other": [np.zeros((3, 2))]}, r"set 0 of other has 3 point\(s\)"),
         ({"other": []}, "empty list"),
@@ -84,11 +94,12 @@ def test_bad_choices(choices: dict[str, Any], message: str) -> None:
 
 def test_spacings_need_twice_as_many_points() -> None:
     sets = [x[: 12 + (i != 1)] for i, x in enumerate(collection(4, d=1))]
+    halves = dk.EntropyDivergence(k=6, mixture="halves")
     with pytest.raises(
         dk.SampleSetError, match=r"set 1 has 12 point\(s\); spacings of 2 x 6 points need at least 13"
     ):
-        dk.divergence_matrix(sets, k=6, mixture="halves")
-    assert np.isfinite(dk.divergence_matrix([sets[0], *sets[2:]], k=6, mixture="halves")).all()
+        dk.divergence_matrix(sets, estimator=halves)
+    assert np.isfinite(dk.divergence_matrix([sets[0], *sets[2:]], estimator=halves)).all()
 
 
 @pytest.mark.parametrize("estimator", ["entropy", "knn", "plugin"])

@@ -19,17 +19,31 @@ from dkdist.pairs.divergences.divergence_matrix_spec import HalvedEntropies, Pla
 
 MATRICES: list[dict[str, Any]] = [
     {"divergence": "jensen-shannon"},
-    {"divergence": "jensen-shannon", "mixture": "halves", "random_state": 3},
-    {"divergence": "jensen-shannon", "estimator": "held-out", "domain": "unit", "random_state": 3},
+    {"divergence": "jensen-shannon", "estimator": dk.EntropyDivergence(mixture="halves", random_state=3)},
+    {"divergence": "jensen-shannon", "estimator": dk.HeldOutDivergence(domain="unit", random_state=3)},
     {"divergence": "kullback-leibler", "estimator": "knn"},
     {"divergence": "renyi", "estimator": "knn", "alpha": 0.7, "symmetric": True},
     {"divergence": "hellinger", "estimator": "knn", "k": 2},
     {"divergence": "total-variation", "estimator": "plugin"},
-    {"divergence": "kullback-leibler", "estimator": "plugin", "structure": "marginal"},
-    {"divergence": "renyi", "estimator": "plugin", "alpha": 2, "domain": "unit"},
-    {"divergence": lambda p, q: p * np.log(p / q) - p + q, "estimator": "plugin", "bandwidth": 0.1},
+    {"divergence": "kullback-leibler", "estimator": dk.PluginDivergence(structure="marginal")},
+    {"divergence": "renyi", "estimator": dk.PluginDivergence(domain="unit"), "alpha": 2},
+    {
+        "divergence": lambda p, q: p * np.log(p / q) - p + q,
+        "estimator": dk.PluginDivergence(bandwidth=0.1),
+    },
 ]
-names = [f"{m.get('estimator', 'entropy')}-{m['divergence']}" for m in MATRICES]
+
+
+def name_of(choices: dict[str, Any]) -> str:
+    estimator = choices.get("estimator", "entropy")
+    return estimator if isinstance(estimator, str) else estimator.name
+
+
+def is_random(choices: dict[str, Any]) -> bool:
+    return getattr(choices.get("estimator"), "random_state", None) is not None
+
+
+names = [f"{name_of(m)}-{m['divergence']}" for m in MATRICES]
 each = pytest.mark.parametrize(
     "choices", MATRICES, ids=[n if "function" not in n else "kappa" for n in names]
 )
@@ -69,26 +83,24 @@ def test_symmetry_and_columns(choices: dict[str, Any]) -> None:
     assert np.array_equal(D, D.T) != directed
     across = dk.divergence_matrix(sets[:5], other=sets, **choices)
     assert across.shape == (5, 13)
-    if "plugin" in choices.values():  # the domain and bandwidth are those of other, here as before
+    if name_of(choices) == "plugin":  # the domain and bandwidth are those of other, here as before
         off_diagonal, up_to_rounding = ~np.eye(5, 13, dtype=bool), 1e-15
         np.testing.assert_array_equal(across[off_diagonal], D[:5][off_diagonal])
         assert np.abs(np.diag(across)).max() < up_to_rounding
-    elif "random_state" not in choices:  # halves depend on the side
+    elif not is_random(choices):  # halves depend on the side
         off = ~np.eye(5, 13, dtype=bool)
         np.testing.assert_array_equal(across[off], D[:5][off])
     assert np.isfinite(across).all()
 
 
-@pytest.mark.parametrize("choices", [m for m in MATRICES if "random_state" not in m])
+@pytest.mark.parametrize("choices", [m for m in MATRICES if not is_random(m)])
 def test_permuting_the_sets_permutes_the_matrix(choices: dict[str, Any]) -> None:
     sets, order = collection(), np.random.default_rng(1).permutation(13)
     D = dk.divergence_matrix(sets, **choices)
     np.testing.assert_array_equal(dk.divergence_matrix(sets[order], **choices), D[np.ix_(order, order)])
 
 
-@pytest.mark.parametrize(
-    "choices", [m for m in MATRICES if "random_state" not in m]
-)  # halves are drawn by position
+@pytest.mark.parametrize("choices", [m for m in MATRICES if not is_random(m)])  # halves are drawn by position
 def test_permuting_the_points_of_a_set_changes_rounding_alone(choices: dict[str, Any]) -> None:
     sets = collection(5)
     mixed = [x[np.random.default_rng(2).permutation(len(x))] for x in sets]
@@ -125,7 +137,7 @@ def test_plugin_integrates_reflected_densities(d: int) -> None:
     grid = (np.arange(q) + 0.5) / q
     nodes = np.stack(np.meshgrid(*[grid] * d, indexing="ij"), -1).reshape(-1, d)
     p = [reflected_density(x, [h] * d, nodes) for x in sets]
-    given: Any = {"estimator": "plugin", "bandwidth": h, "domain": "unit"}
+    given: Any = {"estimator": dk.PluginDivergence(bandwidth=h, domain="unit")}
     for name, kappa in KAPPAS.items():
         truth = np.array([[kappa(a, b).mean() for b in p] for a in p])
         np.testing.assert_allclose(dk.divergence_matrix(sets, name, **given), truth, rtol=4e-3, atol=2e-4)
@@ -140,13 +152,14 @@ def test_plugin_agrees_with_the_embedding_and_adds_marginal_divergences() -> Non
         given: Any = {"structure": structure, "bandwidth": 0.15, "n_basis": 20}
         A = dk.DivergenceEmbedding("hellinger", **given).fit_transform(sets).astype(np.float64)
         d2 = ((A[:, None] - A[None]) ** 2).sum(-1)
-        D = dk.divergence_matrix(sets, "hellinger", estimator="plugin", **given)
+        D = dk.divergence_matrix(sets, "hellinger", estimator=dk.PluginDivergence(**given))
         np.testing.assert_allclose(D, d2, rtol=1e-4, atol=1e-6)
     given["domain"] = "unit"
-    whole = dk.divergence_matrix(sets, "renyi", estimator="plugin", **given)
+    whole = dk.divergence_matrix(sets, "renyi", estimator=dk.PluginDivergence(**given))
     given["structure"] = "joint"
     apart = [
-        dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator="plugin", **given) for j in (0, 1)
+        dk.divergence_matrix([x[:, [j]] for x in sets], "renyi", estimator=dk.PluginDivergence(**given))
+        for j in (0, 1)
     ]
     np.testing.assert_allclose(whole, apart[0] + apart[1], rtol=1e-4, atol=1e-6)
 
@@ -159,7 +172,7 @@ def test_weights_of_plugin_are_repeated_points() -> None:
         np.repeat(x, counts[a:b], axis=0)
         for x, a, b in zip(sets, sets.offsets[:-1], sets.offsets[1:], strict=True)
     ]
-    given: Any = {"estimator": "plugin", "bandwidth": 0.1}
+    given: Any = {"estimator": dk.PluginDivergence(bandwidth=0.1)}
     np.testing.assert_allclose(
         dk.divergence_matrix(weighted, **given), dk.divergence_matrix(repeated, **given), atol=1e-5
     )
@@ -178,7 +191,10 @@ KNOWN = {"entropy": "jensen-shannon", "knn": "hellinger", "plugin": "hellinger"}
 def test_halves_follow_from_the_seed_and_matched_balls_are_less_noisy() -> None:
     rng = np.random.default_rng(0)
     sets = [rng.normal(size=(200, 2)) for _ in range(12)]
-    halves = [dk.divergence_matrix(sets, mixture="halves", random_state=seed) for seed in (0, 0, 1)]
+    halves = [
+        dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(mixture="halves", random_state=seed))
+        for seed in (0, 0, 1)
+    ]
     np.testing.assert_array_equal(halves[0], halves[1])
     upper = np.triu_indices(12, 1)
     assert (halves[0][upper] != halves[2][upper]).all()
@@ -216,8 +232,9 @@ def test_held_out_halves_are_the_estimate_of_the_paper(d: int, structure: str) -
     sets = collection(4, d)
     h = [0.15] * d
     given: Any = {"bandwidth": 0.15, "domain": "unit", "structure": structure, "random_state": 7}
-    found = dk.divergence_matrix(sets, estimator="held-out", **given)
-    assert (found != dk.divergence_matrix(sets, estimator="held-out", **given | {"random_state": 8})).any()
+    found = dk.divergence_matrix(sets, estimator=dk.HeldOutDivergence(**given))
+    other_seed = dk.HeldOutDivergence(**given | {"random_state": 8})
+    assert (found != dk.divergence_matrix(sets, estimator=other_seed)).any()
     orders = [np.random.default_rng([7, i, False]).permutation(len(x)) for i, x in enumerate(sets)]
     for i, j in itertools.combinations(range(4), 2):
         x, y = sets[i].astype(np.float64), sets[j].astype(np.float64)
@@ -237,18 +254,19 @@ def test_held_out_halves_come_near_the_truth_and_say_what_they_cannot() -> None:
     u = (np.arange(4000) + 0.5) / 4000
     p, q = 12 * u * (1 - u) ** 2, 12 * u**2 * (1 - u)
     truth = KAPPAS["jensen-shannon"](p, q).mean()
-    found = dk.divergence_matrix([x, y], estimator="held-out", domain="unit", random_state=0)[0, 1]
+    halves = dk.HeldOutDivergence(domain="unit", random_state=0)
+    found = dk.divergence_matrix([x, y], estimator=halves)[0, 1]
     assert abs(found - truth) < 2 / np.sqrt(n)
     with pytest.raises(ValueError, match="up to 3 dimensions, found 4: use structure='marginal'"):
-        dk.divergence_matrix(collection(3, 4), estimator="held-out", structure="joint")
+        dk.divergence_matrix(collection(3, 4), estimator=dk.HeldOutDivergence(structure="joint"))
     with pytest.raises(dk.SampleSetError, match=r"set 1 has 1 point.*two halves need at least 2"):
         dk.divergence_matrix([x, x[:1]], estimator="held-out")
     with pytest.raises(dk.SampleSetError, match="have weights, and estimator='held-out'"):
         dk.divergence_matrix(
             dk.SampleSets.from_arrays([x, y], weights=[np.ones(n)] * 2), estimator="held-out"
         )
-    with pytest.raises(ValueError, match="n_basis=8 would change nothing for estimator='held-out'"):
-        dk.divergence_matrix([x, y], estimator="held-out", n_basis=8)
+    with pytest.raises(TypeError, match="n_basis"):
+        dk.HeldOutDivergence(n_basis=8)  # type: ignore[call-arg]
 
 
 def test_under_a_client(tmp_path: Any) -> None:
@@ -263,33 +281,36 @@ def test_under_a_client(tmp_path: Any) -> None:
             np.testing.assert_array_equal(across, dk.divergence_matrix(sets[:3], other=sets, **choices))
 
 
-OBJECTS = {
-    "entropy": dk.EntropyDivergence,
-    "knn": dk.KNNDivergence,
-    "plugin": dk.PluginDivergence,
-    "held-out": dk.HeldOutDivergence,
-}
-
-
-@each
-def test_an_estimator_object_is_its_name_and_options(choices: dict[str, Any]) -> None:
-    make = OBJECTS[choices.get("estimator", "entropy")]
-    own = {name: value for name, value in choices.items() if name in make.__dataclass_fields__}
-    rest = {name: value for name, value in choices.items() if name not in own}
-    found = dk.divergence_matrix(collection(), **{**rest, "estimator": make(**own)})
-    assert np.array_equal(found, dk.divergence_matrix(collection(), **choices))
+@pytest.mark.parametrize(
+    ("name", "divergence", "estimator"),
+    [
+        ("entropy", "jensen-shannon", dk.EntropyDivergence(4, "all", "raise", None)),
+        ("knn", "hellinger", dk.KNNDivergence(4, "raise")),
+        ("plugin", "chi2", dk.PluginDivergence(32, "auto", "robust", "auto")),
+    ],
+)
+def test_a_name_is_its_class_with_default_options(name: str, divergence: str, estimator: Any) -> None:
+    sets = collection()
+    expected = dk.divergence_matrix(sets, divergence, estimator=estimator)
+    assert np.array_equal(dk.divergence_matrix(sets, divergence, estimator=name), expected)
+    if name != "plugin":
+        with_k = dk.divergence_matrix(sets, divergence, estimator=type(estimator)(k=6))
+        assert (with_k != expected).any()
+        assert np.array_equal(dk.divergence_matrix(sets, divergence, estimator=name, k=6), with_k)
 
 
 def test_options_belong_to_an_estimator_object() -> None:
     sets = collection(3)
     with pytest.raises(TypeError, match="n_basis"):
         dk.EntropyDivergence(n_basis=8)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="n_basis"):
+        dk.divergence_matrix(sets, "hellinger", estimator="plugin", n_basis=8)  # type: ignore[call-arg]
     with pytest.raises(
         ValueError, match=r"k=5 beside estimator=EntropyDivergence\(.*: give EntropyDivergence\(k="
     ):
         dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(), k=5)
-    with pytest.raises(ValueError, match=r"n_basis=8 beside .*: KNNDivergence has k, duplicates"):
-        dk.divergence_matrix(sets, "hellinger", estimator=dk.KNNDivergence(), n_basis=8)
+    with pytest.raises(ValueError, match=r"k=8 beside .*: PluginDivergence has none"):
+        dk.divergence_matrix(sets, "hellinger", estimator=dk.PluginDivergence(), k=8)
     with pytest.raises(ValueError, match="duplicates='floor' would change nothing"):
         dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(duplicates="floor"))
     with pytest.raises(ValueError, match="'knn' knows the divergences"):

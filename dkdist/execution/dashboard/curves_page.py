@@ -126,16 +126,17 @@ def add_page(scheduler: Scheduler, curves: Curves) -> None:
 def curves_doc(curves: Curves, scheduler: Any, extra: dict[str, Any], doc: Any) -> None:
     """Fill a new document: losses as lines, losses and blocks as tables, updated every second."""
     from bokeh.layouts import column, row
-    from bokeh.models import ColumnDataSource, Div
+    from bokeh.models import ColumnDataSource
+    from bokeh.models.widgets import Div
     from bokeh.palettes import Category10
     from bokeh.plotting import figure
     from distributed.dashboard.components.scheduler import BOKEH_THEME, env
 
     plot = figure(title="Loss (dashed: held-out rows)", x_axis_label="blocks", sizing_mode="stretch_both")
     sources = [ColumnDataSource({name: [] for name in ("xs", "ys", "color", "name")}) for _ in range(2)]
-    for source, dash in zip(sources, ("solid", "dashed"), strict=True):
-        look = {"line_color": "color", "line_width": 2, "line_dash": dash, "legend_field": "name"}
-        plot.multi_line("xs", "ys", source=source, **look)
+    look: dict[str, Any] = {"line_color": "color", "line_width": 2}
+    plot.multi_line("xs", "ys", source=sources[0], legend_field="name", **look)
+    plot.multi_line("xs", "ys", source=sources[1], line_dash="dashed", **look)
     tables = [Div(), Div()]
 
     def update() -> None:

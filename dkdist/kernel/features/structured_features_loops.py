@@ -18,14 +18,13 @@ import numpy as np
 from dkdist.learners.descent.descent_loops import tile_steps
 from dkdist.loops.array_types import F32, F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.elementary import f32, smaller
+from dkdist.loops.elementary import f32, sincospi, smaller
 from dkdist.loops.points import read_only
 from dkdist.loops.registers.hadamard import structured_products
-from dkdist.loops.registers.half_turns import series, write_waves
 from dkdist.loops.registers.lines import LINE, to_line, will_write
 from dkdist.loops.registers.side_by_side import LANES, ROWS, crossed, rows_of
 from dkdist.loops.registers.unowned import unowned
-from dkdist.loops.registers.vectors import load, store
+from dkdist.loops.registers.vectors import load, store, times
 
 AHEAD = 2 * LINE  # numbers of a row between one that is written and one whose line is asked for
 
@@ -87,6 +86,16 @@ def _read(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
         store(crossed(load(left, 0, LANES, ROWS, LANES)), x, whole * ROWS, LANES)
 
 
+@inlined(ELEMENTWISE, early=False)
+def _waves(room, scale):  # type: ignore[no-untyped-def]
+    """Sines and cosines times ``scale`` of the first third of the room, to the second and the third."""
+    cells, length = ROWS * LANES, f32(scale)
+    for j in range(cells):
+        sine, cosine = sincospi(room[j])
+        room[cells + j] = length * sine
+        room[2 * cells + j] = length * cosine
+
+
 @inlined(early=False)
 def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no-untyped-def]
     """The features of the rows places[first : first + n] of X, `ROWS` of them at once.
@@ -96,7 +105,7 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
     """
     (x, v, left), (signs, lengths, scale), outs = unowned(room), unowned(waves), unowned(outs)
     X, places, (n_blocks, _, L) = unowned(X), unowned(places), signs.shape
-    F, last, terms = lengths.shape[1], first + n - 1, series(scale, LANES)
+    F, last, cells = lengths.shape[1], first + n - 1, ROWS * LANES
     for i in range(0, n, ROWS):
         _read(X, places, first + i, last, x, left)
         for block in range(n_blocks):
@@ -110,17 +119,21 @@ def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no
                     will_write(outs, out + r + AHEAD, 2 * F, ROWS)
                     will_write(outs, out + F + r + AHEAD, 2 * F, ROWS)
                     phases = crossed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
-                    write_waves(phases, load(given, r, 0, 1, LANES), terms, outs, out + r, 2 * F, F)
+                    store(times(phases, load(given, r, 0, ROWS, LANES)), left, 0, LANES)
+                    _waves(left, scale)
+                    store(load(left, cells, LANES, ROWS, LANES), outs, out + r, 2 * F)
+                    store(load(left, 2 * cells, LANES, ROWS, LANES), outs, out + F + r, 2 * F)
                 for r in range(whole, stop, LANES):
                     width = smaller(LANES, stop - r)
                     for j in range(width):
                         left[j] = given[r + j]
                     phases = crossed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
-                    write_waves(phases, load(left, 0, 0, 1, LANES), terms, left, LANES, 2 * LANES, LANES)
+                    store(times(phases, load(left, 0, 0, ROWS, LANES)), left, 0, LANES)
+                    _waves(left, scale)
                     for k in range(smaller(ROWS, n - i)):
                         for j in range(width):
-                            outs[s, i + k, r + j] = left[(2 * k + 1) * LANES + j]
-                            outs[s, i + k, F + r + j] = left[(2 * k + 2) * LANES + j]
+                            outs[s, i + k, r + j] = left[cells + k * LANES + j]
+                            outs[s, i + k, F + r + j] = left[2 * cells + k * LANES + j]
 
 
 @loop(ELEMENTWISE)

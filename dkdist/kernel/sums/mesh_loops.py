@@ -36,7 +36,7 @@ from dkdist.kernel.sums.cells_loops import counting_sort
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.points import column_bounds
-from dkdist.loops.registers.long_rows import add_row, in_registers, plus_part, write_row
+from dkdist.loops.registers.vectors import filled, fused, load, load_like, store
 from dkdist.loops.tiles.weighted_points import WeightedPoints, sorted_rows, tile_rows
 
 LEAST_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
@@ -49,7 +49,6 @@ POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37  # of a core, 
 IMAGES = 0.1  # of the error, left to the images
 LANES = 8  # cells of a row at a time
 TWICE = 2 * LANES  # the longest row
-NOTHING = np.zeros(TWICE)
 TILE = 64  # points whose splines are found at a time
 
 
@@ -347,9 +346,13 @@ def spread(places, z, p, f):  # type: ignore[no-untyped-def]
             for a in range(len(line)):
                 line[a] = g[2, a, i]
             if row == LANES:
-                _add_rows(cells, corner, n1, n2, z[point], g, n_first, n_second, i, in_registers(line, LANES))
+                _add_rows(
+                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, LANES)
+                )
             else:
-                _add_rows(cells, corner, n1, n2, z[point], g, n_first, n_second, i, in_registers(line, TWICE))
+                _add_rows(
+                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, TWICE)
+                )
 
 
 @inlined(ELEMENTWISE)
@@ -358,7 +361,8 @@ def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: 
     for a in range(n_first):
         w = z * g[0, a, i]
         for b in range(n_second):
-            add_row(row, w * g[1, b, i], cells, corner + (a * n1 + b) * n2)
+            at = corner + (a * n1 + b) * n2
+            store(fused(row, w * g[1, b, i], load_like(row, cells, at, 0)), cells, at, 0)
 
 
 @inlined(ELEMENTWISE)
@@ -393,13 +397,9 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
         for i in range(m):
             corner = _corner(places, first + i, n1, n2)
             if row == LANES:
-                _sum_rows(
-                    cells, corner, n1, n2, g, s, n_first, n_second, i, sums, in_registers(NOTHING, LANES)
-                )
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, filled(0.0, 1, LANES))
             else:
-                _sum_rows(
-                    cells, corner, n1, n2, g, s, n_first, n_second, i, sums, in_registers(NOTHING, TWICE)
-                )
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, filled(0.0, 1, TWICE))
             value = by_first = by_second = by_third = 0.0
             for n in range(p):
                 value += sums[0, n] * g[2, n, i]
@@ -417,9 +417,10 @@ def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, nothing):
     for a in range(n_first):
         for b in range(n_second):
             at = corner + (a * n1 + b) * n2
-            value = plus_part(value, g[0, a, i] * g[1, b, i], cells, at)
-            by_first = plus_part(by_first, s[0, a, i] * g[1, b, i], cells, at)
-            by_second = plus_part(by_second, g[0, a, i] * s[1, b, i], cells, at)
-    write_row(value, sums[0])
-    write_row(by_first, sums[1])
-    write_row(by_second, sums[2])
+            part = load_like(nothing, cells, at, 0)
+            value = fused(part, g[0, a, i] * g[1, b, i], value)
+            by_first = fused(part, s[0, a, i] * g[1, b, i], by_first)
+            by_second = fused(part, g[0, a, i] * s[1, b, i], by_second)
+    store(value, sums, 0, 0)
+    store(by_first, sums, TWICE, 0)
+    store(by_second, sums, 2 * TWICE, 0)

@@ -1,86 +1,54 @@
-"""Four rows of one length at once: their products with another row, and with each other, in registers.
+"""Four rows of one length at once: their products with another row, and with each other.
 
     products(x0, x1, x2, x3, v)        x0 v, x1 v, x2 v, x3 v
     all_products(x0, x1, x2, x3, v)    the same, and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3
 
-Each number is read once for all products, and each sum has a register; its lanes are added in one order, and then what
-fills no vector. A compiler would take two passes.
+Each number is read once for all products. Sums come in one order in both functions: in lanes, which are added last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
-from typing import Any
+from dkdist.loops.compile import inlined
+from dkdist.loops.registers.vectors import MANY_REGISTERS, filled, fused, lane_sum, load
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from dkdist.loops.registers.vectors import MANY_REGISTERS, fma, shuffled
-
-BYTES = 64 if MANY_REGISTERS else 32  # of a vector
-WITH_ANOTHER = tuple((i, 4) for i in range(4))  # pairs of rows, the fifth being the other one
-AMONG = tuple(combinations(range(4), 2))
-
-Pairs = Sequence[tuple[int, int]]
-
-_primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
+LANES = 16 if MANY_REGISTERS else 8
 
 
-def _products_of(pairs: Pairs, x: Any, arguments: Sequence[Any]) -> Any:
-    """The type of the products of some pairs of rows of the type ``x``, and what makes them."""
-
-    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        arrays = [context.make_array(x)(context, builder, row) for row in given]
-        rows, kind = [array.data for array in arrays], context.get_value_type(x.dtype)
-        length = builder.extract_value(arrays[0].shape, 0)
-        lanes = BYTES * 8 // x.dtype.bitwidth
-        whole = builder.and_(length, ir.Constant(length.type, -lanes))
-        vectors = _summed(builder, rows, pairs, (length.type(0), whole, lanes), ir.VectorType(kind, lanes))
-        ones = [_total(builder, vector) for vector in vectors]
-        left = _summed(builder, rows, pairs, (whole, length, 1), ir.VectorType(kind, 1))
-        nothing = ir.IntType(32)(0)
-        last = [builder.extract_element(vector, nothing) for vector in left]
-        totals = [builder.fadd(a, b) for a, b in zip(ones, last, strict=True)]
-        return context.make_tuple(builder, signature.return_type, totals)
-
-    made: Any = types.UniTuple
-    return made(x.dtype, len(pairs))(*arguments), generate
+@inlined(early=False)
+def products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
+    """x0 v, x1 v, x2 v, x3 v."""
+    zero, whole = v.dtype.type(0.0), len(v) // LANES * LANES
+    s0 = s1 = s2 = s3 = filled(zero, 1, LANES)
+    for j in range(0, whole, LANES):
+        w = load(v, j, 0, 1, LANES)
+        s0 = fused(load(x0, j, 0, 1, LANES), w, s0)
+        s1 = fused(load(x1, j, 0, 1, LANES), w, s1)
+        s2 = fused(load(x2, j, 0, 1, LANES), w, s2)
+        s3 = fused(load(x3, j, 0, 1, LANES), w, s3)
+    r0 = r1 = r2 = r3 = zero
+    for j in range(whole, len(v)):
+        r0, r1, r2, r3 = r0 + x0[j] * v[j], r1 + x1[j] * v[j], r2 + x2[j] * v[j], r3 + x3[j] * v[j]
+    return lane_sum(s0) + r0, lane_sum(s1) + r1, lane_sum(s2) + r2, lane_sum(s3) + r3
 
 
-def _summed(builder: Any, rows: Sequence[Any], pairs: Pairs, run: tuple[Any, Any, int], kind: Any) -> Any:
-    """The sums of products of vectors of rows, from a place to another in steps of a vector."""
-    start, stop, lanes = run
-    sums = [cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for _ in pairs]  # type: ignore[no-untyped-call]
-    each: Any = cgutils.for_range_slice
-    with each(builder, start, stop, start.type(lanes)) as (place, _):
-        found = [builder.load(builder.bitcast(builder.gep(row, [place]), kind.as_pointer())) for row in rows]
-        for vector in found:
-            vector.align = 4
-        for total, (i, j) in zip(sums, pairs, strict=True):
-            builder.store(fma(builder, found[i], found[j], builder.load(total)), total)
-    return [builder.load(total) for total in sums]
-
-
-def _total(builder: Any, vector: Any) -> Any:
-    """The sum of all lanes: the second half is added to the first, again and again."""
-    n = vector.type.count
-    while n > 1:
-        n //= 2
-        low, high = (shuffled(builder, vector, vector, range(a, a + n)) for a in (0, n))
-        vector = builder.fadd(low, high)
-    return builder.extract_element(vector, ir.IntType(32)(0))
-
-
-@_primitive
-def products(typing, x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
-    """The products of four rows with another: all float32 or all float64, in C order, and of one length."""
-    return _products_of(WITH_ANOTHER, x0, (x0, x1, x2, x3, v))
-
-
-@_primitive
-def all_products(typing, x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
-    """The products of four rows with another, and of each two of them."""
-    return _products_of(WITH_ANOTHER + AMONG, x0, (x0, x1, x2, x3, v))
+@inlined(early=False)
+def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
+    """The same, and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3."""
+    zero, whole = v.dtype.type(0.0), len(v) // LANES * LANES
+    s0 = s1 = s2 = s3 = s01 = s02 = s03 = s12 = s13 = s23 = filled(zero, 1, LANES)
+    for j in range(0, whole, LANES):
+        w = load(v, j, 0, 1, LANES)
+        a, b = load(x0, j, 0, 1, LANES), load(x1, j, 0, 1, LANES)
+        c, d = load(x2, j, 0, 1, LANES), load(x3, j, 0, 1, LANES)
+        s0, s1, s2, s3 = fused(a, w, s0), fused(b, w, s1), fused(c, w, s2), fused(d, w, s3)
+        s01, s02, s03 = fused(a, b, s01), fused(a, c, s02), fused(a, d, s03)
+        s12, s13, s23 = fused(b, c, s12), fused(b, d, s13), fused(c, d, s23)
+    r0 = r1 = r2 = r3 = r01 = r02 = r03 = r12 = r13 = r23 = zero
+    for j in range(whole, len(v)):
+        r0, r1, r2, r3 = r0 + x0[j] * v[j], r1 + x1[j] * v[j], r2 + x2[j] * v[j], r3 + x3[j] * v[j]
+        r01, r02, r03 = r01 + x0[j] * x1[j], r02 + x0[j] * x2[j], r03 + x0[j] * x3[j]
+        r12, r13, r23 = r12 + x1[j] * x2[j], r13 + x1[j] * x3[j], r23 + x2[j] * x3[j]
+    p0, p1, p2, p3 = lane_sum(s0) + r0, lane_sum(s1) + r1, lane_sum(s2) + r2, lane_sum(s3) + r3
+    g01, g02, g03 = lane_sum(s01) + r01, lane_sum(s02) + r02, lane_sum(s03) + r03
+    g12, g13, g23 = lane_sum(s12) + r12, lane_sum(s13) + r13, lane_sum(s23) + r23
+    return p0, p1, p2, p3, g01, g02, g03, g12, g13, g23

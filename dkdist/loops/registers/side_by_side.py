@@ -9,7 +9,6 @@ is the same for all rows is read once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -17,22 +16,28 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dkdist.loops.registers.vectors import MANY_REGISTERS, Tile, loaded, packed, shuffled, unpacked
+from dkdist.loops.registers.vectors import MANY_REGISTERS, Tile, addresses, loaded, packed, shuffled, unpacked
 
 LANES = 16 if MANY_REGISTERS else 8  # of a vector
 OWN = 4  # of them are one row's
 ROWS = LANES // OWN
 
 _primitive: Any = intrinsic  # numba's types say that the first argument is the caller's
+_sized: Any = intrinsic(prefer_literal=True)
 
 
-def repeated(builder: Any, addresses: Sequence[Any]) -> list[Any]:
-    """Vectors of the four numbers at each address, for every row the same."""
-    kind = ir.VectorType(ir.FloatType(), OWN)
-    found = [builder.load(builder.bitcast(address, kind.as_pointer())) for address in addresses]
-    for four in found:
-        four.align = 4
-    return [shuffled(builder, four, four, [i % OWN for i in range(LANES)]) for four in found]
+@_sized
+def repeated(typing, signs, i, n):  # type: ignore[no-untyped-def]
+    """n vectors of the four numbers from signs[i], signs[i + 4], ... on, the same for every row."""
+    made = Tile(n.literal_value, LANES)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        step = ir.Constant(arguments[1].type, OWN)
+        fours = loaded(builder, addresses(context, builder, signs, (*arguments[:2], step), made.n), OWN)
+        lanes = [i % OWN for i in range(LANES)]
+        return packed(builder, [shuffled(builder, four, four, lanes) for four in fours])
+
+    return made(signs, types.intp, n), generate
 
 
 @_primitive

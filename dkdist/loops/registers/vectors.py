@@ -1,15 +1,19 @@
 """Tiles of vectors that stay in registers, for loops that compilers would not keep there by themselves.
 
-A tile is n vectors of some lanes of float32, a value inside a compiled loop as a number is one. Arrays are float32 and
-contiguous, and places in them are counted as if they were flat:
+A tile is n vectors of some lanes of float32 or float64, a value inside a compiled loop as a number is one. Arrays are
+contiguous, and indices count as if they were flat:
 
     load(v, i, step, n, lanes)       the n vectors that begin at v[i], v[i + step], ...
+    load_like(tile, v, i, step)      the same, as many as a tile has
     spread(v, i, step, n, lanes)     n vectors, all lanes v[i], all lanes v[i + step], ...
-    zeros(n, lanes), ones(n, lanes)
+    filled(x, n, lanes)              n vectors with all lanes x, of the type of the number x
+    zeros(n, lanes), ones(n, lanes)  of float32
     store(tile, v, i, step)          where `load` would find it
-    plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape
+    plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape; b of
+                                     `fused` may be a number
     add_outer(u, v, c)               vector v.n k + l of the tile c, plus u[k] v[l]
     totals(tile)                     one vector: lane k is the sum of vector k, of as many lanes or twice as many
+    lane_sum(tile)                   the sum of all lanes of a tile of one vector, of halves until one is left
 
 n and lanes are written as numbers. LLVM makes vectors of any length of those that a processor has, so that there is no
 other code for other processors. The order of every sum stands here, hence a result has the same bits wherever its
@@ -47,22 +51,22 @@ _sized: Any = intrinsic(prefer_literal=True)
 
 
 class Tile(types.Type):
-    """The type of n vectors of some lanes."""
+    """The type of n vectors of some lanes of numbers of a type."""
 
-    def __init__(self, n: int, lanes: int) -> None:
-        self.n, self.lanes = n, lanes
-        super().__init__(name=f"tile({n}, {lanes})")
+    def __init__(self, n: int, lanes: int, dtype: Any = types.float32) -> None:
+        self.n, self.lanes, self.dtype = n, lanes, dtype
+        super().__init__(name=f"tile({n}, {lanes}, {dtype})")
 
 
 @register_model(Tile)
 class _TileModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Tile) -> None:
-        super().__init__(manager, kind, ir.ArrayType(vector(kind.lanes), kind.n))  # type: ignore[no-untyped-call]
+        super().__init__(manager, kind, ir.ArrayType(vector(kind.lanes, kind.dtype), kind.n))  # type: ignore[no-untyped-call]
 
 
-def vector(lanes: int) -> Any:
+def vector(lanes: int, dtype: Any = types.float32) -> Any:
     """LLVM's type of a vector."""
-    return ir.VectorType(ir.FloatType(), lanes)
+    return ir.VectorType(ir.FloatType() if dtype == types.float32 else ir.DoubleType(), lanes)
 
 
 def unpacked(builder: Any, kind: Tile, tile: Any) -> list[Any]:
@@ -84,7 +88,7 @@ def shuffled(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
 
 
 def _filled(builder: Any, number: Any, lanes: int) -> Any:
-    nothing = ir.Constant(vector(lanes), ir.Undefined)
+    nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
     return shuffled(builder, builder.insert_element(nothing, number, INDEX(0)), nothing, [0] * lanes)
 
 
@@ -100,7 +104,8 @@ def addresses(context: Any, builder: Any, kind: Any, run: Sequence[Any], n: int)
 
 def loaded(builder: Any, addresses: Sequence[Any], lanes: int) -> list[Any]:
     """The vectors that begin at some addresses."""
-    vectors = [builder.load(builder.bitcast(address, vector(lanes).as_pointer())) for address in addresses]
+    kind = ir.VectorType(addresses[0].type.pointee, lanes).as_pointer()
+    vectors = [builder.load(builder.bitcast(address, kind)) for address in addresses]
     for one in vectors:
         one.align = 4
     return vectors
@@ -115,7 +120,7 @@ def write(builder: Any, vectors: Sequence[Any], addresses: Sequence[Any]) -> Non
 @_sized
 def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     """The n vectors that begin at array[i], array[i + step], ..."""
-    made = Tile(n.literal_value, lanes.literal_value)
+    made = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return packed(
@@ -125,16 +130,38 @@ def load(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     return made(array, types.intp, types.intp, n, lanes), generate
 
 
+@_primitive
+def load_like(typing, tile, array, i, step):  # type: ignore[no-untyped-def]
+    """The vectors that begin at array[i], array[i + step], ..., as many as a tile has."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = addresses(context, builder, array, arguments[1:], tile.n)
+        return packed(builder, loaded(builder, at, tile.lanes))
+
+    return tile(tile, array, types.intp, types.intp), generate
+
+
 @_sized
 def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors, all lanes array[i], all lanes array[i + step], ..."""
-    made = Tile(n.literal_value, lanes.literal_value)
+    made = Tile(n.literal_value, lanes.literal_value, array.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = addresses(context, builder, array, arguments[:3], made.n)
         return packed(builder, [_filled(builder, builder.load(address), made.lanes) for address in at])
 
     return made(array, types.intp, types.intp, n, lanes), generate
+
+
+@_sized
+def filled(typing, number, n, lanes):  # type: ignore[no-untyped-def]
+    """n vectors with all lanes one number."""
+    made = Tile(n.literal_value, lanes.literal_value, number)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return packed(builder, [_filled(builder, arguments[0], made.lanes)] * made.n)
+
+    return made(number, n, lanes), generate
 
 
 @_sized
@@ -209,8 +236,15 @@ def times(typing, a, b):  # type: ignore[no-untyped-def]
 
 @_primitive
 def fused(typing, a, b, c):  # type: ignore[no-untyped-def]
-    """a b + c"""
-    return a(a, b, c), _each(fma)
+    """a b + c, of tiles or a number b."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, y, z = arguments
+        if not isinstance(b, Tile):
+            y = packed(builder, [_filled(builder, y, a.lanes)] * a.n)
+        return _each(fma)(context, builder, a(a, a, c), (x, y, z))
+
+    return a(a, b, c), generate
 
 
 @_primitive
@@ -256,3 +290,18 @@ def totals(typing, tile):  # type: ignore[no-untyped-def]
         return packed(builder, vectors)
 
     return Tile(1, tile.n)(tile), generate
+
+
+@_primitive
+def lane_sum(typing, tile):  # type: ignore[no-untyped-def]
+    """The sum of the lanes of a tile of one vector, a power of two of them: its halves are added until one is left."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (total,), lanes = unpacked(builder, tile, arguments[0]), tile.lanes
+        while lanes > 1:
+            lanes //= 2
+            low, high = (shuffled(builder, total, total, range(i, i + lanes)) for i in (0, lanes))
+            total = builder.fadd(low, high)
+        return builder.extract_element(total, INDEX(0))
+
+    return tile.dtype(tile), generate

@@ -152,7 +152,7 @@ def positive(distances: F64, cloud: Cloud, floor: bool, name: str) -> F64:
     raise SampleSetError(
         f"{int(zero.sum())} of {len(zero)} points (the first is point {int(np.argmax(zero))}) have k neighbours at "
         f"distance 0 in {name}: duplicates have no k-NN density. Use a larger k, "
-        + ("leave out sets whose points all coincide" if floor else "duplicates='floor'")
+        + ("leave out sets whose points all coincide" if floor else "duplicates='floor' of the estimator")
         + ", or an estimator that takes them: 'plugin', or 'entropy' with mixture='all'"
     )
 

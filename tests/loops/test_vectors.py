@@ -1,34 +1,39 @@
-"""Rows in registers are added to parts of an array, and parts to them, as NumPy does it: parts may overlap."""
+"""Tiles of float64: sums with overlapping parts of an array, as NumPy has them, and sums of lanes."""
 
 import numpy as np
 import pytest
 
 from dkdist.loops.compile import loop
-from dkdist.loops.registers.long_rows import add_row, in_registers, plus_part, write_row
+from dkdist.loops.registers.vectors import filled, fused, lane_sum, load, load_like, store
 
 ULP = np.finfo(np.float64).eps
 
 
 @loop()
 def _add_eight(line, weights, places, out):  # type: ignore[no-untyped-def]
-    row = in_registers(line, 8)
+    row = load(line, 0, 0, 1, 8)
     for w, i in zip(weights, places):  # noqa: B905
-        add_row(row, w, out, i)
+        store(fused(row, w, load_like(row, out, i, 0)), out, i, 0)
 
 
 @loop()
 def _add_sixteen(line, weights, places, out):  # type: ignore[no-untyped-def]
-    row = in_registers(line, 16)
+    row = load(line, 0, 0, 1, 16)
     for w, i in zip(weights, places):  # noqa: B905
-        add_row(row, w, out, i)
+        store(fused(row, w, load_like(row, out, i, 0)), out, i, 0)
 
 
 @loop()
 def _eight_of(line, weights, places, x, out):  # type: ignore[no-untyped-def]
-    row = in_registers(line, 8)
+    row = load(line, 0, 0, 1, 8)
     for w, i in zip(weights, places):  # noqa: B905
-        row = plus_part(row, w, x, i)
-    write_row(row, out)
+        row = fused(load_like(row, x, i, 0), w, row)
+    store(row, out, 0, 0)
+
+
+@loop()
+def _lane_sum(v, start):  # type: ignore[no-untyped-def]
+    return lane_sum(fused(load(v, 0, 0, 1, 16), v.dtype.type(1.0), filled(start, 1, 16)))
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
@@ -53,3 +58,12 @@ def test_parts_are_added_to_a_row_and_nothing_beside_it_is_written() -> None:
     size = np.abs(line) + np.abs(parts).sum(axis=0)
     assert (np.abs(out[:8] - line - parts.sum(axis=0)) <= 2 * 41 * ULP * size).all()
     assert np.isnan(out[8:]).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_lanes_are_added_in_halves(dtype: str) -> None:
+    v = np.random.default_rng(0).normal(size=16).astype(dtype)
+    expected = v + v.dtype.type(0.5)
+    while len(expected) > 1:
+        expected = expected[: len(expected) // 2] + expected[len(expected) // 2 :]
+    assert _lane_sum(v, v.dtype.type(0.5)) == expected[0]

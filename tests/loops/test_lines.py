@@ -1,0 +1,21 @@
+"""Lines of the cache: where they begin, and that a request for one changes nothing."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from dkdist.loops.registers.lines import LINE, to_line, will_write
+
+
+@njit
+def _line(v):
+    will_write(v, len(v) + 1000, 2**30, 2)  # asks for nothing that is there
+    return to_line(v)
+
+
+@pytest.mark.parametrize("begin", range(LINE))
+def test_lines_begin_at_multiples_of_64_bytes(begin):
+    v = np.empty(100, np.float32)[begin:]
+    place = _line(v)
+    assert 0 <= place < LINE
+    assert (v.ctypes.data + 4 * place) % 64 == 0
