@@ -44,8 +44,7 @@ def scheduler(args: Namespace) -> Iterator[None]:
         return
     if args.performance_report is not None:
         require_output_file("--performance-report", args.performance_report, overwrite=True)
-    from dkdist.execution.cluster.connecting import address_in, connect
-    from dkdist.execution.cluster.tls import credentials
+    from dkdist.execution.cluster.connecting import address_in, connect, credentials
     from dkdist.execution.dashboard.report import reported
 
     with connect(args.scheduler or address_in(args.scheduler_file), credentials(*tls)) as found:

@@ -193,9 +193,9 @@ def resources(local: bool = False) -> Resources:
         return Resources(1, threads, threads, memory_limit(), resident_bytes())
     told = client.scheduler_info(n_workers=-1)
     if "workers" not in told:  # it lost its scheduler, or was told to close
-        from dkdist.execution.cluster.failures import closing_client
+        from distributed.comm.core import CommClosedError  # counts as a lost scheduler where work runs
 
-        raise closing_client()
+        raise CommClosedError("the Dask client is closing. To fix: make a new Client")
     workers = told["workers"]
     counts = [w["nthreads"] for w in workers.values()] or [1]
     limits = [w["memory_limit"] for w in workers.values() if w["memory_limit"]]

@@ -71,6 +71,7 @@ def write_features(store: Any, features: Any, *, overwrite: bool = False, verbos
     blocks = row_blocks(even_rows(rows))
     if not len(blocks):
         raise ValueError("there are no features to write: expected at least one row")
+    plan_blocks(blocks, what="write features").check()  # before anything is made or replaced
     target = _target(store, blocks.n_rows, blocks.n_columns, blocks.rows(0).stop, blocks.name, overwrite)
     missing = _to_make(target)
     plan = plan_blocks(blocks, n_blocks=len(missing), what="write features")

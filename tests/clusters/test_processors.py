@@ -76,22 +76,16 @@ def first(made: Iterator[np.ndarray], _: None) -> np.ndarray:
     return next(made)
 
 
-def test_the_table_names_what_differs_and_where() -> None:
-    other = {**HERE, "BLAS": ("openblas-1-SkylakeX",)}
-    there = {f"tcp://host:{i}": other for i in range(5)}
-    there["tcp://new:1"] = {**HERE, "compiled loops": ("znver5", *(f"avx{i}" for i in range(9)))}
-    there["tcp://good:1"] = dict(HERE)
-    with pytest.raises(MixedProcessorsError, match="nothing was given to it") as error:
+def test_the_error_names_what_differs_and_where() -> None:
+    there = {"tcp://good:1": dict(HERE), "tcp://new:1": {**HERE, "compiled loops": ("znver5", "avx")}}
+    there |= {f"tcp://host:{i}": {**HERE, "BLAS": ("openblas-1-SkylakeX",)} for i in range(5)}
+    with pytest.raises(MixedProcessorsError, match="got no work") as error:
         require_alike(HERE, there)
-    lines = [re.split(r"  +", line.strip()) for line in str(error.value).splitlines()[1:4]]
-    assert lines == [
-        ["here", "there"],
-        [
-            "BLAS",
-            "openblas-1-Haswell",
-            "openblas-1-SkylakeX on tcp://host:0, tcp://host:1, tcp://host:2 and 2 more",
-        ],
-        ["compiled loops", "generic", "znver5 avx0 avx1 avx2 and 6 more on tcp://new:1"],
+    assert [line.strip() for line in str(error.value).splitlines()[1:5]] == [
+        "tcp://new:1: compiled loops generic here, znver5 avx there",
+        "tcp://host:0: BLAS openblas-1-Haswell here, openblas-1-SkylakeX there",
+        "tcp://host:1: BLAS openblas-1-Haswell here, openblas-1-SkylakeX there",
+        "and 3 more",
     ]
     assert "'dkdist.allow-mixed-processors'" in str(error.value)
     require_alike(HERE, {"tcp://good:1": dict(HERE)})
@@ -101,7 +95,9 @@ def test_mixed_processors_are_told_of_where_they_are_allowed() -> None:
     other = {"tcp://host:1": {**HERE, "NumPy": ("X86_V2", "X86_V3")}}
     with (
         dask.config.set({"dkdist.allow-mixed-processors": True}),
-        pytest.warns(RuntimeWarning, match=r"(?s)last bits.*NumPy +no more +X86_V3 on tcp://host:1"),
+        pytest.warns(
+            RuntimeWarning, match=r"(?s)last bits.*tcp://host:1: NumPy nothing more here, X86_V3 there"
+        ),
     ):
         require_alike(HERE, other)
     with (
@@ -141,12 +137,12 @@ def test_a_fit_on_mixed_processors(cluster: LocalCluster, tmp_path: Path) -> Non
             features = embedding.fit(sets[:5].load()).transform(sets)
             with pytest.raises(MixedProcessorsError, match="of another kind than this client") as error:
                 dk.IncrementalRidge(random_state=0).fit(features, sets.targets["y"])
-            assert f"on {other}" in str(error.value)
+            assert f"{other}: " in str(error.value)
             assert not mine & set(re.findall(r"tcp://[\d.:]+", str(error.value)))
-            with pytest.raises(MixedProcessorsError, match=f"worker {other} took on work"):
+            with pytest.raises(MixedProcessorsError, match="received work"):
                 client.compute(features, workers=[other]).result()
         with Client(cluster), dask.config.set({"dkdist.allow-mixed-processors": True}):
-            with pytest.warns(RuntimeWarning, match=f"several kinds:(?s:.)*on {other}"):
+            with pytest.warns(RuntimeWarning, match=f"several kinds:(?s:.)*{other}: "):
                 model = dk.IncrementalRidge(random_state=0).fit(embedding.transform(sets), sets.targets["y"])
             again = dk.IncrementalRidge(random_state=0).fit(
                 embedding.transform(sets), sets.targets["y"]
@@ -169,7 +165,7 @@ def test_every_task_is_held_to_the_kind_it_was_made_for(
         monkeypatch.setattr(processors, "kind", iter_kinds().__next__)
         for do in work.values():
             with pytest.raises(
-                MixedProcessorsError, match="took on work that began on processors of another kind"
+                MixedProcessorsError, match="received work that began on processors of another kind"
             ):
                 do()
         monkeypatch.undo()
@@ -187,7 +183,7 @@ def iter_kinds() -> Iterator[str]:
 
 def test_a_function_that_is_held_to_a_kind() -> None:
     assert Alike(total, kind())(np.ones(3), None) == 3
-    with pytest.raises(MixedProcessorsError, match=r"(?s)a process on .*compiled loops.*To fix"):
+    with pytest.raises(MixedProcessorsError, match=r"(?s)process \d+ of .*compiled loops.*To fix"):
         Alike(total, "another")(np.ones(3), None)
 
 
@@ -196,7 +192,7 @@ def test_a_function_that_is_held_to_a_kind() -> None:
 def test_a_worker_that_joins_late(cluster: LocalCluster, tmp_path: Path) -> None:
     with Client(cluster) as client, Programs(tmp_path, NUMBA_CPU_NAME="generic") as run:
         with (
-            pytest.raises(MixedProcessorsError, match=r"compiled loops .* generic on tcp://"),
+            pytest.raises(MixedProcessorsError, match=r"tcp://.*compiled loops .* generic there"),
             checked_workers(client),
         ):
             start_worker(run, cluster)

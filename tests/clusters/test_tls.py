@@ -1,4 +1,4 @@
-"""Encrypted schedulers: who has the certificates gets in; who has not is told why, within seconds."""
+"""Encrypted schedulers: who has the certificates gets in; who has not is refused within seconds, with Dask's reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_certificates_of_the_configuration(encrypted: str, files: Files) -> None
 
 def test_an_expired_certificate_of_ones_own(encrypted: str, files: Files) -> None:
     said = refusal(ConnectionError, encrypted, files.security("expired"))
-    assert f"your certificate {files.paths('expired')[1]} has expired: renew it" in said
+    assert "certificates of the cluster's authority that have not expired" in said
 
 
 @pytest.mark.network
@@ -119,43 +120,44 @@ def test_an_expired_certificate_of_the_scheduler(files: Files, tmp_path: Path) -
         log = run.start(["dask", "scheduler", *where, *tls], says="Scheduler at")
         address = re.findall("Scheduler at: +(.*)", log.read_text())[0]
         said = refusal(ConnectionError, address, files.security())
-    assert "the scheduler's certificate" in said
-    assert "has expired: renew it" in said
+    assert "certificate has expired" in said
 
 
 def test_a_scheduler_of_another_authority(encrypted: str, files: Files) -> None:
     said = refusal(ConnectionError, encrypted, files.security(authority="theirs"))
-    assert f"was not signed by the authority {files.paths(authority='theirs')[0]}" in said
+    assert "certificate verify failed" in said
 
 
 def test_a_certificate_of_another_authority(encrypted: str, files: Files) -> None:
     said = refusal(ConnectionError, encrypted, files.security("foreign"))
-    assert f"does not know the authority that signed your certificate {files.paths('foreign')[1]}" in said
+    assert "certificates of the cluster's authority" in said
 
 
 def test_tcp_for_tls(encrypted: str) -> None:
     said = refusal(ConnectionError, encrypted.replace("tls://", "tcp://"))
-    assert f"it asks for TLS: give its address as {encrypted}, and --tls-ca-file" in said
+    assert "(tcp:// or tls://); tls:// needs certificates" in said
 
 
 def test_tls_for_tcp(plain: str, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "TIMEOUT", 1.0)
+    monkeypatch.setattr(cluster_module, "TIMEOUT_SECONDS", 1.0)
     said = refusal(ConnectionError, plain.replace("tcp://", "tls://"), files.security())
-    assert f"it does not speak TLS: give its address as {plain}" in said
+    assert "Check the address that 'dask scheduler' printed (tcp:// or tls://)" in said
 
 
 def test_certificates_for_an_address_without_encryption(plain: str, files: Files) -> None:
-    assert "is not encrypted, but encryption is asked for" in refusal(ValueError, plain, files.security())
+    assert "encryption required by Dask configuration" in refusal(ConnectionError, plain, files.security())
 
 
 def test_an_encrypted_address_without_certificates(encrypted: str) -> None:
-    assert "needs the certificates of its cluster: give --tls-ca-file" in refusal(ValueError, encrypted)
+    said = refusal(ConnectionError, encrypted)
+    assert "perhaps check your TLS configuration" in said
+    assert "--tls-ca-file" in said
 
 
 def test_files_that_cannot_be_used(files: Files) -> None:
     address = "tls://127.0.0.1:9"
     said = refusal(ValueError, address, files.security("absent"))
-    assert f"the cert {files.paths('absent')[1]!r} of the TLS credentials is not there" in said
+    assert f"No such file or directory: {files.paths('absent')[1]!r}" in said
     assert "KEY_VALUES_MISMATCH" in refusal(ValueError, address, files.security(key="foreign"))
     assert "text.ca" in refusal(ValueError, address, files.security(authority="text"))
 
@@ -167,7 +169,7 @@ def test_a_key_that_is_locked(files: Files) -> None:
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
     (files.folder / "locked.key").write_bytes(key.private_bytes(*form, lock))
     said = refusal(ValueError, "tls://127.0.0.1:9", files.security(key="locked"))
-    assert "locked.key' is locked with a passphrase" in said
+    assert "locked.key' has a passphrase" in said
 
 
 def test_text_instead_of_files_stays_out_of_messages(encrypted: str, files: Files) -> None:
@@ -179,27 +181,27 @@ def test_text_instead_of_files_stays_out_of_messages(encrypted: str, files: File
     _, foreign, foreign_key = (Path(path).read_text() for path in files.paths("foreign"))
     security = Security(tls_ca_file=ca_file, tls_client_cert=foreign, tls_client_key=foreign_key)
     said = refusal(ConnectionError, encrypted, security)
-    assert "does not know the authority that signed your certificate that was given" in said
+    assert "certificates of the cluster's authority" in said
     assert "BEGIN" not in said
 
 
 def test_a_worker_is_no_scheduler(plain: str) -> None:
     with connect(plain):
         (worker,) = get_client().nthreads()
-    assert "it is the address of a Worker" in refusal(ConnectionError, worker)
+    assert "the server is a Worker" in refusal(ConnectionError, worker)
 
 
 # Dask leaves a socket to the garbage collector when an answer takes too long
 def test_what_is_no_scheduler(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "TIMEOUT", 1.0)
-    assert "Connection refused. Start one with" in refusal(ConnectionError, "tcp://127.0.0.1:9")
+    monkeypatch.setattr(cluster_module, "TIMEOUT_SECONDS", 1.0)
+    assert "Check the address" in refusal(ConnectionError, "tcp://127.0.0.1:9")
     assert "unknown address scheme" in refusal(ConnectionError, "bag://127.0.0.1:8786")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        monkeypatch.setattr("dkdist.execution.cluster.tls.PATIENCE", 0.2)
-        assert "is no Dask scheduler" in refusal(ConnectionError, f"tcp://127.0.0.1:{port}")
-        said = refusal(ConnectionError, f"tls://127.0.0.1:{port}", files.security())
-        assert "nothing answers there" in said
+        begun = time.monotonic()
+        assert "Check the address" in refusal(ConnectionError, f"tcp://127.0.0.1:{port}")
+        assert "Check the address" in refusal(ConnectionError, f"tls://127.0.0.1:{port}", files.security())
+        assert time.monotonic() - begun < 30
     gc.collect()
 
 
@@ -217,13 +219,13 @@ def test_the_command_line_takes_files_as_dask_does(
         assert main([*fit, "--scheduler-file", str(tmp_path / "scheduler.json"), *tls]) == 2
     said = capsys.readouterr().err
     assert f"running on {encrypted}: 0 workers" in said
-    assert "no worker has joined" in said
+    assert "has had no worker for 0.01 s" in said
     assert main([*fit, *tls]) == 2
     assert "give --scheduler or --scheduler-file as well" in capsys.readouterr().err
 
 
 def test_a_scheduler_file_that_is_missing_or_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "TIMEOUT", 0.2)
+    monkeypatch.setattr(cluster_module, "TIMEOUT_SECONDS", 0.2)
     for text in (None, "", "{}", "[]"):
         if text is not None:
             (tmp_path / "scheduler.json").write_text(text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dkdist.execution.blocks import row_blocks
-from dkdist.execution.cluster import versions
+from dkdist.execution.cluster import versions, waiting
 from dkdist.execution.cluster.versions import checked_workers
 from dkdist.execution.map_reduce import collect
 from dkdist.execution.processes.process import prepare_worker
@@ -51,40 +53,22 @@ def start_worker(run: Programs, cluster: LocalCluster, *options: str) -> None:
     run.start(command, says="Registered to")
 
 
-def versions_of(*different: tuple[str, str | None]) -> dict[str, str | None]:
-    return {"python": "3.11", **dict.fromkeys(versions.PACKAGES, "1.0"), **dict(different)}
-
-
-def test_the_table_names_package_versions_and_addresses() -> None:
-    there = {f"tcp://host:{i}": versions_of(("numpy", "2.0")) for i in range(5)}
-    there["tcp://other:1"] = versions_of(("zarr", None), ("numpy", "2.1"))
-    there["tcp://good:1"] = versions_of()
-    with pytest.raises(ImportError, match="install the same versions everywhere") as error:
-        versions._compare(versions_of(), there)
-    lines = [line.split(maxsplit=2) for line in str(error.value).splitlines()[1:4]]
-    assert lines == [
-        ["package", "here", "there"],
-        ["numpy", "1.0", "2.0 on tcp://host:0, tcp://host:1, tcp://host:2 and 2 more; 2.1 on tcp://other:1"],
-        ["zarr", "1.0", "missing on tcp://other:1"],
-    ]
-
-
 def test_python_counts_to_the_minor_version() -> None:
     packages = dict.fromkeys(versions.PACKAGES, "1.0")
-    assert versions._installed({"packages": {**packages, "python": "3.11.7.final.0"}})["python"] == "3.11"
+    assert versions._compared({**packages, "python": "3.11.7.final.0"})["python"] == ("3.11",)
 
 
 def test_workers_are_asked_once_for_each_client(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
-    ask = versions._ask
+    inspect = versions._inspect
 
-    async def counted(client: Client, workers: list[str], scheduler_too: bool, seconds: float) -> object:
-        asked.append([*workers, *(["scheduler"] if scheduler_too else [])])
-        return await ask(client, workers, scheduler_too, seconds)
+    async def counted(client: Client, workers: list[str], timeout: float) -> object:
+        asked.append(workers)
+        return await inspect(client, workers, timeout)
 
-    monkeypatch.setattr(versions, "_ask", counted)
+    monkeypatch.setattr(versions, "_inspect", counted)
     first = next(iter(cluster.workers.values())).address
     with Client(cluster):
         for _ in range(2):
@@ -92,26 +76,27 @@ def test_workers_are_asked_once_for_each_client(
         cluster.scale(2)
         cluster.wait_for_workers(2)
         collect(BLOCKS, total)
-    assert [len(one) for one in asked] == [2, 1]
-    assert asked[0] == [first, "scheduler"]
+    assert [len(one) for one in asked] == [1, 1]
+    assert asked[0] == [first]
     assert asked[1] != [first]
     with Client(cluster):
         collect(BLOCKS, total)
     assert len(asked) == 3
 
 
-def test_no_workers(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(versions, "NOTICE", 0.1)
+def test_no_workers(caplog: pytest.LogCaptureFixture) -> None:
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
         dask.config.set({"dkdist.wait-for-workers": "300ms"}),
         caplog.at_level(logging.WARNING, "dkdist"),
-        pytest.raises(TimeoutError, match=r"within 0.3 s: start some with 'dask worker inproc://") as error,
+        pytest.raises(
+            TimeoutError, match=r"no worker for 0.3 s. To fix: start some with 'dask worker inproc://"
+        ) as error,
     ):
         collect(BLOCKS, total)
     assert "'dkdist.wait-for-workers'" in str(error.value)
-    assert "has no workers yet: waiting up to 0.3 s" in caplog.text
+    assert "has no workers: waiting up to 0.3 s" in caplog.text
 
 
 @pytest.mark.network
@@ -123,51 +108,88 @@ def test_other_versions_are_refused(cluster: LocalCluster, tmp_path: Path) -> No
         with pytest.raises(ImportError, match="other versions") as error, checked_workers(client):
             start_worker(run, cluster, "--preload", str(tmp_path / "other.py"))  # it joins while work goes on
         (bad,) = set(client.nthreads()) - {good}
-        table = [line.split() for line in str(error.value).splitlines()]
-        assert ["dkdist", "0.1.0", "missing", "on", bad] in table
-        assert any(row[:1] == ["numba"] and row[2:] == ["0.1", "on", bad] for row in table)
-        assert any(row[:1] == ["python"] and row[2:] == ["2.7", "on", bad] for row in table)
+        (line,) = [line for line in str(error.value).splitlines() if line.startswith(f"  {bad}: ")]
+        for difference in ("dkdist 0.1.0 here, missing there", "here, 0.1 there", "here, 2.7 there"):
+            assert difference in line
         assert good not in str(error.value)
-        assert not re.search("^  (numpy|dask) ", str(error.value), re.MULTILINE)
-        with pytest.raises(ImportError, match="nothing was given to it"):
+        assert not re.search("(numpy|dask) [0-9]", line)
+        with pytest.raises(ImportError, match="got no work"):
             collect(BLOCKS, total)
     until(lambda: len(cluster.scheduler.workers) == 1, "the other worker to be gone")
     with Client(cluster):
         assert collect(BLOCKS, total) == [20.0] * 4
 
 
-def test_a_worker_that_dies_while_it_is_asked_is_not_called_silent() -> None:
-    async def broadcast(msg: object, workers: list[str], on_error: str) -> dict[str, object]:
-        if workers == ["stopped"]:
+def answers_of(results: dict[str, object]) -> dict[str, object]:
+    """What is made of these results; a worker without one does not answer."""
+
+    async def run(function: object, client: str, workers: list[str], on_error: str) -> dict[str, object]:
+        if workers[0] not in results:
             await asyncio.sleep(60)
-        return {} if workers == ["dead"] else {workers[0]: "packages"}
+        return {workers[0]: results[workers[0]]}
 
-    client = SimpleNamespace(scheduler=SimpleNamespace(broadcast=broadcast))
-    found = asyncio.run(versions._ask(client, ["good", "dead", "stopped"], False, 0.1))
-    assert found == {"good": "packages", "stopped": None}
+    return asyncio.run(versions._inspect(SimpleNamespace(run=run), ["good", "dead", "other"], 0.1))
 
 
-def test_only_silence_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_workers_without_an_answer_are_warned_of() -> None:
+    """One that died meanwhile is not."""
+    found = {"good": ({}, {}, 1), "dead": OSError("connection refused")}
+    with pytest.warns(
+        RuntimeWarning, match=r"worker other has not answered for 0.1 s: .* not checked"
+    ) as warned:
+        assert answers_of(found) == {"good": ({}, {}, 1)}
+    assert len(warned) == 1
+
+
+def test_a_worker_without_dkdist_is_named() -> None:
+    found = {"good": ({}, {}, 1), "dead": OSError(), "other": ModuleNotFoundError("No module named 'dkdist'")}
+    with pytest.raises(ImportError, match=r"worker other cannot run .*No module named 'dkdist'.*To fix"):
+        answers_of(found)
+
+
+def test_workers_without_an_answer_are_asked_again(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
-    async def ask(client: Client, workers: list[str], *_: object) -> dict[str, None]:
+    async def inspect(client: Client, workers: list[str], timeout: float) -> dict[str, object]:
         asked.extend(workers)
-        return dict.fromkeys(workers) if silent else {}
+        return {}
 
-    with (
-        LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster) as client,
-    ):
+    with Client(cluster):
+        monkeypatch.setattr(versions, "_inspect", inspect)
+        with pytest.raises(TimeoutError, match="no worker"):
+            collect(BLOCKS, total)
+        monkeypatch.undo()
         collect(BLOCKS, total)
         cluster.scale(2)
         until(lambda: len(cluster.scheduler.workers) == 2, "a second worker")
-        monkeypatch.setattr(versions, "_ask", ask)
-        silent = False
-        assert collect(BLOCKS, total) == [20.0] * 4
+        asked.clear()
+        monkeypatch.setattr(versions, "_inspect", inspect)
+        for _ in range(2):
+            assert collect(BLOCKS, total) == [20.0] * 4
         assert len(set(asked)) == 1
-        silent = True
-        with pytest.warns(RuntimeWarning, match="no sign of life"):
-            assert versions._accept_new_workers(client) == {}
+        assert len(asked) == 4
+
+
+@pytest.mark.network
+def test_a_scheduler_that_does_not_answer_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = ["--host", "tcp://127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+    monkeypatch.setattr(waiting, "SCHEDULER_TIMEOUT_SECONDS", 0.5)
+    with Programs(tmp_path) as run:
+        log = run.start(["dask", "scheduler", *where], says="Scheduler at")
+        address = re.findall("Scheduler at: +(.*)", log.read_text())[0]
+        with Client(address) as client:
+            scheduler = client.run_on_scheduler(os.getpid)
+            assert not waiting.Watch(client)._has_workers()
+            os.kill(scheduler, signal.SIGSTOP)
+            try:
+                assert waiting.Watch(client)._has_workers()
+            finally:
+                os.kill(scheduler, signal.SIGCONT)
+    assert f"scheduler at {address} has not answered for 0.5 s: waiting for it" in caplog.text
 
 
 @pytest.mark.network

@@ -35,7 +35,7 @@ from .logged_blocks import (
 )
 
 # a busy machine, whose workers are heard late
-pytestmark = pytest.mark.filterwarnings("ignore:worker .* has given no sign of life:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:worker .* has not answered:RuntimeWarning")
 
 MAX_ALIVE = N_BLOCKS // 2  # nearly all would be alive if blocks did not wait for the steps
 CHECKPOINT_BATCHES = 128  # after which the state is saved

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 import dkdist as dk
 
 # a busy machine, whose workers are heard late
-pytestmark = pytest.mark.filterwarnings("ignore:worker .* has given no sign of life:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:worker .* has not answered:RuntimeWarning")
 
 N_SETS, N_FEATURES = 120, 80
 BLOCK_SIZES = (7, 24, N_SETS)

@@ -20,7 +20,7 @@ from .harness import ALL_FORMS, ARCHIVES, FOLDER, Tolerance, differences, load, 
 from .inputs import Inputs
 
 # a busy machine, whose workers are heard late
-pytestmark = pytest.mark.filterwarnings("ignore:worker .* has given no sign of life:RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:worker .* has not answered:RuntimeWarning")
 
 MAX_ARCHIVE_BYTES = 500_000
 RUNS = [(name, form) for form in ALL_FORMS for name, case in CASES.items() if form in case.forms]

@@ -1,4 +1,4 @@
-"""Workers that go away or stop in the middle of a run: others go on, or the run ends with what to do; never silence."""
+"""Workers that go away or stop in the middle of a run: others go on, or the run ends with what to do."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def until(true: Any, seconds: float = 60.0) -> None:
 
 
 def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "NOTICE", 0.2)
+    monkeypatch.setattr(waiting, "CHECK_SECONDS", 0.2)
     with (
         dask.config.set({"dkdist.wait-for-workers": "1s"}),
         LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
@@ -69,13 +69,13 @@ def test_a_run_that_lost_all_workers_ends_with_what_is_kept(monkeypatch: pytest.
         assert not thread.is_alive()
     (error,) = ended
     assert isinstance(error, TimeoutError)
-    assert "none has joined within 1 s" in str(error)
-    assert "checkpoints is kept" in str(error)
+    assert "has had no worker for 1 s" in str(error)
+    assert "checkpoints are kept" in str(error)
 
 
 def test_a_run_goes_on_with_a_worker_that_joins_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
-    monkeypatch.setattr(waiting, "NOTICE", 0.2)
+    monkeypatch.setattr(waiting, "CHECK_SECONDS", 0.2)
     with (
         LocalCluster(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
@@ -93,13 +93,8 @@ def test_a_run_goes_on_with_a_worker_that_joins_in_time(monkeypatch: pytest.Monk
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("wakes", [False, True])
-def test_a_stopped_worker_is_told_of_and_others_go_on(wakes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_go_on_without_a_stopped_worker(wakes: bool) -> None:
     expected = model().fit(lazy(0.0), Y).coef_
-    monkeypatch.setattr(waiting, "SILENT", 4.0)
-    told: list[str] = []
-    monkeypatch.setattr(
-        waiting.failures, "silent_worker", lambda *found: told.append(str(found)) or str(found)
-    )
     with (
         dask.config.set({"distributed.scheduler.worker-ttl": "20s"}),
         LocalCluster(
@@ -119,7 +114,6 @@ def test_a_stopped_worker_is_told_of_and_others_go_on(wakes: bool, monkeypatch: 
             os.kill(pid, signal.SIGCONT)
         thread.join(180)
         assert not thread.is_alive()
-    assert told
     np.testing.assert_array_equal(ended[0], expected)
 
 

@@ -27,6 +27,10 @@ OPTION_BY_PARAMETER = {
 }
 """Parameters, by which messages of the library call what an option sets."""
 
+MEMORY_VARIABLE = (
+    "DASK_DKDIST__MEMORY_LIMIT"  # by which a shell sets the configuration 'dkdist.memory-limit' of Dask
+)
+
 # Names that prose uses as words count only in front of a value or a demand; no name counts in quotes or paths.
 _PARAMETER = re.compile(
     r"(?<![\w'\"./=-])(?:n_basis|n_components|n_epochs|random_state|chunk_rows)(?![\w'\"./])"
@@ -42,8 +46,12 @@ def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[st
         text = _file_error(error, args, option_by_name)
     else:
         text = with_options(str(error) or type(error).__name__, option_by_name)
-    if isinstance(error, MemoryError) and "To fix" not in text:
-        text = f"{text}: the memory does not suffice. {_memory_advice(option_by_name)}"
+    if isinstance(error, MemoryError):
+        problem, _, remedy = text.partition(" To fix: ")
+        if "open_sets(" in remedy or not remedy:  # a plan names arguments of Python
+            problem += "" if remedy else ": the memory does not suffice."
+            text = f"{problem} {_memory_advice(option_by_name)}, or set {MEMORY_VARIABLE} if you know better"
+        text = text.replace("dask.config 'dkdist.memory-limit'", MEMORY_VARIABLE)
     unknown = _NO_COLUMN.search(text)
     if unknown:
         named = [o for o, value in _texts(args, option_by_name) if unknown[1] in value.split(",")]

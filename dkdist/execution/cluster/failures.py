@@ -1,4 +1,4 @@
-"""What may go wrong on a cluster, said so that one knows what to do; and waiting for a scheduler that comes back."""
+"""Errors of a cluster, and reconnection to a scheduler."""
 
 from __future__ import annotations
 
@@ -15,87 +15,56 @@ from distributed.scheduler import KilledWorker
 from dkdist.execution.blocks import Recipes, Together
 from dkdist.plain.user_line import user_level
 
-RECONNECTIONS = 3  # of one graph
-POLL = 0.1  # seconds
-
-KEPT = "What was committed to stores or saved in checkpoints is kept; the same call goes on from there."
+MAX_RECONNECTIONS = 3  # of one graph
+POLL_SECONDS = 0.1
+KEPT = "Committed stores and saved checkpoints are kept; the same call continues from them."
+LOST = ("scheduler-connection-lost", "lost dependencies")  # the second comes from a restarted scheduler
 
 
 def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
-    """The error for a task whose workers die, with the rows it was making."""
-    node = graph.get(killed.task)
-    rows = next(
-        (a.where for a in getattr(node, "args", ()) if isinstance(a, (Recipes, Together))), str(killed.task)
-    )
+    """Return the error for a task whose workers died, with the rows of its blocks."""
+    arguments = getattr(graph.get(killed.task), "args", ())
+    rows = next((a.where for a in arguments if isinstance(a, (Recipes, Together))), str(killed.task))
     return RuntimeError(
-        f"{killed.allowed_failures + 1} workers died that had taken on {rows} (the last was "
-        f"{killed.last_worker.address}): most often they ran out of memory. To fix: smaller blocks "
-        f"(open_sets(..., block_sets=)), fewer features, or more memory a worker; their logs say more. {KEPT}"
+        f"{killed.allowed_failures + 1} workers died while they computed {rows} (the last was "
+        f"{killed.last_worker.address}), most often for lack of memory. To fix: smaller blocks "
+        f"(open_sets(..., block_sets=)), fewer features, or more memory per worker. {KEPT}"
     )
-
-
-LOST = ("scheduler-connection-lost", "lost dependencies")  # the second is said by a scheduler that is new
 
 
 def lost_connection(client: Any, error: BaseException) -> bool:
-    """Whether work ended because the scheduler went away; Dask has other reasons to cancel.
+    """Return whether work ended because the scheduler went away; Dask has other reasons to cancel.
 
-    A client that gave up while it waited for its scheduler cancels without a reason: its state tells.
+    A client that gave up its scheduler cancels without a reason; its status shows it.
     """
-    told = isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
-    return told or client.status != "running"
-
-
-def given_up(address: str, error: BaseException) -> RuntimeError:
-    """The error for work that the cluster itself cancelled: a graph it cannot read, or somebody who restarted it."""
-    return RuntimeError(
-        f"the cluster at {address} gave this work up ({error}). To fix: see that your own functions and their modules "
-        f"are installed on the scheduler and the workers, and that nobody restarted the cluster. {KEPT}"
-    )
+    is_lost = isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
+    return is_lost or client.status != "running"
 
 
 def wait_for_scheduler(client: Any) -> bool:
-    """Whether a client that lost its scheduler found it again; it gives up after its own connection timeout."""
+    """Return whether the client reconnects to its scheduler within its own connection timeout."""
     while client.status == "connecting" or (client.status == "running" and client.scheduler_comm is None):
-        time.sleep(POLL)
+        time.sleep(POLL_SECONDS)
     if client.status != "running":
         return False
-    warnings.warn(
-        "the connection to the Dask scheduler was lost and is back: the blocks that were being made begin again",
-        RuntimeWarning,
-        stacklevel=user_level(),
+    message = (
+        "the connection to the Dask scheduler was lost and is back: blocks in progress are computed again"
     )
+    warnings.warn(message, RuntimeWarning, stacklevel=user_level())
     return True
 
 
 def no_workers(address: str, seconds: float) -> TimeoutError:
-    """The error for a run whose workers all went away."""
+    """Return the error for a cluster without workers."""
     return TimeoutError(
-        f"all workers of the cluster at {address} are gone, and none has joined within {seconds:g} s. To fix: start "
-        f"some with 'dask worker {address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT}"
-    )
-
-
-def silent_worker(address: str, seconds: float) -> str:
-    """The warning for a worker that is there and does not answer."""
-    return (
-        f"worker {address} has given no sign of life for {seconds:.0f} s: it is stopped, swapped out, cut off, or held "
-        "by a function that never lets go of Python's lock. What it was making is made again by others when the "
-        "scheduler gives it up ('distributed.scheduler.worker-ttl' in Dask's configuration, 5 minutes). To fix: let it "
-        "go on, or kill it"
-    )
-
-
-def closing_client() -> CommClosedError:
-    """The error for a client that no longer knows its workers; where work runs, it counts as a lost scheduler."""
-    return CommClosedError(
-        f"the Dask client is closing: its scheduler was lost, or it was told to. To fix: make a new Client. {KEPT}"
+        f"the cluster at {address} has had no worker for {seconds:g} s. To fix: start some with 'dask worker "
+        f"{address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT}"
     )
 
 
 def lost_scheduler(address: str) -> ConnectionError:
-    """The error for a scheduler that is gone."""
+    """Return the error for a scheduler that is gone."""
     return ConnectionError(
-        f"the connection to the Dask scheduler at {address} was lost and did not come back. To fix: start the "
-        f"scheduler again, or make a Client of another one. {KEPT}"
+        f"the connection to the Dask scheduler at {address} was lost. To fix: start the scheduler again, or make a "
+        f"Client of another one. {KEPT}"
     )

@@ -34,13 +34,13 @@ def work_on(
     require_whole_process()
     with beside_the_pool(), one_blas_thread():
         address = client.scheduler.address
-        for _ in range(1 + failures.RECONNECTIONS):
+        for _ in range(1 + failures.MAX_RECONNECTIONS):
             try:
                 with checked_workers(client), stage(client, name, blocks_a_task, progress):
                     return go_on()
             except (CancelledError, CommClosedError) as lost:
                 if not failures.lost_connection(client, lost):
-                    raise failures.given_up(address, lost) from lost
+                    raise
                 if not failures.wait_for_scheduler(client):
                     raise failures.lost_scheduler(address) from lost
         raise failures.lost_scheduler(address)

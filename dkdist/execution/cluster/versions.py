@@ -1,13 +1,12 @@
-"""Whether a cluster can do this client's work: there are workers, all with the same packages and kind of processor.
+"""Checks of a cluster: its workers have the packages and the kind of processor of the client.
 
-A worker is asked once for each client; those that join later are asked as well, before or at the end of the work
-they joined, and always before its results are used. The scheduler counts too: it unpickles the tasks it hands on.
+A worker is checked once for each client, before the first run; workers that join later, at the latest at the end of
+the run that they join. The scheduler unpickles tasks, so its packages are checked as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,139 +18,104 @@ from distributed import wait
 from distributed.versions import get_versions
 
 from dkdist.execution.cluster import failures
-from dkdist.execution.cluster.waiting import NOTICE, patience
+from dkdist.execution.cluster.waiting import log_wait, patience
 from dkdist.execution.processes.process import THIS_PROCESS, prepare_worker
-from dkdist.execution.processes.processors import kernels, places, require_alike
+from dkdist.execution.processes.processors import Kernels, differences, kernels, require_alike
 from dkdist.plain.user_line import user_level
 
 PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
-SOON = 5.0  # seconds for an answer at the end of a run
-
-Versions = Mapping[str, str | None]
+ANSWER_SECONDS = 10.0  # of a worker that joined during a run: a stopped one must not delay the end for long
+TO_FIX = "To fix: install the same versions everywhere and restart the scheduler and the workers"
 
 _accepted: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-_log = logging.getLogger(__name__)
 
 
 @contextmanager
 def checked_workers(client: Any) -> Iterator[None]:
-    """Hold the work inside the ``with`` to workers that are like this client; wait for a first one.
+    """Run the body on workers that are like this client; wait for a first one.
 
     TimeoutError if none joins within ``dkdist.wait-for-workers`` of Dask's configuration (30 s), ImportError for
     another Python or another version of a package that results depend on, MixedProcessorsError for another kind of
-    processor (unless ``dkdist.allow-mixed-processors`` says to warn of it). Costs two short questions to the scheduler;
-    a worker that is new, three more.
+    processor (unless ``dkdist.allow-mixed-processors`` allows it with a warning).
     """
     if not client.nthreads():
-        _wait_for_a_worker(client)
-    _accept_new_workers(client, max(SOON, patience()))
+        _wait_for_worker(client)
+    _accept_new_workers(client, max(ANSWER_SECONDS, patience()))
     try:
         yield
     except Exception:
         if client.status == "running":
-            _accept_new_workers(client)  # a worker that should not have joined is the better explanation
+            _accept_new_workers(client)  # a worker that differs explains the error better
         raise
-    for address, threads in _accept_new_workers(client).items():
-        if threads > 1:
+    for address, n_threads in _accept_new_workers(client).items():
+        if n_threads > 1:
             warnings.warn(
-                f"worker {address} joined during this run with {threads} BLAS threads, so last bits of results may "
+                f"worker {address} joined during this run with {n_threads} BLAS threads, so last bits of results may "
                 "differ: start workers with --preload dkdist.preload, or under a nanny",
                 stacklevel=user_level(),
             )
 
 
-def _wait_for_a_worker(client: Any) -> None:
-    """Give the cluster a task: one that adapts its size starts workers only when there is something to do."""
-    limit = patience()
-    knock = client.submit(int, key=f"dkdist_knock-{uuid.uuid4().hex}")
-    address = client.scheduler.address
+def _wait_for_worker(client: Any) -> None:
+    """Submit a task and wait for it: an adaptive cluster starts workers only for tasks."""
+    log_wait(client)
     try:
-        wait(knock, min(NOTICE, limit))
-    except TimeoutError:
-        _log.warning("the cluster at %s has no workers yet: waiting up to %g s for one", address, limit)
-        try:
-            wait(knock, max(0.0, limit - NOTICE))
-        except TimeoutError as error:
-            raise TimeoutError(
-                f"no worker has joined the cluster at {address} within {limit:g} s: start some with "
-                f"'dask worker {address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration"
-            ) from error
+        wait(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), patience())
+    except TimeoutError as error:
+        raise failures.no_workers(client.scheduler.address, patience()) from error
 
 
-def _accept_new_workers(client: Any, seconds: float = SOON) -> dict[str, int]:
-    """Check and prepare workers not seen before; the BLAS threads that each of them had.
+def _accept_new_workers(client: Any, timeout: float = ANSWER_SECONDS) -> dict[str, int]:
+    """Check and prepare workers that are new; return the numbers of BLAS threads that they had.
 
-    One that does not answer within some ``seconds`` (it is stopped, say) is told of, and asked again with the next run.
+    A worker without an answer within ``timeout`` seconds is checked again by the next run.
     """
     accepted = _accepted.setdefault(client, set())
     new = [address for address in client.nthreads() if address not in accepted]
     if not new:
         return {}
-    there = client.sync(_ask, client, new, not accepted, seconds)
-    silent = [address for address in new if there.get(address, ...) is None]
-    new = [address for address in new if there.get(address)]  # others died while they were asked
-    for address in silent:
-        warnings.warn(failures.silent_worker(address, seconds), RuntimeWarning, stacklevel=user_level())
-    if not new and not accepted:
-        raise failures.no_workers(client.scheduler.address, seconds)
-    answers = {place: _installed(found) for place, found in there.items() if found}
-    _compare(_installed(get_versions(PACKAGES)), answers)
-    kinds = client.run(kernels, workers=new, on_error="return")
-    require_alike(kernels(), {place: found for place, found in kinds.items() if not _gone(found)})
-    threads = client.run(prepare_worker, THIS_PROCESS, workers=new, on_error="ignore")
-    accepted.update(new)
-    return dict(threads)
-
-
-def _gone(answer: Any) -> bool:
-    """Whether a worker left before it answered; what went wrong in one that is there is raised."""
-    if isinstance(answer, Exception) and not isinstance(answer, OSError):
-        raise answer
-    return isinstance(answer, OSError)
-
-
-async def _ask(client: Any, workers: Sequence[str], scheduler_too: bool, seconds: float) -> dict[str, Any]:
-    """What Dask's own question for versions answers, None for who says nothing: nothing of ours is needed there.
-
-    Each worker is asked for itself, so that one that does not answer keeps no other waiting.
-    """
-    question = {"op": "versions", "packages": PACKAGES}
-    ask = client.scheduler.broadcast
-
-    async def one(worker: str) -> Any:
-        try:
-            return await asyncio.wait_for(ask(msg=question, workers=[worker], on_error="ignore"), seconds)
-        except TimeoutError:
-            return {worker: None}
-
-    found = {
-        place: told for answer in await asyncio.gather(*map(one, workers)) for place, told in answer.items()
-    }
-    if scheduler_too:
-        found["the scheduler"] = await client.scheduler.versions(packages=PACKAGES)
-    return dict(found)
-
-
-def _installed(answer: Mapping[str, Any]) -> Versions:
-    packages = answer["packages"]
-    python = ".".join(packages["python"].split(".")[:2])
-    return {"python": python, **{name: packages[name] for name in PACKAGES}}
-
-
-def _compare(here: Versions, there: Mapping[str, Versions]) -> None:
-    lines = []
-    for package, version in here.items():
-        others: dict[str | None, list[str]] = {}
-        for place, found in there.items():
-            if found[package] != version:
-                others.setdefault(found[package], []).append(place)
-        if others:
-            named = "; ".join(f"{other or 'missing'} on {places(where)}" for other, where in others.items())
-            lines.append(f"  {package:<13} {version or 'missing':<11} {named}")
-    if lines:
-        table = "\n".join([f"  {'package':<13} {'here':<11} there", *lines])
+    answers = client.sync(_inspect, client, new, timeout)
+    if not answers and not accepted:
+        raise failures.no_workers(client.scheduler.address, timeout)
+    versions = {worker: _compared(packages) for worker, (packages, _, _) in answers.items()}
+    if not accepted:
+        scheduler = client.sync(client.scheduler.versions, packages=PACKAGES, callback_timeout=timeout)
+        versions["the scheduler"] = _compared(scheduler["packages"])
+    if table := differences(_compared(get_versions(PACKAGES)["packages"]), versions):
         raise ImportError(
-            f"the cluster has other versions installed than this client, so nothing was given to it:\n{table}\n"
-            "To fix: install the same versions everywhere (one lock file, environment or image) and start the "
-            "scheduler and the workers again"
+            f"the cluster has other versions than this client, and got no work:\n{table}\n{TO_FIX}"
         )
+    require_alike(kernels(), {worker: its_kernels for worker, (_, its_kernels, _) in answers.items()})
+    accepted.update(answers)
+    return {worker: n_threads for worker, (_, _, n_threads) in answers.items()}
+
+
+def inspect_worker(client: str) -> tuple[Mapping[str, str | None], Kernels, int]:
+    """Prepare this process for work; return its versions, its kernels and its former number of BLAS threads."""
+    return get_versions(PACKAGES)["packages"], kernels(), prepare_worker(client)
+
+
+async def _inspect(client: Any, workers: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Return what `inspect_worker` returns on each worker, without those that died; warn of those without an answer."""
+
+    async def inspect(worker: str) -> Any:
+        answer = client.run(inspect_worker, THIS_PROCESS, workers=[worker], on_error="return")
+        try:
+            return (await asyncio.wait_for(answer, timeout)).get(worker)
+        except TimeoutError as error:  # one worker that is stopped delays no other
+            return error
+
+    answers = dict(zip(workers, await asyncio.gather(*map(inspect, workers)), strict=True))
+    for worker, answer in answers.items():
+        if isinstance(answer, TimeoutError):
+            message = f"worker {worker} has not answered for {timeout:g} s: its versions and processor are not checked"
+            warnings.warn(message, RuntimeWarning, stacklevel=user_level())
+        elif isinstance(answer, Exception) and not isinstance(answer, OSError):
+            raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {TO_FIX}") from answer
+    return {worker: answer for worker, answer in answers.items() if isinstance(answer, tuple | list)}
+
+
+def _compared(packages: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Return versions of `PACKAGES` and the minor version of Python."""
+    python = ".".join(packages["python"].split(".")[:2])
+    return {"python": (python,), **{name: (packages[name] or "missing",) for name in PACKAGES}}

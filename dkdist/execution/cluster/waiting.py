@@ -1,16 +1,10 @@
-"""Waiting for what a cluster makes: never for ever where nobody is left to make it, and never without a word.
-
-While nothing ends, the scheduler is asked every other second who is there. Without any worker the run is given up after
-``dkdist.wait-for-workers``. A worker that is stopped, swapped out or cut off still counts as there until Dask's
-``distributed.scheduler.worker-ttl`` is over, when others make again what it had; until then the user is told of it.
-"""
+"""Waiting for results of a cluster; it ends if no worker is left for ``dkdist.wait-for-workers``."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from time import monotonic
@@ -22,27 +16,26 @@ from distributed.threadpoolexecutor import rejoin
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
 from dkdist.execution.cluster import failures
-from dkdist.plain.user_line import user_level
 
-WAIT = "30s"  # for a worker
-NOTICE = 2.0  # seconds until it is said that one is waited for, and between two looks
-SILENT = 15.0  # seconds without a sign of life: workers give one every second, hundreds of them every few
-POLL = 0.1  # seconds
+DEFAULT_TIMEOUT = "30s"  # of a cluster without workers
+CHECK_SECONDS = 2.0  # between two questions for workers
+SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler that unpickles a large graph is silent for seconds
+POLL_SECONDS = 0.1
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def beside_the_pool() -> Iterator[None]:
-    """Leave the threads of the worker whose task calls this, as Dask's own ``get`` does: it waits for other tasks.
+    """Leave the thread pool of the worker whose task calls this, as Dask's own ``get`` does.
 
-    A task that kept its place would wait for what can only be made there.
+    A task that kept its thread could wait for results that need this thread.
     """
     try:
         if getattr(thread_state, "key", None) is None:
             raise KeyError
         secede()
-    except Exception:  # no task of a worker, or one that has left already
+    except Exception:  # not a task of a worker, or one that has seceded already
         yield
         return
     try:
@@ -52,98 +45,71 @@ def beside_the_pool() -> Iterator[None]:
 
 
 def patience() -> float:
-    """Seconds for which a cluster without workers is waited for."""
-    return float(parse_timedelta(dask.config.get("dkdist.wait-for-workers", WAIT)))
+    """Return the seconds that a run waits for a worker."""
+    return float(parse_timedelta(dask.config.get("dkdist.wait-for-workers", DEFAULT_TIMEOUT)))
+
+
+def log_wait(client: Any) -> None:
+    """Log that a cluster has no workers."""
+    text = "the cluster at %s has no workers: waiting up to %g s for one"
+    _log.warning(text, client.scheduler.address, patience())
 
 
 class Watch:
-    """Looks who is there to do a client's work, while nothing ends."""
+    """Waits for results of a client; TimeoutError when its cluster has had no workers for `patience` seconds."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._begun = self._looked = self._alone = monotonic()
-        self._seen: dict[str, tuple[float, float]] = {}
-        self._told: set[str] = set()
+        self._begin()
 
     def next_batch(self, ended: Any) -> list[Any]:
-        """The futures of an ``as_completed`` that ended since it was last asked, at least one, or none are left."""
+        """Return futures of an ``as_completed`` that ended since the last call: at least one, unless none are left."""
         self._begin()
         while not ended.has_ready():
             if ended.is_empty():
                 return []
             with ended.thread_condition:
-                ended.thread_condition.wait(POLL)
-            self._look()
+                ended.thread_condition.wait(POLL_SECONDS)
+            self._require_workers()
         return list(ended.next_batch(block=False))
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
-        """Results of futures that ended; a task gets them by the scheduler, who knows which workers are gone."""
+        """Return results of futures that ended; a task asks the scheduler, which knows the lost workers."""
         self._begin()
         direct = False if hasattr(thread_state, "key") else None
-        asked = self.client.gather(futures, direct=direct, asynchronous=True)
-        coming = asyncio.run_coroutine_threadsafe(asked, self.client.loop.asyncio_loop)
+        coroutine = self.client.gather(futures, direct=direct, asynchronous=True)
+        results = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
         try:
-            while not wait([coming], timeout=NOTICE).done:
-                self._look()
+            while not wait([results], timeout=CHECK_SECONDS).done:
+                self._require_workers()
         except BaseException:
-            coming.cancel()
+            results.cancel()
             raise
-        return list(coming.result())
+        return list(results.result())
 
     def _begin(self) -> None:
-        self._begun = self._looked = self._alone = monotonic()
-        self._seen.clear()
+        self._checked = self._had_workers = monotonic()
+        self._logged = False
 
-    def _look(self) -> None:
-        if monotonic() - self._looked < NOTICE or self.client.status != "running":
+    def _require_workers(self) -> None:
+        if monotonic() - self._checked < CHECK_SECONDS or self.client.status != "running":
             return
-        workers, limit = self._asked(), patience()
-        self._looked = now = monotonic()
-        if workers is None:
-            self._tell(
-                "the scheduler", f"the Dask scheduler at {self._address} does not answer: waiting for it"
-            )
-        elif workers:
-            self._alone = now
-            self._look_at(workers, now)
-        elif now - self._alone >= limit:
-            raise failures.no_workers(self._address, limit)
-        elif now - self._alone >= min(NOTICE, limit) and "all" not in self._told:
-            self._told.add("all")
-            text = "all workers of the cluster at %s are gone: waiting up to %g s for one"
-            _log.warning(text, self._address, limit)
+        has_workers = self._has_workers()
+        self._checked = monotonic()
+        if has_workers:
+            self._had_workers = self._checked
+        elif self._checked - self._had_workers >= patience():
+            raise failures.no_workers(self.client.scheduler.address, patience())
+        elif not self._logged:
+            self._logged = True
+            log_wait(self.client)
 
-    def _look_at(self, workers: Mapping[str, Any], now: float) -> None:
-        for address, worker in workers.items():
-            before = self._seen.get(address)
-            if before is None or before[0] != worker["last_seen"]:
-                self._seen[address] = worker["last_seen"], now
-            elif now - before[1] >= SILENT:
-                self._tell(address, failures.silent_worker(address, now - before[1]))
-        if all(worker["status"] == "paused" for worker in workers.values()):
-            self._tell(
-                "paused",
-                f"all workers of the cluster at {self._address} are paused, because their memory is nearly full: this "
-                "waits until they go on. To fix: smaller blocks (open_sets(..., block_sets=)), or more memory a worker",
-            )
-
-    def _tell(self, what: str, message: str) -> None:
-        """Warn once a run."""
-        if what not in self._told:
-            self._told.add(what)
-            warnings.warn(message, RuntimeWarning, stacklevel=user_level())
-
-    @property
-    def _address(self) -> str:
-        return str(self.client.scheduler.address)
-
-    def _asked(self) -> Mapping[str, Any] | None:
-        """What the scheduler knows of its workers, or None if it does not answer."""
-
-        async def ask() -> Any:
-            return (await self.client.scheduler.identity(n_workers=-1))["workers"]
-
+    def _has_workers(self) -> bool:
+        """Return whether the cluster has workers, or its scheduler is too busy to answer."""
+        ask = self.client.scheduler.ncores
         try:
-            return self.client.sync(asyncio.wait_for, ask(), SILENT)  # type: ignore[no-any-return]
+            return bool(self.client.sync(ask, callback_timeout=SCHEDULER_TIMEOUT_SECONDS))
         except TimeoutError:
-            return None
+            text = "the Dask scheduler at %s has not answered for %g s: waiting for it"
+            _log.warning(text, self.client.scheduler.address, SCHEDULER_TIMEOUT_SECONDS)
+            return True

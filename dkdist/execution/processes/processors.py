@@ -9,9 +9,10 @@ they were made for, so that workers which join late, come back at an old address
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from dkdist.execution.processes.process import RETURNS
 from dkdist.plain.user_line import user_level
 
 ALLOW = "dkdist.allow-mixed-processors"
-PLACES, WORDS = 3, 4  # addresses that are named for each kind; words of a difference
+MAX_PLACES = 3  # processes in a message
 
 Kernels = Mapping[str, Sequence[str]]
 
@@ -94,15 +95,14 @@ def allowed() -> bool:
 
 
 def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
-    """Refuse processes whose kernels are others than this one's, in a table; warn if mixed processors are allowed."""
-    lines = list(_differences(here, there))
-    if not lines:
+    """Refuse processes whose kernels differ from those of this one; warn if mixed processors are allowed."""
+    table = differences(here, there)
+    if not table:
         return
-    table = "\n".join([f"  {'':<15} {'here':<32} there", *lines])
     if not allowed():
         raise MixedProcessorsError(
-            "the cluster has processors of another kind than this client, and their results other last bits, so "
-            f"nothing was given to it:\n{table}\n{TO_FIX}"
+            "the cluster has processors of another kind than this client, whose results have other last bits, and got "
+            f"no work:\n{table}\n{TO_FIX}"
         )
     warnings.warn(
         f"last bits of results may differ from run to run, since the cluster has processors of several kinds:\n{table}",
@@ -111,29 +111,19 @@ def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
     )
 
 
-def _differences(here: Kernels, there: Mapping[str, Kernels]) -> Iterator[str]:
-    for what, words in here.items():
-        others: dict[tuple[str, ...], list[str]] = {}
-        for place, found in there.items():
-            if set(found.get(what, ())) != set(words):
-                others.setdefault(tuple(found.get(what, ())), []).append(place)
-        if others:
-            common = set(words).intersection(*others)
-            named = "; ".join(f"{_told(other, common)} on {places(where)}" for other, where in others.items())
-            yield f"  {what:<15} {_told(words, common):<32} {named}"
+def differences(here: Kernels, there: Mapping[str, Kernels]) -> str:
+    """Return a line for each process whose words differ from those of this one, for the first few processes."""
 
+    def only(words: Sequence[str], others: Sequence[str]) -> str:
+        return " ".join(word for word in words if word not in others) or "nothing more"
 
-def _told(words: Sequence[str], common: set[str]) -> str:
-    """The words that not all have."""
-    own = [word for word in words if word not in common]
-    more = len(own) - WORDS
-    return (" ".join(own[:WORDS]) + (f" and {more} more" if more > 0 else "")) or "no more"
-
-
-def places(addresses: Sequence[str]) -> str:
-    """The first addresses, and how many more there are."""
-    more = len(addresses) - PLACES
-    return ", ".join(addresses[:PLACES]) + (f" and {more} more" if more > 0 else "")
+    lines = []
+    for place, other in there.items():
+        topics = [topic for topic in here if set(here[topic]) != set(other[topic])]
+        texts = [f"{t} {only(here[t], other[t])} here, {only(other[t], here[t])} there" for t in topics]
+        lines += [f"  {place}: {'; '.join(texts)}"] if texts else []
+    more = [f"  and {len(lines) - MAX_PLACES} more"] if len(lines) > MAX_PLACES else []
+    return "\n".join(lines[:MAX_PLACES] + more)
 
 
 @dataclass(frozen=True)
@@ -149,10 +139,9 @@ class Alike:
     def __call__(self, *args: Any) -> Any:
         """``function(*args)``."""
         if self.kind != kind():
-            found = "\n".join(f"  {what:<15} {_told(words, set())}" for what, words in kernels().items())
             raise MixedProcessorsError(
-                f"{_this_place()} took on work that began on processors of another kind, whose results have other last "
-                f"bits. It has\n{found}\n{TO_FIX}"
+                f"process {os.getpid()} of {platform.node()} received work that began on processors of another kind, "
+                f"whose results have other last bits. It has {dict(kernels())}\n{TO_FIX}"
             )
         try:
             return self.function(*args)
@@ -163,12 +152,3 @@ class Alike:
 def alike(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, held to processors of this one's kind unless mixed ones are allowed."""
     return function if allowed() else Alike(function, kind())
-
-
-def _this_place() -> str:
-    from distributed import get_worker
-
-    try:
-        return f"worker {get_worker().address}"
-    except ValueError:  # no worker: another process of Dask's
-        return f"a process on {platform.node()}"
