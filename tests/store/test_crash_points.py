@@ -42,11 +42,11 @@ def assert_nothing_wrong(found):
 
 
 def test_a_process_ends_at_some_changes_of_files(tmp_path):
-    assert_nothing_wrong(outcomes("crashing.py", tmp_path, 21, 1))
+    assert_nothing_wrong(outcomes("crashing.py", tmp_path, 14, 1))
 
 
 def test_power_is_lost_at_some_moments(tmp_path):
-    assert_nothing_wrong(outcomes("losing_power.py", tmp_path, 14, 1))
+    assert_nothing_wrong(outcomes("losing_power.py", tmp_path, 7, 1))
 
 
 @pytest.mark.chaos
