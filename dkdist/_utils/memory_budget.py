@@ -25,6 +25,7 @@ from dkdist._utils._tuning import MIN_CHECKED_BYTES
 
 PROC = Path("/proc/self")
 SETTING = "dkdist.memory-limit"
+SETTING_VARIABLE = "DASK_DKDIST__MEMORY_LIMIT"  # by which a shell sets it
 RAISE_LIMIT = f"or run where more memory may be used (dask.config {SETTING!r} replaces the detected limit)"
 
 

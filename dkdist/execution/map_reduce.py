@@ -86,8 +86,7 @@ def _each(
         for j, job in enumerate(jobs[start : start + SEGMENT]):
             keys.append((name, j))
             graph[name, j] = job_task((name, j), TaskRef(shared), blocks, job)
-        watch, alone = dict.fromkeys(keys, 1), len(keys) == 1
-        results += run(graph, keys, watch=watch, progress=progress, local=blocks.local, in_turn=alone)
+        results += run(graph, keys, watch=dict.fromkeys(keys, 1), progress=progress, local=blocks.local)
     return results
 
 
@@ -234,7 +233,7 @@ def tree_sum(
     while len(waiting) > 1:
         _merge_last(graph, sums, merge, waiting)
     weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
-    keys, alone = [waiting[0][1]], len(jobs) == 1
+    keys, alone = [waiting[0][1]], blocks.local and len(jobs) == 1
     return run(graph, keys, watch=weights, progress=progress, local=blocks.local, in_turn=alone)[0]
 
 

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dkdist._utils.memory_budget import SETTING, SETTING_VARIABLE
 from dkdist.cli.output.terminal_text import escape_controls
 
 OPTION_BY_PARAMETER = {
@@ -26,10 +27,6 @@ OPTION_BY_PARAMETER = {
     "structure": "--structure",
 }
 """Parameters, by which messages of the library call what an option sets."""
-
-MEMORY_VARIABLE = (
-    "DASK_DKDIST__MEMORY_LIMIT"  # by which a shell sets the configuration 'dkdist.memory-limit' of Dask
-)
 
 # Names that prose uses as words count only in front of a value or a demand; no name counts in quotes or paths.
 _PARAMETER = re.compile(
@@ -50,8 +47,8 @@ def error_line(error: BaseException, args: Namespace, option_by_name: Mapping[st
         problem, _, remedy = text.partition(" To fix: ")
         if "open_sets(" in remedy or not remedy:  # a plan names arguments of Python
             problem += "" if remedy else ": the memory does not suffice."
-            text = f"{problem} {_memory_advice(option_by_name)}, or set {MEMORY_VARIABLE} if you know better"
-        text = text.replace("dask.config 'dkdist.memory-limit'", MEMORY_VARIABLE)
+            text = f"{problem} {_memory_advice(option_by_name)}, or set {SETTING_VARIABLE} if you know better"
+        text = text.replace(f"dask.config {SETTING!r}", SETTING_VARIABLE)
     unknown = _NO_COLUMN.search(text)
     if unknown:
         named = [o for o, value in _texts(args, option_by_name) if unknown[1] in value.split(",")]
