@@ -35,14 +35,15 @@ def answers(expected: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     """What came of each; what did not end has no entry."""
     places = [*map(str, (TESTS, TESTS.parent)), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
-    found = {}
+    found, running = {}, {}
     for kind in ("here", "client"):
         told = tmp_path_factory.mktemp(kind) / "told"
         with told.open("w") as file:  # a pipe would be held open by workers of loky, which stay for minutes
-            process = subprocess.Popen(
+            running[told] = subprocess.Popen(
                 [sys.executable, "-m", "hangs.situations", kind],
                 stdout=file, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True,
             )  # fmt: skip
+    for told, process in running.items():
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(SECONDS)
         with contextlib.suppress(ProcessLookupError):  # nobody is left
