@@ -129,14 +129,14 @@ def fold(
     on_segment: Callable[[Any, int], None] | None = None,
     window: int | None = None,
     progress: Progress | None = None,
-    in_turn: bool = False,
+    sequential: bool = False,
 ) -> Any:
     """Fold the jobs into ``state``; ``on_segment(state, jobs_done)`` is called after every 128 of them, in any thread.
 
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
     extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
     ``window`` more steps are done. Without a ``window`` given it is `fold_window`, as the cluster is at that time.
-    ``in_turn`` says that items take no work, so that steps are all there is to do (`run`).
+    ``sequential`` means that items need no work, so that the steps are all there is to do (see `run`).
     """
 
     def width() -> int:
@@ -154,9 +154,9 @@ def fold(
         segment = jobs[start : start + SEGMENT]
         graph, steps = _segment_graph(blocks, segment, prepare, step, state, label, width())
         weights = {key: len(job.blocks) for key, job in zip(steps, segment, strict=True)}
-        state = run(graph, steps[-1:], watch=weights, progress=progress, local=blocks.local, in_turn=in_turn)[
-            0
-        ]
+        state = run(
+            graph, steps[-1:], watch=weights, progress=progress, local=blocks.local, sequential=sequential
+        )[0]
         if on_segment is not None:
             on_segment(state, start + len(segment))
     return state
@@ -233,8 +233,8 @@ def tree_sum(
     while len(waiting) > 1:
         _merge_last(graph, sums, merge, waiting)
     weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
-    keys, alone = [waiting[0][1]], blocks.local and len(jobs) == 1
-    return run(graph, keys, watch=weights, progress=progress, local=blocks.local, in_turn=alone)[0]
+    keys, sequential = [waiting[0][1]], blocks.local and len(jobs) == 1
+    return run(graph, keys, watch=weights, progress=progress, local=blocks.local, sequential=sequential)[0]
 
 
 def _merge_last(

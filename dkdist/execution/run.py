@@ -62,12 +62,13 @@ def run(
     watch: Mapping[Key, int] | None = None,
     progress: Progress | None = None,
     local: bool = False,
-    in_turn: bool = False,
+    sequential: bool = False,
 ) -> list[Any]:
     """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on this machine's threads).
 
-    ``progress`` advances by ``watch[key]`` whenever such a key is done. A graph whose tasks wait for each other is done
-    ``in_turn`` by this thread, where no scheduler was chosen: threads would hand every task over, for .3 ms.
+    ``progress`` advances by ``watch[key]`` whenever such a key is done. A ``sequential`` graph, whose tasks
+    wait for each other, is run by this thread unless another scheduler was chosen: handing a task to a thread takes
+    .3 ms.
     """
     require_whole_process()
     watch = watch if progress is not None and watch is not None else {}
@@ -83,7 +84,7 @@ def run(
 
     with one_blas_thread():
         scheduler: Callable[..., Any] = (None if local else get_scheduler()) or (
-            dask.local.get_sync if in_turn else _threads
+            dask.local.get_sync if sequential else _threads
         )
         if not _takes_callbacks(scheduler):
             with Callback(posttask=told):

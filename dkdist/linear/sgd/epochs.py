@@ -255,7 +255,7 @@ def _one_lane(course: Course, position: Position, progress: Progress, save: Save
         blocks_per_job=course.order.n_mixed,
         on_segment=lambda reached, _: save(reached),
         progress=progress,
-        in_turn=course.order.blocks.local,
+        sequential=course.order.blocks.local,
     )
     return result
 
