@@ -12,7 +12,8 @@
 
 Schedulers by themselves would let finished blocks pile up before a slow step. There are two back ends:
 
-    a Dask graph    for threads of this process, and for any local scheduler that the user chose. An edge from step
+    a Dask graph    for threads of this process (for the calling one alone, where nothing is done beside the steps),
+                    and for any local scheduler that the user chose. An edge from step
                     j - window to item j bounds what is in memory. It carries the step's own result, so that a free
                     thread takes the next step before another block. Cost: two tasks for each item
     a cluster       an edge would be one more result that can be lost with its worker, and with it everything since
