@@ -12,8 +12,8 @@
 
 Schedulers by themselves would let finished blocks pile up before a slow step. There are two back ends:
 
-    a Dask graph    for threads of this process (for the calling one alone, where nothing is done beside the steps),
-                    and for any local scheduler that the user chose. An edge from step
+    a Dask graph    for threads of this process (only the calling thread if the steps are the only work), and for any
+                    local scheduler that the user chose. An edge from step
                     j - window to item j bounds what is in memory. It carries the step's own result, so that a free
                     thread takes the next step before another block. Cost: two tasks for each item
     a cluster       an edge would be one more result that can be lost with its worker, and with it everything since
@@ -137,7 +137,7 @@ def fold(
     ``prepare`` is given an iterator over the job's blocks (each made when it is asked for) and the job's
     extra; ``step`` returns a new state and leaves its arguments as they are. States are small: one is kept until
     ``window`` more steps are done. Without a ``window`` given it is `fold_window`, as the cluster is at that time.
-    ``sequential`` means that items need no work, so that the steps are all there is to do (see `run`).
+    ``sequential`` means that the items need no work: only the steps take time, and no two run in parallel.
     """
 
     def width() -> int:
@@ -234,8 +234,7 @@ def tree_sum(
     while len(waiting) > 1:
         _merge_last(graph, sums, merge, waiting)
     weights: dict[Key, int] = {(leaf, j): len(job.blocks) for j, job in enumerate(jobs)}
-    keys, sequential = [waiting[0][1]], blocks.local and len(jobs) == 1
-    return run(graph, keys, watch=weights, progress=progress, local=blocks.local, sequential=sequential)[0]
+    return run(graph, [waiting[0][1]], watch=weights, progress=progress, local=blocks.local)[0]
 
 
 def _merge_last(

@@ -67,8 +67,8 @@ def run(
     """Compute ``keys`` of a low-level graph on the active scheduler (``local``: on this machine's threads).
 
     ``progress`` advances by ``watch[key]`` whenever such a key is done. A ``sequential`` graph, whose tasks
-    wait for each other, is run by this thread unless another scheduler was chosen: handing a task to a thread takes
-    .3 ms.
+    wait for each other, is run by the calling thread unless the user chose a scheduler: handing each task to another
+    thread would take longer than a small task.
     """
     require_whole_process()
     watch = watch if progress is not None and watch is not None else {}
