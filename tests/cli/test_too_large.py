@@ -1,4 +1,4 @@
-"""Every command on a store with a set that does not fit in memory: refused in one line, or done piece by piece."""
+"""Every command under a memory limit that this process exceeds: refused in one line, or done piece by piece."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_no_motion_is_nearer_by_more_than_the_gap(d, transform, n_trials, monkey
     def ratio(seed):
         y, q, x, p, sigma, guarantee = trial(seed, d)
         found = dk.align(
-            y, x, sigma=sigma, weights=(q, p), transform=transform, guarantee=guarantee, max_seconds=0.3,
+            y, x, sigma=sigma, weights=(q, p), transform=transform, guarantee=guarantee, max_seconds=1.0,
             random_state=0,
         )  # fmt: skip
         certified.append(found.certified)
@@ -105,6 +105,4 @@ def test_no_motion_is_nearer_by_more_than_the_gap(d, transform, n_trials, monkey
         return max(0.0, square - best) / found.gap
 
     assert greatest(request.node.name, ratio, n_trials) <= 1
-    assert (
-        np.mean(certified) > 0.5
-    )  # most end in .3 s: how many depends on the machine (.885 of 1,000 in space here)
+    assert np.mean(certified) > 0.9
