@@ -46,7 +46,7 @@ class EvaluationSet:
 
     @cached_property
     def folds_by_length(self) -> FoldsByLength:
-        """The folds of all repeats, for `left_out`."""
+        """The folds of all repeats, grouped by length as `left_out` takes them."""
         return folds_by_length(self.repeats)
 
     def loss(self, values: F64) -> float:

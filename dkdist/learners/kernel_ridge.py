@@ -28,9 +28,9 @@ _dtrtri = ctypes.CFUNCTYPE(None, _Letter, _Letter, _Int, _Array, _Int, _Int)(
 
 CONSTANT = 1e3  # of the kernel, whose diagonal has a mean of one
 
-AT_ONCE = (
+MAX_STACKED_NUMBERS = (
     2**20
-)  # numbers of columns that are multiplied at once, 8 MB: a product of NumPy costs 3 us beside its sums
+)  # of columns multiplied in one call, 8 MB: a NumPy call per fold costs more than its sums
 
 FoldsByLength = Sequence[tuple[I64, I64]]
 
@@ -89,16 +89,16 @@ def left_out(K: F64, y: F64, weights: F64, alpha: float, folds: FoldsByLength) -
     full = R.T @ (R @ (root * y))
     predicted = np.empty((1 + max(int(r.max()) for r, _ in folds), *y.shape))
     for r, rows in folds:
-        some = max(1, AT_ONCE // (rows.shape[1] * len(y)))  # folds
-        columns = (R.T[rows[i : i + some]] for i in range(0, len(rows), some))
-        own = np.concatenate([each @ each.swapaxes(1, 2) for each in columns])
+        n_folds = max(1, MAX_STACKED_NUMBERS // (rows.shape[1] * len(y)))
+        columns = (R.T[rows[i : i + n_folds]] for i in range(0, len(rows), n_folds))
+        own = np.concatenate([stack @ stack.swapaxes(1, 2) for stack in columns])
         residual = np.linalg.solve(own, full[rows])
         predicted[r[:, None], rows] = y[rows] - residual / root[rows]
     return predicted, root * full
 
 
 def folds_by_length(repeats: Sequence[Sequence[I64]]) -> FoldsByLength:
-    """Folds of rows, those of one length together: their repeats (k,) and rows (k, length)."""
+    """Group the folds of all repeats by length: for each length, the repeats (k,) and the rows (k, length)."""
     every = [(r, fold) for r, folds in enumerate(repeats) for fold in folds]
     found = []
     for length in sorted({len(fold) for _, fold in every}):

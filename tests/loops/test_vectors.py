@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkdist.loops.compile import loop
-from dkdist.loops.registers.vectors import filled, fused, lane_sum, load, load_like, store
+from dkdist.loops.registers.vectors import full, fused, lane_sum, load, load_like, store
 
 ULP = np.finfo(np.float64).eps
 
@@ -33,7 +33,7 @@ def _eight_of(line, weights, places, x, out):  # type: ignore[no-untyped-def]
 
 @loop()
 def _lane_sum(v, start):  # type: ignore[no-untyped-def]
-    return lane_sum(fused(load(v, 0, 0, 1, 16), v.dtype.type(1.0), filled(start, 1, 16)))
+    return lane_sum(fused(load(v, 0, 0, 1, 16), v.dtype.type(1.0), full(start, 1, 16)))
 
 
 @pytest.mark.parametrize("lanes", [8, 16])

@@ -306,10 +306,11 @@ def test_options_belong_to_an_estimator_object() -> None:
     with pytest.raises(TypeError, match="n_basis"):
         dk.divergence_matrix(sets, "hellinger", estimator="plugin", n_basis=8)  # type: ignore[call-arg]
     with pytest.raises(
-        ValueError, match=r"k=5 beside estimator=EntropyDivergence\(.*: give EntropyDivergence\(k="
+        ValueError,
+        match=r"k=5 was given together with estimator=EntropyDivergence\(.*: give EntropyDivergence\(k=",
     ):
         dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(), k=5)
-    with pytest.raises(ValueError, match=r"k=8 beside .*: PluginDivergence has none"):
+    with pytest.raises(ValueError, match=r"k=8 was given together with .*: PluginDivergence has none"):
         dk.divergence_matrix(sets, "hellinger", estimator=dk.PluginDivergence(), k=8)
     with pytest.raises(ValueError, match="duplicates='floor' would change nothing"):
         dk.divergence_matrix(sets, estimator=dk.EntropyDivergence(duplicates="floor"))

@@ -38,7 +38,7 @@ class LossCurve:
     stride: int = 1
 
     def add(self, report: tuple[int, float, float, float]) -> None:
-        """Take a report; of very many, only every stride-th is kept."""
+        """Add a report; a long run keeps only every ``stride``-th."""
         self.latest = report
         if self.n_reports % self.stride == 0:
             self.reports.append(report)

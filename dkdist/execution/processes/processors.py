@@ -94,9 +94,9 @@ def allowed() -> bool:
     return found
 
 
-def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
-    """Refuse processes whose kernels differ from those of this one; warn if mixed processors are allowed."""
-    table = differences(here, there)
+def require_alike(client: Kernels, kernels_by_process: Mapping[str, Kernels]) -> None:
+    """Refuse processes whose kernels differ from the client's; warn if mixed processors are allowed."""
+    table = differences(client, kernels_by_process)
     if not table:
         return
     if not allowed():
@@ -111,17 +111,19 @@ def require_alike(here: Kernels, there: Mapping[str, Kernels]) -> None:
     )
 
 
-def differences(here: Kernels, there: Mapping[str, Kernels]) -> str:
-    """Return a line for each process whose words differ from those of this one, for the first few processes."""
+def differences(client: Kernels, kernels_by_process: Mapping[str, Kernels]) -> str:
+    """Return a line for each of the first few processes that differ from the client: what only one of the two has."""
 
     def only(words: Sequence[str], others: Sequence[str]) -> str:
         return " ".join(word for word in words if word not in others) or "nothing more"
 
     lines = []
-    for place, other in there.items():
-        topics = [topic for topic in here if set(here[topic]) != set(other[topic])]
-        texts = [f"{t} {only(here[t], other[t])} here, {only(other[t], here[t])} there" for t in topics]
-        lines += [f"  {place}: {'; '.join(texts)}"] if texts else []
+    for address, process in kernels_by_process.items():
+        topics = [topic for topic in client if set(client[topic]) != set(process[topic])]
+        texts = [
+            f"{t} {only(client[t], process[t])} here, {only(process[t], client[t])} there" for t in topics
+        ]
+        lines += [f"  {address}: {'; '.join(texts)}"] if texts else []
     more = [f"  and {len(lines) - MAX_PLACES} more"] if len(lines) > MAX_PLACES else []
     return "\n".join(lines[:MAX_PLACES] + more)
 

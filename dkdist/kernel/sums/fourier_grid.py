@@ -43,14 +43,14 @@ def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGri
     """
     longest = np.sqrt(2 * np.log(100 / eps)) * sigma
     candidates: list[FourierGrid] = []
-    least = np.inf
+    min_error = np.inf
     for extra in np.linspace(longest, 0, PERIODS, endpoint=False):
         L = np.array([float(f"{length:.7g}") for length in np.where(widths > 0, widths + extra, 0)])
         images, total = _images(widths, L, sigma)
-        if images > max(eps, least):  # so have all shorter ones
+        if images > max(eps, min_error):  # the images of shorter periods are larger still
             break
         candidates.append(_cut(L, images, total, sigma, eps, most))
-        least = min(least, candidates[-1].error)
+        min_error = min(min_error, candidates[-1].error)
     candidates.reverse()
     enough = [grid for grid in candidates if grid.error <= eps]
     if enough:

@@ -36,7 +36,7 @@ from dkdist.kernel.sums.cells_loops import counting_sort
 from dkdist.loops.array_types import F64, I64
 from dkdist.loops.compile import ELEMENTWISE, inlined, loop
 from dkdist.loops.points import column_bounds
-from dkdist.loops.registers.vectors import filled, fused, load, load_like, store
+from dkdist.loops.registers.vectors import full, fused, load, load_like, store
 from dkdist.loops.tiles.weighted_points import WeightedPoints, sorted_rows, tile_rows
 
 LEAST_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
@@ -397,9 +397,9 @@ def gather(places, p, f, out):  # type: ignore[no-untyped-def]
         for i in range(m):
             corner = _corner(places, first + i, n1, n2)
             if row == LANES:
-                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, filled(0.0, 1, LANES))
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, LANES))
             else:
-                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, filled(0.0, 1, TWICE))
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, TWICE))
             value = by_first = by_second = by_third = 0.0
             for n in range(p):
                 value += sums[0, n] * g[2, n, i]

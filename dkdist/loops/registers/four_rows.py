@@ -9,7 +9,7 @@ Each number is read once for all products. Sums come in one order in both functi
 from __future__ import annotations
 
 from dkdist.loops.compile import inlined
-from dkdist.loops.registers.vectors import MANY_REGISTERS, filled, fused, lane_sum, load
+from dkdist.loops.registers.vectors import MANY_REGISTERS, full, fused, lane_sum, load
 
 LANES = 16 if MANY_REGISTERS else 8
 
@@ -18,7 +18,7 @@ LANES = 16 if MANY_REGISTERS else 8
 def products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     """x0 v, x1 v, x2 v, x3 v."""
     zero, whole = v.dtype.type(0.0), len(v) // LANES * LANES
-    s0 = s1 = s2 = s3 = filled(zero, 1, LANES)
+    s0 = s1 = s2 = s3 = full(zero, 1, LANES)
     for j in range(0, whole, LANES):
         w = load(v, j, 0, 1, LANES)
         s0 = fused(load(x0, j, 0, 1, LANES), w, s0)
@@ -35,7 +35,7 @@ def products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
 def all_products(x0, x1, x2, x3, v):  # type: ignore[no-untyped-def]
     """The same, and x0 x1, x0 x2, x0 x3, x1 x2, x1 x3, x2 x3."""
     zero, whole = v.dtype.type(0.0), len(v) // LANES * LANES
-    s0 = s1 = s2 = s3 = s01 = s02 = s03 = s12 = s13 = s23 = filled(zero, 1, LANES)
+    s0 = s1 = s2 = s3 = s01 = s02 = s03 = s12 = s13 = s23 = full(zero, 1, LANES)
     for j in range(0, whole, LANES):
         w = load(v, j, 0, 1, LANES)
         a, b = load(x0, j, 0, 1, LANES), load(x1, j, 0, 1, LANES)

@@ -7,8 +7,8 @@ vectors, where each addition needs a shuffle, and signs are read once for all ro
 stay in the first-level cache. First come the levels within parts that fit into registers, then up to four levels across
 the parts at a time:
 
-    transformed(tile)            H_R over the R vectors of a tile
-    within(tile)                 H_4 over the four numbers that each row has in a vector
+    transform_columns(tile)      H_R over the R vectors of a tile, lane by lane
+    transform_rows(tile)         H_4 over the four numbers that each row has in a vector
 
 A part has 16 vectors of 16 lanes where a processor has 32 registers, and 8 vectors of 8 lanes where it has 16.
 Additions come in one order whatever the vectors are, and products are by 1 and -1, hence exact: the bits are the same
@@ -44,7 +44,7 @@ _primitive: Any = intrinsic  # numba's types say that the first argument is the 
 
 
 @_primitive
-def transformed(typing, tile):  # type: ignore[no-untyped-def]
+def transform_columns(typing, tile):  # type: ignore[no-untyped-def]
     """H_R over the R vectors of a tile, neighbours first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -61,7 +61,7 @@ def transformed(typing, tile):  # type: ignore[no-untyped-def]
 
 
 @_primitive
-def within(typing, tile):  # type: ignore[no-untyped-def]
+def transform_rows(typing, tile):  # type: ignore[no-untyped-def]
     """H of each row's numbers in a vector: number i becomes v[i ^ h] + s_i v[i], where s_i is -1 if i has the bit h."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -84,24 +84,24 @@ def _across_parts(v):  # type: ignore[no-untyped-def]
     while left >= 16:
         for start in range(0, len(v), 16 * step):
             for j in range(start, start + step, LANES):
-                store(transformed(load(v, j, step, 16, LANES)), v, j, step)
+                store(transform_columns(load(v, j, step, 16, LANES)), v, j, step)
         step, left = 16 * step, left // 16
     if left == 8:
         for j in range(0, step, LANES):
-            store(transformed(load(v, j, step, 8, LANES)), v, j, step)
+            store(transform_columns(load(v, j, step, 8, LANES)), v, j, step)
     elif left == 4:
         for j in range(0, step, LANES):
-            store(transformed(load(v, j, step, 4, LANES)), v, j, step)
+            store(transform_columns(load(v, j, step, 4, LANES)), v, j, step)
     elif left == 2:
         for j in range(0, step, LANES):
-            store(transformed(load(v, j, step, 2, LANES)), v, j, step)
+            store(transform_columns(load(v, j, step, 2, LANES)), v, j, step)
 
 
 @inlined(early=False)
 def _part(x, D, v, j):  # type: ignore[no-untyped-def]
     """v <- H D x in the part of most vectors from j on."""
     numbers = times(load(x, j, LANES, MOST, LANES), repeated(D, j // ROWS, MOST))
-    store(transformed(within(numbers)), v, j, LANES)
+    store(transform_columns(transform_rows(numbers)), v, j, LANES)
 
 
 @inlined(early=False)
@@ -127,10 +127,10 @@ def _in_small_parts(x, D, v):  # type: ignore[no-untyped-def]
     for k in range(3):
         for j in range(0, len(v), LEAST * LANES):
             numbers = times(load(v, j, LANES, LEAST, LANES), repeated(D[k], j // ROWS, LEAST))
-            store(transformed(within(numbers)), v, j, LANES)
+            store(transform_columns(transform_rows(numbers)), v, j, LANES)
         if len(v) > LEAST * LANES:
             for j in range(0, LEAST * LANES, LANES):
-                store(transformed(load(v, j, LEAST * LANES, 2, LANES)), v, j, LEAST * LANES)
+                store(transform_columns(load(v, j, LEAST * LANES, 2, LANES)), v, j, LEAST * LANES)
 
 
 @inlined(early=False)

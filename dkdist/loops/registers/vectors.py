@@ -6,7 +6,7 @@ contiguous, and indices count as if they were flat:
     load(v, i, step, n, lanes)       the n vectors that begin at v[i], v[i + step], ...
     load_like(tile, v, i, step)      the same, as many as a tile has
     spread(v, i, step, n, lanes)     n vectors, all lanes v[i], all lanes v[i + step], ...
-    filled(x, n, lanes)              n vectors with all lanes x, of the type of the number x
+    full(x, n, lanes)                n vectors with all lanes x, of the type of the number x
     zeros(n, lanes), ones(n, lanes)  of float32
     store(tile, v, i, step)          where `load` would find it
     plus(a, b), minus(a, b), times(a, b), fused(a, b, c) = a b + c      of tiles of one shape; b of
@@ -154,7 +154,7 @@ def spread(typing, array, i, step, n, lanes):  # type: ignore[no-untyped-def]
 
 
 @_sized
-def filled(typing, number, n, lanes):  # type: ignore[no-untyped-def]
+def full(typing, number, n, lanes):  # type: ignore[no-untyped-def]
     """n vectors with all lanes one number."""
     made = Tile(n.literal_value, lanes.literal_value, number)
 

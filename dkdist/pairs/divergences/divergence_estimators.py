@@ -227,7 +227,9 @@ def estimator_for(divergence: Divergence, estimator: str | PairEstimator, k: int
         if k is not None:
             name = type(estimator).__name__
             hint = f"give {name}(k={k!r})" if hasattr(estimator, "k") else f"{name} has none"
-            raise ValueError(f"k={k!r} beside estimator={estimator!r}, which holds its options: {hint}")
+            raise ValueError(
+                f"k={k!r} was given together with estimator={estimator!r}, which has its own options: {hint}"
+            )
         selected = estimator
     else:
         cls = ESTIMATORS[one_of("estimator", estimator, tuple(ESTIMATORS))]
