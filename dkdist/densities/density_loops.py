@@ -240,7 +240,7 @@ def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
 
 
 FLOOR = 1e-6  # of densities on the unit cube, where the uniform density is 1
-LANES = 8  # nodes at a time
+NODE_LANES = 8  # nodes at a time
 LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
 
 
@@ -256,7 +256,7 @@ def homogeneous_features(
 
     Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
     """
-    full = (p.shape[1] + LANES - 1) // LANES * LANES
+    full = (p.shape[1] + NODE_LANES - 1) // NODE_LANES * NODE_LANES
     room = tuple(np.ones((6, full), np.float32))
     given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
     _features(*given, float(floor), first, room, out)

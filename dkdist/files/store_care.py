@@ -23,7 +23,7 @@ from dkdist.store.reading.verify import Span, check_spans, report_of, spans_of, 
 from dkdist.store.writing.planned_store import PlannedStore
 
 SPANS_A_TASK = 8  # of eight chunks each
-SEGMENT = 128  # tasks after which damage ends the run
+TASKS_PER_SEGMENT = 128  # tasks after which damage ends the run
 
 
 def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
@@ -61,8 +61,8 @@ def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
     tasks = [spans[i : i + SPANS_A_TASK] for i in range(0, len(spans), SPANS_A_TASK)]
     check, n_bytes = partial(_check, view._address, view._commit), 0
     with closing(Progress(len(tasks), "verify", show=verbose)) as progress:
-        for start in range(0, len(tasks), SEGMENT):
-            segment = tasks[start : start + SEGMENT]
+        for start in range(0, len(tasks), TASKS_PER_SEGMENT):
+            segment = tasks[start : start + TASKS_PER_SEGMENT]
             n_bytes += total_bytes(map_pieces(check, segment, label="verify", progress=progress))
     return report_of(committed, n_bytes)
 

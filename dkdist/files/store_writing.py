@@ -20,7 +20,7 @@ from dkdist.store.writing.planned_store import Failed, PartWriter, PlannedStore,
 
 PARTS_A_THREAD = 8
 PART_BYTES = (32 * 2**20, 512 * 2**20)
-SEGMENT = 128  # parts whose targets and ids this process takes together
+PARTS_PER_SEGMENT = 128  # parts whose targets and ids this process takes together
 
 
 def part_bytes(planned: PlannedStore) -> int:
@@ -48,8 +48,8 @@ def write_parts(
         )
     write, ids = partial(_write_part, planned.writer, batches), []
     with closing(Progress(n_parts, label, show=verbose)) as progress:
-        for start in range(0, n_parts, SEGMENT):
-            edges = bounds[start : start + SEGMENT + 1]
+        for start in range(0, n_parts, PARTS_PER_SEGMENT):
+            edges = bounds[start : start + PARTS_PER_SEGMENT + 1]
             parts = [part(int(a), int(b)) for a, b in itertools.pairwise(edges)]
             done = map_pieces(write, parts, label=label, progress=progress)
             ids += [columns["ids"] for columns in planned.add(edges, done) if "ids" in columns]

@@ -15,7 +15,7 @@ from dkdist.loops.compile import LANES, loop
 from dkdist.loops.elementary import f32
 from dkdist.loops.points import read_only
 
-TILE = 2**13  # rows that stay in a cache until all their columns have come
+ROWS_PER_TILE = 2**13  # rows that stay in a cache until all their columns have come
 EXACT = frozenset(np.dtype(name) for name in ("f8", "f4", "i4", "i2", "i1", "u4", "u2", "u1"))
 """Dtypes whose numbers are float64 without rounding."""
 
@@ -26,7 +26,7 @@ def fill_rows(columns: Sequence[Array], origin: F64, out: F32) -> bool:
     The d columns (n,) have dtypes of `EXACT`; out is (n, d), C-contiguous.
     """
     d, left = len(columns), f32(0.0)
-    step = TILE if d > 2 else max(1, len(out))
+    step = ROWS_PER_TILE if d > 2 else max(1, len(out))
     for a in range(0, len(out), step):
         rows = out[a : a + step]
         given = [read_only(column[a : a + step]) for column in columns]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dkdist.loops.column_rows import EXACT, TILE, fill_rows, run_starts
+from dkdist.loops.column_rows import EXACT, ROWS_PER_TILE, fill_rows, run_starts
 
-N = TILE + 3  # a whole tile, and some rows
+N = ROWS_PER_TILE + 3  # a whole tile, and some rows
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 6])

@@ -13,7 +13,7 @@ from dkdist.cli.reporting.inline_picture import picture
 from dkdist.cli.reporting.page import Section
 
 MAPPED = 1000  # sets on the map
-LARGEST = 10**7  # points of a set that is still drawn
+MAX_DRAWN_POINTS = 10**7  # points of a set that is still drawn
 
 
 class _Named(np.ndarray[Any, Any]):
@@ -29,7 +29,7 @@ def data_section(evidence: Evidence) -> Section:
     y.name = evidence.target
     parts = [sets._repr_html_()]
     few = _few(evidence)
-    if int(sets[few].sizes.max()) <= LARGEST:
+    if int(sets[few].sizes.max()) <= MAX_DRAWN_POINTS:
         some = sets[few].load()
         size = 3.5 * min(3, len(few)), 3.2 * -(-len(few) // 3)
         said = "Contours hold the densest half and nine tenths of the points." if sets.n_dims > 1 else ""

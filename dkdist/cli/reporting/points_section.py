@@ -14,14 +14,14 @@ from dkdist.loops.array_types import F64
 from dkdist.plain.html_text import grid_table
 from dkdist.plot.canvas import plain
 
-LARGEST = 20_000  # points of a set that is explained
+MAX_EXPLAINED_POINTS = 20_000  # points of a set that is explained
 COMPARED, MOST_DIMS = 8, 20  # sets by dimension, with as many beside them; and dimensions
 LARGEST_BY_DIMENSION = 2000
 
 
 def points_section(evidence: Evidence) -> Section:
     """Examples with their points coloured, in the two dimensions that matter most; and what every dimension adds."""
-    some = [i for i in evidence.chosen if int(evidence.sets[i : i + 1].sizes[0]) <= LARGEST]
+    some = [i for i in evidence.chosen if int(evidence.sets[i : i + 1].sizes[0]) <= MAX_EXPLAINED_POINTS]
     try:
         matters = _by_dimension(evidence)
         first = np.argsort(-matters, kind="stable")[:2].tolist() if len(matters) > 2 else None
@@ -34,7 +34,8 @@ def points_section(evidence: Evidence) -> Section:
 
 def _too_large() -> str:
     return paragraph(
-        f"The examples have more than {LARGEST:,} points each: dkdist.explain takes them one by one.", "note"
+        f"The examples have more than {MAX_EXPLAINED_POINTS:,} points each: dkdist.explain takes them one by one.",
+        "note",
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dkdist.loops.array_types import F32, F64
 
-LEAST = 1e-6  # eigenvalues over the largest: features are float32, and their rounding is divided by roots of these
+MIN_EIGENVALUE_RATIO = 1e-6  # features are float32: their rounding is divided by roots of eigenvalues
 HALVINGS = 60  # of the range of penalties
 
 
@@ -25,7 +25,7 @@ def leverage_scores(K: F64, n_landmarks: int) -> F64:
     K (n, n) is a kernel matrix, symmetric or nearly so.
     """
     values, vectors = _spectrum(K)
-    low, high = LEAST * values[-1], len(K) * values[-1]
+    low, high = MIN_EIGENVALUE_RATIO * values[-1], len(K) * values[-1]
     for _ in range(HALVINGS):
         penalty = float(np.sqrt(low * high))
         kept = float((values / (values + penalty)).sum())
@@ -36,7 +36,7 @@ def leverage_scores(K: F64, n_landmarks: int) -> F64:
 def inverse_root(K: F64) -> F32:
     """K^(-1/2) (n, n) float32, without the part that belongs to eigenvalues below 1e-6 of the largest."""
     values, vectors = _spectrum(K)
-    inverse = np.where(values > LEAST * values[-1], values, np.inf) ** -0.5
+    inverse = np.where(values > MIN_EIGENVALUE_RATIO * values[-1], values, np.inf) ** -0.5
     return ((vectors * inverse) @ vectors.T).astype(np.float32)
 
 

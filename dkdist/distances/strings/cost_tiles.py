@@ -12,7 +12,7 @@ from dkdist.distances.strings.edit_costs import Plan
 from dkdist.loops.array_types import I64
 
 STEP = 16  # lanes come in so many
-MOST = 126  # symbols of a tile whose codes are int8
+MAX_NARROW_SYMBOLS = 126  # symbols of a tile whose codes are int8
 
 
 class CostTiles(NamedTuple):
@@ -65,7 +65,7 @@ def packed_costs(codes: NDArray[np.uint16], offsets: I64, plan: Plan, classes: I
     found = np.zeros((n_tiles, n_symbols + 1), np.bool_)
     found[tile[own], symbol] = True
     numbers_of = (np.cumsum(found, axis=1, dtype=np.int32) * found).astype(np.int32)
-    narrow = plan.narrow and int(numbers_of.max(initial=0)) <= MOST
+    narrow = plan.narrow and int(numbers_of.max(initial=0)) <= MAX_NARROW_SYMBOLS
     dtype = np.int8 if narrow else np.int32
     symbols = np.zeros(int(starts[-1]), dtype)
     for t in range(n_tiles):

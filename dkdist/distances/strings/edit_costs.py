@@ -29,7 +29,7 @@ NARROW = 31  # units of w: four times that is an int8
 FINE = 2**28  # units of w where costs have none
 DIGITS = 1000  # denominators that are tried for a unit
 CODES = 2**16
-MOST = 2**24  # edits
+MAX_COST = 2**24  # edits
 
 Symbols = str | tuple[int, ...]
 PairCosts = tuple[Symbols, tuple[tuple[float, ...], ...]]

@@ -17,7 +17,7 @@ import numpy as np
 from dkdist.distances.strings.banded_loops import SHORT_TEXT, edits_of_short
 from dkdist.distances.strings.bit_parallel_loops import edits_of_two, fill_few
 from dkdist.distances.strings.bits_loops import COMMON, EDITS, SWAPS
-from dkdist.distances.strings.edit_costs import MOST
+from dkdist.distances.strings.edit_costs import MAX_COST
 from dkdist.loops.array_types import F64
 
 PAIRS = 16  # of more, those that share words are faster
@@ -72,7 +72,7 @@ def pair_of_texts(name: str, x: Any, y: Any) -> float | None:
         return float(function(x, y))
     if kind is None:
         return None
-    found = _by_loops([x, y], (1, 1), False, kind, MOST, False)
+    found = _by_loops([x, y], (1, 1), False, kind, MAX_COST, False)
     return None if found is None else float(found[0, 0])
 
 
@@ -85,7 +85,7 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
     columns = sets if other is None else other
     if not name or type(sets) not in (list, tuple) or type(columns) not in (list, tuple):
         return None
-    n, m, plain = len(sets), len(columns), most == MOST and not normalize
+    n, m, plain = len(sets), len(columns), most == MAX_COST and not normalize
     if n == m == 1 and plain and other is not None:
         found = pair_of_texts(name, sets[0], columns[0])
         return None if found is None else np.array([[found]])
@@ -116,11 +116,11 @@ def few_strings(distance: Any, sets: Any, other: Any) -> F64 | None:
 def _asked(distance: Any) -> tuple[str, int, bool]:
     """(the name of what is fast for few or "", the cutoff, whether to normalise)."""
     if isinstance(distance, str):
-        return NAMED.get(distance, ""), MOST, False
+        return NAMED.get(distance, ""), MAX_COST, False
     name = getattr(distance, "like", "")
     if not name or (distance.cutoff is None and not distance.normalize):
-        return name, MOST, False
-    cutoff = MOST if distance.cutoff is None else distance.cutoff
+        return name, MAX_COST, False
+    cutoff = MAX_COST if distance.cutoff is None else distance.cutoff
     return (name if name == "Levenshtein" else ""), cutoff, distance.normalize
 
 

@@ -22,7 +22,7 @@ from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
 from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
 from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
 from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
-from dkdist.distances.strings.edit_costs import COSTS, MOST, PairCosts, Plan, cost, pair_costs, plan
+from dkdist.distances.strings.edit_costs import COSTS, MAX_COST, PairCosts, Plan, cost, pair_costs, plan
 from dkdist.distances.strings.few_strings import BRIEF, PEERS, pair_of_texts
 from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 from dkdist.loops.array_types import F32, I64
@@ -95,7 +95,7 @@ class Levenshtein(Distance):
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
-            whole("cutoff", self.cutoff, 0, MOST)
+            whole("cutoff", self.cutoff, 0, MAX_COST)
         as_flag("normalize", self.normalize)
         for name in ("insertion", "deletion", "substitution"):
             object.__setattr__(self, name, cost(name, getattr(self, name)))
@@ -194,7 +194,7 @@ class Levenshtein(Distance):
         if isinstance(packed, PackedCosts):
             fill_costs(packed.tiles, codes, offsets, numbers, out)
             return
-        kept_most = MOST if self.cutoff is None or not found.plain else self.cutoff
+        kept_most = MAX_COST if self.cutoff is None or not found.plain else self.cutoff
         options = found.kind, kept_most, self.normalize and found.plain
         fill_short(packed.short, codes, offsets, *options, out)
         if len(packed.long.columns):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from distributed import wait
+from distributed import wait as wait_for_futures
 from distributed.versions import get_versions
 
 from dkdist.execution.cluster import failures
@@ -60,7 +60,7 @@ def _wait_for_worker(client: Any) -> None:
     """Submit a task and wait for it: an adaptive cluster starts workers only for tasks."""
     log_wait(client)
     try:
-        wait(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), patience())
+        wait_for_futures(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), patience())
     except TimeoutError as error:
         raise failures.no_workers(client.scheduler.address, patience()) from error
 

@@ -48,12 +48,12 @@ def _spectra(x, p, y, q, quarter, frequency, damped, n):  # type: ignore[no-unty
     """Coefficients (4 quarter, n, n // 2 + 1) of the overlaps: those of x times the conjugates of those of y."""
     K = len(damped)
     spectra = np.zeros((4 * quarter, n, n // 2 + 1), np.complex64)
-    own = _coefficients(x, p.astype(np.float32), 0.0, frequency, K)
+    own = _rotated_coefficients(x, p.astype(np.float32), 0.0, frequency, K)
     for k in range(K):
         for m in range(K):
             own[:, k, m] *= f32(damped[k] * damped[m])
     for i in range(quarter):
-        F = _coefficients(y, q.astype(np.float32), np.pi / 2 * i / quarter, frequency, K)
+        F = _rotated_coefficients(y, q.astype(np.float32), np.pi / 2 * i / quarter, frequency, K)
         for k in range(K):
             for m in range(K):
                 plus, minus = F[0, k, m], F[1, m, k]
@@ -72,7 +72,7 @@ def _spectra(x, p, y, q, quarter, frequency, damped, n):  # type: ignore[no-unty
 
 
 @loop()
-def _coefficients(points, weights, angle, frequency, K):  # type: ignore[no-untyped-def]
+def _rotated_coefficients(points, weights, angle, frequency, K):  # type: ignore[no-untyped-def]
     """F(k, m) and F(-k, m) for k, m from 0 to K - 1, (2, K, K), of turned points."""
     c, s, n = np.cos(angle) * frequency, np.sin(angle) * frequency, len(points)
     u, v, ones = np.empty(n, np.float32), np.empty(n, np.float32), np.ones(n, np.float32)

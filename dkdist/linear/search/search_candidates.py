@@ -77,7 +77,7 @@ def build_candidates(
     widths: list[int] = []
     candidates = []
     for params in grid:
-        *transformers, learner = _steps(clone(model).set_params(**params))
+        *transformers, learner = _pipeline_steps(clone(model).set_params(**params))
         _require_embedding(X, [*transformers, learner])
         branch = root
         for transformer in transformers:
@@ -118,7 +118,7 @@ def _transformed(transformer: Any, below: _Branch, seed: int) -> Any:
     return transformer.transform(below.sample(seed))
 
 
-def _steps(model: Any) -> list[Any]:
+def _pipeline_steps(model: Any) -> list[Any]:
     """The steps of a candidate, the learner last; `TypeError` for those that cannot share a pass."""
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     steps = [step for step in steps[:-1] if step not in (None, "passthrough")] + steps[-1:]

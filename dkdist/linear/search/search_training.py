@@ -77,7 +77,7 @@ def _train_sgd(
     known = Known(targets, problem.held_out, weightings.of_mean_one())
     order = Order(blocks, known, problem.seed, n_mixed, skip=data.skip)
     epochs = [order.lanes(epoch)[0] for epoch in range(n_epochs)]
-    steps, longer = _steps(features, blocks, candidates, problem.seed), weightings.longer()
+    steps, longer = _learning_steps(features, blocks, candidates, problem.seed), weightings.longer()
     alike_members: dict[Any, list[tuple[Candidate, Objective]]] = {}
     for candidate in candidates:
         step, column = candidate.learner.eta0, weightings.column(candidate)
@@ -122,7 +122,7 @@ def _n_epochs(candidate: Candidate, n_trained: int) -> int:
     return epochs_for(n_trained, AUTO_STEPS, FEW_EPOCHS) if isinstance(own, str) else int(own)
 
 
-def _steps(
+def _learning_steps(
     features: Any, blocks: Blocks, candidates: Sequence[Candidate], seed: int
 ) -> dict[tuple[int, str], float]:
     """The default step of every leaf and loss, from the rows of one block that the seed chooses."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkdist.base.parameter_checks import whole
 from dkdist.distances.distance import Distance, Grain
 from dkdist.distances.strings.damerau.damerau_loops import NARROW, WIDE, fill_lanes
-from dkdist.distances.strings.edit_costs import MOST
+from dkdist.distances.strings.edit_costs import MAX_COST
 from dkdist.distances.strings.few_strings import pair_of_texts
 from dkdist.distances.strings.string_tiles import Codes, codes_of
 from dkdist.loops.array_types import F32, I64
@@ -19,7 +19,7 @@ from dkdist.loops.points import read_only
 from dkdist.plain.kept import kept
 from dkdist.plain.validation import as_flag
 
-SIZES = ((np.int8, 62, 126), (np.int16, 16_000, 32_766), (np.int32, MOST, MOST))
+SIZES = ((np.int8, 62, 126), (np.int16, 16_000, 32_766), (np.int32, MAX_COST, MAX_COST))
 """Types, for omegas of so many symbols at most, of which a tile has so many kinds."""
 
 
@@ -79,7 +79,7 @@ class DamerauLevenshtein(Distance):
     def __post_init__(self) -> None:
         as_flag("normalize", self.normalize)
         if self.cutoff is not None:
-            whole("cutoff", self.cutoff, 0, MOST)
+            whole("cutoff", self.cutoff, 0, MAX_COST)
 
     def __call__(self, x: Any, y: Any) -> float:
         """The distance of two objects, bit for bit as `distance_matrix` has it; two str are compared at once."""
@@ -104,7 +104,7 @@ class DamerauLevenshtein(Distance):
     def fill(self, packed: PackedDamerau, points: Codes, offsets: I64, weights: F32 | None, out: F32) -> None:
         """out[i, j] = distance of string i to omega j; see the package for the contract. Empty strings are allowed."""
         self.refuse_weights(weights)
-        most = MOST if self.cutoff is None else self.cutoff
+        most = MAX_COST if self.cutoff is None else self.cutoff
         text = read_only(codes_of(points)[:, 0]), read_only(offsets)
         for tile in packed.tiles:
             fill_lanes(*(read_only(array) for array in tile), *text, most, self.normalize, out)
