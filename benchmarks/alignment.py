@@ -44,7 +44,7 @@ from scipy.spatial.transform import Rotation
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist.kernel.alignment.motions import rotation_from, rotation_grid
+from dkdist.alignment.motion_search import rotation_from, rotation_grid
 
 F64 = np.ndarray
 N, NOISE, DEGREES = 500, 0.01, 5.0

@@ -15,7 +15,7 @@ import numpy as np
 from common import options, report_here, write
 
 import dkdist as dk
-from dkdist.automatic import budgets
+from dkdist.auto import budgets
 
 N_FITS = 3
 

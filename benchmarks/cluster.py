@@ -28,8 +28,8 @@ from distributed import Client
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dkdist as dk
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.map_reduce import collect, fold
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.map_reduce import collect, fold
 
 D = 5000
 

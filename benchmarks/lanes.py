@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from speed import pipeline, write_store
 
 import dkdist as dk
-from dkdist.linear.sgd import epochs as sgd_epochs
+from dkdist.linear import epochs as sgd_epochs
 
 BLOCK, ROUNDS = 2048, (4, 8, 16)
 

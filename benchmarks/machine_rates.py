@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dkdist.loops import elementary
-from dkdist.loops.compile import ELEMENTWISE, loop
-from dkdist.loops.registers.vectors import fused, load, store
+from dkdist._numba import elementary
+from dkdist._numba.compilation import ELEMENTWISE, loop
+from dkdist._numba.simd import fused, load, store
 
 TILE = 12  # vectors that are added to at once, which hides how long one addition takes
 LEVELS = {"L1": 2**14, "L2": 2**17, "L3": 2**22, "memory": 2**26}

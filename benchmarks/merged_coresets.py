@@ -23,7 +23,7 @@ import numpy as np
 from common import options, report_here, write
 
 import dkdist as dk
-from dkdist.kernel.coresets import running_coreset
+from dkdist.coresets import merging as running_coreset
 
 CASES = ((2, 1.0), (2, 0.3), (10, 3.0))  # d, sigma
 PARTS = 8

@@ -40,8 +40,8 @@ from speed import write_store
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist.execution.blocks import most_sets
-from dkdist.execution.processes.process import keep_freed_memory
+from dkdist._runtime.blocks import most_sets
+from dkdist._runtime.process import keep_freed_memory
 
 BLOCK = 1024
 

@@ -35,11 +35,11 @@ from machine_rates import Work
 from speed import mixture_sets
 
 import dkdist as dk
-from dkdist.densities.density_loops import degree_for, homogeneous_features
-from dkdist.kernel.features.random_fourier_features import FourierMap
-from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step
-from dkdist.learners.ridge_statistics import Statistics, add_rows, tile_rows
-from dkdist.learners.rows import Known, Rows
+from dkdist.embeddings._density_numba import degree_for, homogeneous_features
+from dkdist.kernels.random_fourier_features import FourierMap
+from dkdist.linear.ridge_statistics import Statistics, add_rows, tile_rows
+from dkdist.linear.rows import Known, Rows
+from dkdist.linear.sgd_steps import Objective, State, prepare, step
 
 POINTS, D = 200, 5000
 F32 = np.dtype(np.float32)

@@ -27,7 +27,7 @@ import numpy as np
 from common import medians, options, report_here, write
 from numba import njit
 
-from dkdist.distances.series.dtw import DynamicTimeWarping
+from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.strings.levenshtein import Levenshtein
 
 Collection = tuple[np.ndarray, np.ndarray]  # points, offsets

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from dkdist.distances.energy import Energy
 from dkdist.distances.hausdorff import ModifiedHausdorff
-from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.sliced_wasserstein import SlicedWasserstein
 
 N_DIRECTIONS = 50
 Sets = tuple[np.ndarray, np.ndarray, None]

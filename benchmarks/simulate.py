@@ -32,11 +32,11 @@ from simulate_events import Costs, Node, seconds_of
 from speed import pipeline, write_store
 
 import dkdist as dk
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.cluster import stream
-from dkdist.execution.cluster.stream import FIRST, LEAST_TASKS, LINK, TASK, TASKS_A_THREAD
-from dkdist.execution.map_reduce import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
-from dkdist.linear.sgd.epochs import MEETINGS, ROUND_ROWS
+from dkdist._runtime import futures as stream
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.futures import FIRST, LEAST_TASKS, LINK, TASK, TASKS_A_THREAD
+from dkdist._runtime.map_reduce import LARGEST_WINDOW, WAITING_BYTES, collect, default_window, fold
+from dkdist.linear.epochs import MEETINGS, ROUND_ROWS
 
 BLOCK, D, COLUMNS = 2048, 5000, 600
 ROUND = ROUND_ROWS // BLOCK

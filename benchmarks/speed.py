@@ -301,9 +301,9 @@ def bare_loop(model: Any, sets: dk.SampleSets, y: np.ndarray, epochs: int, rows:
 
     Like ``fit`` it looks at the bounds, and at samples for the bandwidths and the step; all points are in memory.
     """
-    from dkdist.base.drawn_samples import median_distance, moments
-    from dkdist.learners.descent.sgd_steps import Objective, State, prepare, step, step_size
-    from dkdist.learners.rows import Known, Rows
+    from dkdist._base.sampling import median_distance, moments
+    from dkdist.linear.rows import Known, Rows
+    from dkdist.linear.sgd_steps import Objective, State, prepare, step, step_size
 
     assert len(sets.bounds) == 2
     moments(sets[:256].points, sets[:256].offsets, None)

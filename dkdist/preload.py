@@ -11,7 +11,7 @@ from typing import Any
 
 def dask_setup(worker: Any) -> None:
     """What Dask calls in a worker that starts, before it takes tasks."""
-    from dkdist.execution.processes.process import prepare_worker
+    from dkdist._runtime.process import prepare_worker
 
     prepare_worker()
     warm()

@@ -8,8 +8,8 @@ import numpy as np
 from dask.distributed import Client
 
 import dkdist as dk
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.embedding_spec import Specification
+from dkdist._base.embedding import SetEmbedding
+from dkdist._base.params import Specification
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["distributed", "sklearn.pipeline", "dkdist.densities.divergence", "dkdist.linear.sgd.sgd_classifier"]
+    ["distributed", "sklearn.pipeline", "dkdist.embeddings.divergence", "dkdist.linear.sgd_classifier"]
 )
 
 

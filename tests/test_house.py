@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +16,6 @@ import dkdist
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "dkdist").rglob("*.py"))
 MODULES = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in FILES}
-MOST_FILES = 14  # of a folder
 
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
@@ -29,12 +27,6 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
                 yield (module, "") if module in MODULES else (str(node.module), alias.name)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
-
-
-def test_folders_are_small_and_every_file_has_its_own_name() -> None:
-    assert {k: n for k, n in Counter(path.parent for path in FILES).items() if n > MOST_FILES} == {}
-    names = Counter(path.name for path in FILES if path.name not in ("__init__.py", "_tuning.py"))
-    assert [name for name, n in names.items() if n > 1] == []
 
 
 def test_nothing_private_is_known_to_another_folder() -> None:
@@ -49,23 +41,19 @@ def test_nothing_private_is_known_to_another_folder() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.stem.endswith("_loops")], ids=str)
-def test_loops_know_loops_alone(path: Path) -> None:
+COMPILED = [path for path in FILES if path.stem.endswith("_numba") or path.parent.name == "_numba"]
+
+
+@pytest.mark.parametrize("path", COMPILED, ids=str)
+def test_compiled_modules_import_compiled_modules_alone(path: Path) -> None:
     ours = [module for module, _ in imports(path) if module.startswith("dkdist")]
-    assert [m for m in ours if not m.startswith("dkdist.loops.") and not m.endswith("_loops")] == []
+    assert [m for m in ours if not m.startswith("dkdist._numba.") and not m.endswith("_numba")] == []
     assert not {module.split(".")[0] for module, _ in imports(path)} & {
         "dask",
         "distributed",
         "sklearn",
         "zarr",
     }
-
-
-@pytest.mark.parametrize("path", [path for path in FILES if path.stem.endswith("_spec")], ids=str)
-def test_specifications_know_neither_clusters_nor_stores_nor_estimators(path: Path) -> None:
-    known = {module for module, _ in imports(path)}
-    assert not {module.split(".")[0] for module in known} & {"dask", "distributed", "sklearn", "zarr"}
-    assert [m for m in known if m.startswith(("dkdist.execution", "dkdist.store"))] == []
 
 
 def test_stubs_are_in_the_wheel() -> None:

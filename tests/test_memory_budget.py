@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 import dkdist as dk
+from dkdist._runtime.run import plan_of, resources
 from dkdist._utils import memory_budget
 from dkdist._utils.memory_budget import (
     cgroup_limits,
@@ -21,8 +22,7 @@ from dkdist._utils.memory_budget import (
     require_memory,
     resident_bytes,
 )
-from dkdist.execution.run import plan_of, resources
-from dkdist.learners.ridge_statistics import tile_rows
+from dkdist.linear.ridge_statistics import tile_rows
 
 MB = 2**20
 ROOT = Path(__file__).parents[1]

@@ -39,8 +39,8 @@ from study import data_file, options, write
 from threadpoolctl import threadpool_limits
 
 import dkdist as dk
-from dkdist.loops.compile import SUM, inlined, loop
-from dkdist.loops.elementary import f32, sincos
+from dkdist._numba.compilation import SUM, inlined, loop
+from dkdist._numba.elementary import f32, sincos
 
 F64 = np.ndarray
 SHA256 = "07878bcaf127f74388611d85cbab7a73f0b77bc442c349559ea67c1e6a6cd2f6"

@@ -1,1 +1,1 @@
-"""Helpers without knowledge of sets: what this process may use."""
+"""Helpers without knowledge of sets: validation, files, text, concurrency, memory limits, serializable records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dkdist.loops.compile import loop
+from dkdist._numba.compilation import loop
 
 
 @loop()

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
+from dkdist._numba.arrays import F32, F64, I64, Array
+from dkdist._numba.points import read_only
+from dkdist._utils.serialization import kept
 from dkdist.auto._bagged_trees_numba import add_jumps, add_values
-from dkdist.loops.array_types import F32, F64, I64, Array
-from dkdist.loops.points import read_only
-from dkdist.plain.kept import kept
 
 DEFAULT_N_TREES = (
     150  # out-of-bag predictions (56 trees) have a noise of about 0.1 standard deviations of the target

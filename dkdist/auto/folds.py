@@ -14,10 +14,10 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
+from dkdist._base.parameter_checks import is_word
+from dkdist._numba.arrays import I64
 from dkdist.auto._tuning import MAX_INNER_FOLDS, MAX_REPEATS, MIN_PREDICTIONS
-from dkdist.base.parameter_checks import is_word
-from dkdist.learners.held_out import choose_held_out
-from dkdist.loops.array_types import I64
+from dkdist.linear.held_out import choose_held_out
 
 Labels = NDArray[Any] | None
 

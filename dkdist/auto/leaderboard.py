@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from dkdist._numba.arrays import F64
+from dkdist._utils.serialization import kept
+from dkdist._utils.text import grid_table
 from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
-from dkdist.auto.evaluation_set import EvaluationSet, Score
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
-from dkdist.loops.array_types import F64
-from dkdist.plain.html_text import grid_table
-from dkdist.plain.kept import kept
+from dkdist.auto.scoring import EvaluationSet, Score
 
 CHOSEN = "this model"
 OUTER, SELECTION = "outer folds", "selection"

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
+from dkdist._base.parameter_checks import is_word
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F64, I64
 from dkdist.auto._tuning import (
     HOLD_OUT_SHARE,
     MAX_BALANCED_SETS,
@@ -21,11 +24,8 @@ from dkdist.auto._tuning import (
     MIN_BALANCED_FOLDS,
     MIN_HOLD_OUT_SETS,
 )
-from dkdist.auto.evaluation_set import Score, TrainingData
 from dkdist.auto.folds import draw_folds, draw_hold_out, max_folds
-from dkdist.base.parameter_checks import is_word
-from dkdist.base.roles import Role
-from dkdist.loops.array_types import F64, I64
+from dkdist.auto.scoring import Score, TrainingData
 
 CONSTANT = "constant"
 """The name of the baseline that predicts the mean target."""

@@ -13,9 +13,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from dkdist.cli.output.error_lines import error_line
-from dkdist.cli.output.standard_streams import has_reader, output_failure, usable_streams
+from dkdist.cli.output import has_reader, output_failure, usable_streams
 from dkdist.cli.parser import build_parser, option_names
+from dkdist.cli.text import error_line
 
 PATHS = (
     "store", "output", "model", "to", "checkpoint", "scheduler_file", "performance_report", "source",

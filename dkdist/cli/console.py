@@ -1,18 +1,25 @@
-"""How commands speak: aligned lines on standard output; warnings and progress on standard error."""
+"""The answer of a command on standard output: lines for people, or one JSON document for scripts.
+
+How commands speak: aligned lines on standard output; warnings and progress on standard error.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 import time
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from dkdist.cli.output.error_lines import with_options
-from dkdist.cli.output.output_files import require_output_file
-from dkdist.cli.output.terminal_text import escape_controls
-from dkdist.loops.compiling import WATCH
+import numpy as np
+
+from dkdist._numba.compilation import WATCH
+from dkdist.cli.output import require_output_file
+from dkdist.cli.text import escape_controls, with_options
 
 MOST_WARNINGS = 5
 
@@ -44,8 +51,8 @@ def scheduler(args: Namespace) -> Iterator[None]:
         return
     if args.performance_report is not None:
         require_output_file("--performance-report", args.performance_report, overwrite=True)
-    from dkdist.execution.cluster.connecting import address_in, connect, credentials
-    from dkdist.execution.dashboard.report import reported
+    from dkdist._runtime.cluster import address_in, connect, credentials
+    from dkdist._runtime.dashboard import reported
 
     with connect(args.scheduler or address_in(args.scheduler_file), credentials(*tls)) as found:
         print(f"dkdist: running on {found}", file=sys.stderr)
@@ -81,7 +88,7 @@ def told_of_compiling() -> AbstractContextManager[None]:
     """Within it, a line on standard error tells of loops that are compiled."""
 
     def tell() -> None:
-        from dkdist.loops.compile import compiling_text  # whose numba is there by now
+        from dkdist._numba.compilation import compiling_text  # whose numba is there by now
 
         print(f"dkdist: {compiling_text()}", file=sys.stderr, flush=True)
 
@@ -92,3 +99,31 @@ def stopwatch() -> Callable[[], float]:
     """What tells the seconds since it was made."""
     start = time.perf_counter()
     return lambda: time.perf_counter() - start
+
+
+def answer(args: Namespace, document: Mapping[str, Any], told: str | Sequence[tuple[str, object]]) -> None:
+    """Print the document if ``--json`` asks for it, else a text or names and values."""
+    if args.json:
+        print_json(document)
+    elif isinstance(told, str):
+        print(escape_controls(told))
+    else:
+        print_pairs(told)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print the document as one line of JSON."""
+    print(json.dumps(plain(document), allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: numbers and arrays of NumPy as Python's; what is no number (NaN, infinity) is null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

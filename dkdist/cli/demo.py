@@ -5,25 +5,71 @@ ink. The Hellinger embedding makes rows whose squared distances are the divergen
 random features make a Gaussian kernel of these distances linear, and ridge and SGD classifiers are trained
 on three quarters of the digits. Everything goes through the public names of the library, and through stores
 on disk.
+
+The demo's picture: what was taken for what, one panel a classifier.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.cli.console import stopwatch
-from dkdist.cli.output.output_files import require_output_folder
+from dkdist.cli.output import require_output_folder
+
+INK, FAINT = "#1d2733", "#8a94a0"
+
+
+def draw_confusions(path: Path, truth: NDArray[Any], predicted: Mapping[str, NDArray[Any]]) -> None:
+    """Draw counts of (true, predicted) classes: right ones in blue, mistakes in red on a scale of their own."""
+    classes = np.unique(truth)
+    figure = Figure(figsize=(5.6 * len(predicted), 6), facecolor="white")
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
+    panels = figure.subplots(1, len(predicted), squeeze=False)[0]
+    for axes, (name, found) in zip(panels, predicted.items(), strict=True):
+        counts = confusion_matrix(truth, found, labels=classes)
+        _draw_counts(axes, counts, classes)
+        right = int(np.trace(counts))
+        title = f"{name}: {100 * right / len(truth):.1f} % right"
+        axes.set_title(title, fontsize=15, color=INK, pad=12, loc="left")
+        axes.set_title(f"{right} of {len(truth)} held out", fontsize=11, color=FAINT, pad=12, loc="right")
+    figure.savefig(path, dpi=110)
+
+
+def _draw_counts(axes: Axes, counts: NDArray[np.int64], classes: NDArray[Any]) -> None:
+    diagonal = np.eye(len(classes), dtype=bool)
+    right, wrong = np.ma.masked_where(~diagonal, counts), np.ma.masked_where(diagonal | (counts == 0), counts)
+    axes.imshow(right, cmap="Blues", vmin=0, vmax=2.6 * counts.max())
+    axes.imshow(wrong, cmap="Reds", vmin=-2, vmax=2 * max(3, int(np.max(wrong.filled(0)))))
+    for (i, j), count in np.ndenumerate(counts):
+        if count:
+            weight = "normal" if i == j else "bold"
+            axes.text(j, i, str(count), ha="center", va="center", fontsize=11, color=INK, weight=weight)
+    ticks = np.arange(len(classes))
+    axes.set_xticks(ticks, [str(c) for c in classes], color=INK, fontsize=11)
+    axes.set_yticks(ticks, [str(c) for c in classes], color=INK, fontsize=11)
+    axes.set_xlabel("predicted digit", color=INK, fontsize=12)
+    axes.set_ylabel("true digit", color=INK, fontsize=12)
+    axes.set_xticks(ticks[:-1] + 0.5, minor=True)
+    axes.set_yticks(ticks[:-1] + 0.5, minor=True)
+    axes.grid(which="minor", color="#e6eaee", linewidth=1)
+    axes.tick_params(which="both", length=0)
+    for side in axes.spines.values():
+        side.set_color(FAINT)
+
 
 SEED = 0
 HELD_OUT = 0.25
@@ -45,7 +91,6 @@ def run(args: Namespace) -> None:
     """Go from images to a picture of what is taken for what, saying how long each step takes."""
     if find_spec("matplotlib") is None:
         raise ImportError("the demo draws a picture with matplotlib: pip install 'dkdist[plots]'")
-    from dkdist.cli.picture import draw_confusions
 
     require_output_folder("--output", args.output)
     folder = Path(args.output)

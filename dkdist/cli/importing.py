@@ -13,11 +13,11 @@ from typing import Any
 
 import dkdist
 from dkdist.cli.console import scheduler, wants_progress
-from dkdist.cli.output.output_files import require_output_store
-from dkdist.cli.output.terminal_text import escape_controls
-from dkdist.store.importing.files_of_table import files_of
-from dkdist.store.importing.kinds import KINDS, READERS, SUFFIXES, kind_of, reader_of, sources_in
-from dkdist.store.importing.telling import LOG
+from dkdist.cli.output import require_output_store
+from dkdist.cli.text import escape_controls
+from dkdist.io.readers.files import files_of
+from dkdist.io.readers.kinds import KINDS, READERS, SUFFIXES, kind_of, reader_of, sources_in
+from dkdist.io.readers.sources import LOG
 
 OPTIONS = {
     "set_id": ("--set-id", ("table",)),

@@ -6,7 +6,26 @@ import argparse
 from typing import Any, NoReturn
 
 import dkdist
-from dkdist.cli.machine.completion import SHELLS, PrintCompletion
+from dkdist.cli.completion import SHELLS, PrintCompletion
+from dkdist.cli.help import (
+    COMPACT_TEXT,
+    EMBED_TEXT,
+    FEATURES,
+    FIT,
+    FIT_TEXT,
+    INFO_TEXT,
+    MODEL,
+    PLAN,
+    PLAN_TEXT,
+    PREDICT,
+    REPORT_TEXT,
+    SCORE,
+    SETS,
+    VERIFY,
+    WARM,
+    WARM_TEXT,
+    add_json,
+)
 from dkdist.cli.options import (
     MAX_CHUNK_ROWS,
     add_automatic,
@@ -18,27 +37,6 @@ from dkdist.cli.options import (
     chunk_rows,
     nonempty_text,
     whole_number,
-)
-from dkdist.cli.output.command_texts import (
-    COMPACT_TEXT,
-    EMBED_TEXT,
-    FIT_TEXT,
-    INFO_TEXT,
-    PLAN_TEXT,
-    REPORT_TEXT,
-    WARM_TEXT,
-)
-from dkdist.cli.output.json_keys import (
-    FEATURES,
-    FIT,
-    MODEL,
-    PLAN,
-    PREDICT,
-    SCORE,
-    SETS,
-    VERIFY,
-    WARM,
-    add_json,
 )
 
 DESCRIPTION = """\

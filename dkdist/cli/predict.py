@@ -10,18 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dkdist
-from dkdist.cli.console import scheduler, stopwatch, wants_progress
+from dkdist._runtime.progress import Progress
+from dkdist.cli.console import answer, scheduler, stopwatch, wants_progress
 from dkdist.cli.model import target_of
-from dkdist.cli.output.answer import answer
-from dkdist.cli.output.prediction_table import (
-    STANDARD_OUTPUT,
-    Predictions,
-    require_output,
-    write_predictions,
-)
-from dkdist.cli.output.standard_streams import require_encodable
+from dkdist.cli.output import require_encodable
+from dkdist.cli.prediction_table import STANDARD_OUTPUT, Predictions, require_output, write_predictions
 from dkdist.cli.scores import line_of, score_document
-from dkdist.execution.progress import Progress
 
 SETS_AT_ONCE = 2**14
 

@@ -10,11 +10,16 @@ from zipfile import is_zipfile
 
 import dkdist
 from dkdist._utils.memory_budget import format_bytes
-from dkdist.cli.console import scheduler, stopwatch, wants_progress
-from dkdist.cli.output.answer import answer
-from dkdist.cli.output.descriptions import features_document, features_pairs, sets_document, sets_pairs
-from dkdist.cli.output.model_description import model_document, model_pairs
-from dkdist.cli.output.output_files import require_output_store
+from dkdist.cli.console import answer, scheduler, stopwatch, wants_progress
+from dkdist.cli.descriptions import (
+    features_document,
+    features_pairs,
+    model_document,
+    model_pairs,
+    sets_document,
+    sets_pairs,
+)
+from dkdist.cli.output import require_output_store
 
 
 def info(args: Namespace) -> None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.base.parameter_checks import draw_seed, whole
-from dkdist.loops.array_types import F64, I64
-from dkdist.plain.validation import as_flag
+from dkdist._base.parameter_checks import draw_seed, whole
+from dkdist._numba.arrays import F64, I64
+from dkdist._utils.validation import as_flag
 from dkdist.sets import SampleSets
 
 MARKERS = ("CD3", "CD4", "CD8", "CD38")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from dkdist.loops.array_types import I64
+from dkdist._numba.arrays import I64
 from dkdist.sets import SampleSets
 
 SIDE = 8  # pixels

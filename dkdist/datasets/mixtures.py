@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.parameter_checks import draw_seed, whole
-from dkdist.loops.array_types import F64, I64
+from dkdist._base.parameter_checks import draw_seed, whole
+from dkdist._numba.arrays import F64, I64
 from dkdist.sets import SampleSets
 
 SIDE = 10.0  # the square [-10, 10]^2 holds all but 1e-5 of every mixture's mass

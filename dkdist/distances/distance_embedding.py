@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.bad_sets import skips
-from dkdist.base.drawn_samples import some
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.inputs import check_sets
-from dkdist.base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
-from dkdist.base.roles import Role
-from dkdist.distances.distance import Distance, require_kind, require_units, traits
-from dkdist.distances.distance_choices import (
+from dkdist._base.embedding import SetEmbedding
+from dkdist._base.inputs import check_sets
+from dkdist._base.invalid_sets import skips
+from dkdist._base.parameter_checks import MOST, draw_seed, is_word, one_of, whole
+from dkdist._base.random_streams import Role
+from dkdist._base.sampling import some
+from dkdist._numba.arrays import F64
+from dkdist._utils.validation import as_flag
+from dkdist.distances.base import Distance, require_kind, require_units, traits
+from dkdist.distances.distance_embedding_params import DistanceSpec, Omegas
+from dkdist.distances.landmark_selection import CANDIDATES, DRAWN, chosen_objects, given_objects, targets_of
+from dkdist.distances.landmarks import WITHOUT_REPETITION, Source, draw_omegas
+from dkdist.distances.pair_function import Pairwise
+from dkdist.distances.registry import (
     as_distance,
     as_sampler,
     made_up_sigma,
@@ -26,8 +32,7 @@ from dkdist.distances.distance_choices import (
     warn_of_long_objects,
     warn_of_unlike_columns,
 )
-from dkdist.distances.distance_embedding_spec import DistanceSpec, Omegas
-from dkdist.distances.distance_scales import (
+from dkdist.distances.scales import (
     MEDIAN_OBJECTS,
     Looked,
     features_among,
@@ -39,12 +44,6 @@ from dkdist.distances.distance_scales import (
     with_unit_columns,
     with_unit_rows,
 )
-from dkdist.distances.objects.explaining_objects import CANDIDATES, chosen_objects, targets_of
-from dkdist.distances.objects.given_objects import DRAWN, given_objects
-from dkdist.distances.objects.random_objects import WITHOUT_REPETITION, Source, draw_omegas
-from dkdist.distances.pair_function import Pairwise
-from dkdist.loops.array_types import F64
-from dkdist.plain.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 
 CHECKED = 8  # objects that a user's own function is tried on

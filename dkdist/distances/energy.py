@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances.distance import Distance, Grain
-from dkdist.distances.sorted_line import Line, on_line
-from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.compile import FUSED, inlined, loop
-from dkdist.loops.elementary import f32
-from dkdist.loops.lanes import LANES, TILE, Lanes, load_tile, pack, squared_distances
-from dkdist.loops.points import set_arrays, total_weight
-from dkdist.plain.kept import kept
-from dkdist.plain.validation import as_flag
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.compilation import FUSED, inlined, loop
+from dkdist._numba.elementary import LANES, TILE, Lanes, f32, load_tile, pack, squared_distances
+from dkdist._numba.points import set_arrays, total_weight
+from dkdist._utils.serialization import kept
+from dkdist._utils.validation import as_flag
+from dkdist.distances.base import Distance, Grain
+from dkdist.distances.wasserstein import Line, on_line
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances.distance import Distance
-from dkdist.loops.array_types import F32, I64
-from dkdist.loops.compile import FUSED, inlined, loop
-from dkdist.loops.elementary import f32
-from dkdist.loops.lanes import (
+from dkdist._numba.arrays import F32, I64
+from dkdist._numba.compilation import FUSED, inlined, loop
+from dkdist._numba.elementary import (
     LANES,
     TILE,
     Lanes,
+    f32,
     load_tile,
     longest,
     pack,
     squared_distances,
     without_zero_weights,
 )
-from dkdist.loops.points import read_only, set_arrays, total_weight
-from dkdist.plain.kept import kept
-from dkdist.plain.validation import as_flag
+from dkdist._numba.points import read_only, set_arrays, total_weight
+from dkdist._utils.serialization import kept
+from dkdist._utils.validation import as_flag
+from dkdist.distances.base import Distance
 
 FAR = f32(np.inf)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.bad_sets import PairError
-from dkdist.distances.distance import Distance, Grain
-from dkdist.loops.array_types import F32, F64, I64, Array
+from dkdist._base.invalid_sets import PairError
+from dkdist._numba.arrays import F32, F64, I64, Array
+from dkdist.distances.base import Distance, Grain
 from dkdist.sets import SampleSets
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"  # what functions of text see for a symbol that is not in the alphabet

@@ -1,1 +1,1 @@
-"""Embeddings: transformers that map each set to one row of numbers."""
+"""Embeddings of sets as rows: densities, moments, summaries, n-grams; scaling of points."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.bad_sets import Positions, RowError, attempt, naming_random, skips
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.embedding_spec import Specification
-from dkdist.base.inputs import Sets, Survey
-from dkdist.loops.array_types import F32
-from dkdist.plain.kept import kept
+from dkdist._base.embedding import SetEmbedding
+from dkdist._base.inputs import Sets, Survey
+from dkdist._base.invalid_sets import Positions, RowError, attempt, naming_random, skips
+from dkdist._base.params import Specification
+from dkdist._numba.arrays import F32
+from dkdist._utils.serialization import kept
 from dkdist.sets import SampleSetError, SampleSets
 
 

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dkdist.base.bad_sets import attempt, skips
-from dkdist.base.embedding import SetEmbedding, learn_sets
-from dkdist.base.embedding_spec import Specification, Tables
-from dkdist.base.inputs import check_sets, of_blocks
-from dkdist.base.parameter_checks import whole
-from dkdist.loops.array_types import F32, I64
-from dkdist.plain.kept import kept
-from dkdist.plain.validation import as_flag
+from dkdist._base.embedding import SetEmbedding, learn_sets
+from dkdist._base.inputs import check_sets, of_blocks
+from dkdist._base.invalid_sets import attempt, skips
+from dkdist._base.parameter_checks import whole
+from dkdist._base.params import Specification, Tables
+from dkdist._numba.arrays import F32, I64
+from dkdist._utils.serialization import kept
+from dkdist._utils.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
 

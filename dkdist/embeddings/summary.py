@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.embedding_spec import Specification
-from dkdist.base.influence import shares
-from dkdist.base.inputs import Sets, Survey, common_units
-from dkdist.loops.array_types import F32, F64, Array
-from dkdist.plain.kept import kept
+from dkdist._base.embedding import SetEmbedding
+from dkdist._base.influence import shares
+from dkdist._base.inputs import Sets, Survey, common_units
+from dkdist._base.params import Specification
+from dkdist._numba.arrays import F32, F64, Array
+from dkdist._utils.serialization import kept
 from dkdist.sets import SampleSets
 
 LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # 0 and 1 are the minimum and the maximum

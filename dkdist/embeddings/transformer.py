@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from dkdist.base.bad_sets import RowError
-from dkdist.base.embedding_spec import Specification
-from dkdist.loops.array_types import F32
+from dkdist._base.invalid_sets import RowError
+from dkdist._base.params import Specification
+from dkdist._numba.arrays import F32
 from dkdist.sets import SampleSets
 
 

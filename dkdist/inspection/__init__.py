@@ -1,1 +1,1 @@
-"""Inspection of fitted models: averaged gradients and tables of contributions."""
+"""Explanations of predictions by points, dimensions and places."""

@@ -1,1 +1,1 @@
-"""Linear learners in the manner of scikit-learn: ridge, stochastic gradient descent, search."""
+"""Linear learners on blocks of features: SGD, ridge regression, one-pass search."""

@@ -16,13 +16,13 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from dkdist.base.bad_sets import listed, require_rows, skips, tell_skipped_rows
-from dkdist.base.row_ids import in_row_order
-from dkdist.execution.blocks import is_lazy, row_blocks
-from dkdist.execution.map_reduce import collect
-from dkdist.learners.rows import without
+from dkdist._base.invalid_sets import listed, require_rows, skips, tell_skipped_rows
+from dkdist._base.row_ids import in_row_order
+from dkdist._numba.arrays import F64, I64
+from dkdist._runtime.blocks import is_lazy, row_blocks
+from dkdist._runtime.map_reduce import collect
 from dkdist.linear.problems import LinearLearner, as_features, as_weights, decision_values, values_of_blocks
-from dkdist.loops.array_types import F64, I64
+from dkdist.linear.rows import without
 
 Measure = Callable[[NDArray[Any], NDArray[Any], F64], F64]
 

@@ -23,16 +23,16 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from dkdist.base.bad_sets import skips
-from dkdist.base.inputs import require_rows_of_features, within_floats
-from dkdist.base.row_ids import own_rows
-from dkdist.execution.blocks import Blocks, Job, is_lazy, row_blocks
-from dkdist.execution.map_reduce import collect
-from dkdist.learners.rows import Known, MadeRows, Rows, checked_rows, no_rows, tiles
-from dkdist.learners.rows import decision_values as linear_values
-from dkdist.loops.array_types import F64, I64
-from dkdist.loops.points import not_finite
-from dkdist.plain.validation import real_array
+from dkdist._base.inputs import require_rows_of_features, within_floats
+from dkdist._base.invalid_sets import skips
+from dkdist._base.row_ids import own_rows
+from dkdist._numba.arrays import F64, I64
+from dkdist._numba.points import not_finite
+from dkdist._runtime.blocks import Blocks, Job, is_lazy, row_blocks
+from dkdist._runtime.map_reduce import collect
+from dkdist._utils.validation import real_array
+from dkdist.linear.rows import Known, MadeRows, Rows, checked_rows, no_rows, tiles
+from dkdist.linear.rows import decision_values as linear_values
 
 _FLOATS = [np.float64, np.float32]
 CLASS_WEIGHTS = [None, dict, StrOptions({"balanced"})]

@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.loops.array_types import Array
-from dkdist.sets.frame_columns import columns_of_frame, opened_frame
-from dkdist.sets.frames import Parts, as_column_names, grouped, joined_targets, own_targets, require_columns
+from dkdist._numba.arrays import Array
+from dkdist.sets.frames import (
+    Parts,
+    as_column_names,
+    columns_of_frame,
+    grouped,
+    joined_targets,
+    opened_frame,
+    own_targets,
+    require_columns,
+)
 from dkdist.sets.point_checks import SampleSetError
 
 MOST_DENSE = 1000  # columns of a sparse matrix that are made dense without being named

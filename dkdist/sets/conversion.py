@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dkdist.loops.array_types import F64
-from dkdist.plain.validation import Columns
+from dkdist._numba.arrays import F64
+from dkdist._utils.validation import Columns
 from dkdist.sets.origins import Part, crowded_column, natural_origin, settled_origin
 from dkdist.sets.point_checks import (
     Points,
@@ -93,7 +93,7 @@ def sets_of_columns(
 
 def _as_they_come(parts: Sequence[Part], origin: F64 | None) -> Points | None:
     """The points as they are kept, if nothing about them is unusual."""
-    from dkdist.sets.streams.coming_rows import ComingRows  # for columns alone
+    from dkdist.sets.streams import ComingRows  # for columns alone
 
     coming = ComingRows(sum(map(len, parts)), parts[0].shape[1], origin)
     usual = all(isinstance(part, Columns) and coming.add(part.columns) for part in parts)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import I64, Array
+from dkdist._numba.arrays import I64, Array
 from dkdist.sets.point_checks import SampleSetError
 
 

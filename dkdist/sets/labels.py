@@ -11,7 +11,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.loops.array_types import I64, Array
+from dkdist._numba.arrays import I64, Array
 from dkdist.sets.indexing import aligned, has_index, load_collection
 from dkdist.sets.point_checks import SampleSetError
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.validation import Columns
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._utils.validation import Columns
 
 FAR = 64  # spreads (median distances from the middle) from zero: six of 24 bits, and 16 widths of an even column
 LEAST_STEPS = 16  # of float32 in a spread: fewer hold no differences

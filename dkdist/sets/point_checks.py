@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
-from dkdist.plain.user_line import user_level
-from dkdist.plain.validation import Columns, real_array
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._utils.validation import Columns, real_array, user_level
 from dkdist.sets.origins import OrderedSample, Part, crowded_column, relative, settled_origin
 
 Points = NDArray[Any]

@@ -8,6 +8,10 @@ with
 
 Everything is validated once, when a collection is made; slices of a valid collection are valid and skip the
 checks.
+
+What a notebook shows of sets in memory: how many, how large, where they lie.
+
+How collections are made of data frames: what users call, on the road to `frames` and `annotated`.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import column_bounds, read_only
-from dkdist.sets.from_frames import FromFrames
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.points import column_bounds, read_only
+from dkdist._utils.text import column_text, numbers_text, pairs_table, sizes_text
 from dkdist.sets.indexing import NoTable, as_position, mask_of_ids, positions, resolve_key
 from dkdist.sets.labels import NO_LABELS, Labelled, Labels
 from dkdist.sets.origins import moved, origin_text, settled_origin
@@ -43,6 +47,139 @@ from dkdist.sets.strings import as_alphabet, decode, encode
 
 if TYPE_CHECKING:
     from dkdist.sets.frames import Parts
+
+
+MOST_NUMBERS = 10**8  # of the points, whose bounds are looked for: a tenth of a second
+MOST_SYMBOLS = 60  # of an alphabet that is shown
+
+
+def sets_card(sets: SampleSets) -> str:
+    """An HTML table of a collection in memory; one pass over its points, if they are not very many."""
+    weights, names, ids = sets.weights, sets.names, sets.ids
+    pairs: list[tuple[object, object]] = [
+        ("sets", f"{len(sets):,}"),
+        ("points", f"{sets.n_points:,}"),
+        ("points a set", sizes_text(sets.sizes)),
+        ("dimensions", sets.n_dims if names is None else f"{sets.n_dims}: {', '.join(names)}"),
+        ("dtype", sets.points_dtype),
+    ]
+    if sets.alphabet is not None:
+        more = "..." if len(sets.alphabet) > MOST_SYMBOLS else ""
+        pairs.append(("alphabet", f"{len(sets.alphabet)}: {sets.alphabet[:MOST_SYMBOLS]}{more}"))
+    elif 0 < sets.relative.size <= MOST_NUMBERS:
+        low, high = sets.bounds
+        pairs += [("lowest", numbers_text(low)), ("highest", numbers_text(high))]
+    if sets.origin.any():
+        pairs.append(("origin", numbers_text(sets.origin)))
+    if weights is not None:
+        pairs.append(("weights", weights_text(weights.shape[1:])))
+    if ids is not None:
+        pairs.append(("ids", column_text(ids)))
+    pairs += [(f"target {name!r}", column_text(values)) for name, values in sets.targets.items()]
+    return pairs_table("SampleSets", pairs)
+
+
+def weights_text(shape: tuple[int, ...] | None) -> str:
+    """What the weight of a point is, from its shape; None for none."""
+    if shape is None:
+        return "none"
+    return f"{shape[0]} a point" if shape else "one a point"
+
+
+class FromFrames:
+    """Makes collections of frames with one row a point."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _of_parts(cls, parts: Parts) -> Self:
+        """Sets of what a frame holds, checked."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, set_id: str, points: Any = None, targets: Any = None, weights: str | None = None
+    ) -> Self:
+        """Make a collection of a data frame (pandas, polars or pyarrow) with one row a point, in any order of rows.
+
+        Sets come in the order in which their ids first appear, and the rows of a set keep theirs. Needs narwhals and
+        pandas (``pip install 'dkdist[frames]'``).
+
+        Parameters
+        ----------
+        frame : data frame
+            Whole, in memory; `import_frame` writes a store of a Dask DataFrame.
+        set_id : str
+            The column of ids, integers or text (which stays text: "007").
+        points : names of columns, optional
+            The coordinates, in this order; by default all numeric or boolean columns that are nothing else. What is
+            left out, and what only counts rows ("Unnamed: 0"), is told by a warning; the columns taken are logged
+            (``dkdist.importing``, level INFO).
+        targets : data frame, Series or names of columns, optional
+            Entries for each id, joined by the index (pandas) or by a column named as ``set_id``, in any order; or
+            columns of ``frame`` that are constant within each set.
+        weights : str, optional
+            A column of weights of the points.
+
+        Raises `SampleSetError`, naming column, row and set, for missing ids or values, text or categories as
+        coordinates, targets that change within a set, have no entry for an id, or have two. Cost: a sort of the rows,
+        and a second copy of the points.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from dkdist.sets import SampleSets
+        >>> cells = pd.DataFrame({"donor": ["b", "a", "b"], "cd3": [1.0, 2.0, 3.0], "cd4": [4.0, 5.0, 6.0]})
+        >>> outcome = pd.Series([0, 1], index=["a", "b"], name="outcome")
+        >>> sets = SampleSets.from_frame(cells, "donor", targets=outcome)
+        >>> sets.ids, sets.names, sets.targets["outcome"], sets[0][:, 0]
+        (array(['b', 'a'], dtype='<U1'), ('cd3', 'cd4'), array([1, 0]), array([1., 3.], dtype=float32))
+        """
+        from dkdist.sets.frames import parts_of_frame
+
+        return cls._of_parts(parts_of_frame(frame, set_id, points, targets, weights))
+
+    @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        set_key: str,
+        obsm: str | None = None,
+        layer: str | None = None,
+        columns: Any = None,
+        targets: Any = None,
+    ) -> Self:
+        """Make a collection of annotated observations (AnnData, or what is like it), one a point.
+
+        Parameters
+        ----------
+        adata : AnnData
+        set_key : str
+            The column of ``adata.obs`` with ids, such as the donor of each cell.
+        obsm, layer : str, optional
+            Which matrix has the points: ``adata.obsm[obsm]`` ("X_pca"), ``adata.layers[layer]``, or ``adata.X``.
+        columns : names, optional
+            Its columns to take; a sparse matrix is made dense for these alone, and must be narrow without.
+        targets : data frame, Series or names of columns of ``adata.obs``, optional
+            As for `from_frame`.
+
+        Raises as `from_frame`. Cost: a sort of the observations and a dense copy of the chosen columns.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from dkdist.sets import SampleSets
+        >>> from types import SimpleNamespace
+        >>> obs = pd.DataFrame({"donor": ["b", "a", "b"], "age": [50, 60, 50]})
+        >>> adata = SimpleNamespace(obs=obs, obsm={"X_pca": np.eye(3)}, layers={}, X=None, var_names=[])
+        >>> sets = SampleSets.from_anndata(adata, "donor", obsm="X_pca", targets="age")
+        >>> sets.sizes, sets.names[:2], sets.targets["age"]
+        (array([2, 1]), ('X_pca_0', 'X_pca_1'), array([50, 60]))
+        """
+        from dkdist.sets.annotated import parts_of_annotated
+
+        return cls._of_parts(parts_of_annotated(adata, set_key, obsm, layer, columns, targets))
+
 
 A = TypeVar("A", bound=NDArray[Any])
 
@@ -349,6 +486,5 @@ class SampleSets(Labelled, FromFrames, NoTable):
         return f"SampleSets(n_sets={len(self)}, n_points={self.n_points}, n_dims={self.n_dims}{extra}{codes})"
 
     def _repr_html_(self) -> str:
-        from dkdist.sets.sets_card import sets_card
 
         return sets_card(self)

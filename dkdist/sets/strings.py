@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import I64
+from dkdist._numba.arrays import I64
 from dkdist.sets.point_checks import CODE_DTYPES, Points, SampleSetError, locate
 
 LARGEST_ALPHABET = 2**16

@@ -13,7 +13,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.loops.array_types import F64
+from dkdist._numba.arrays import F64
 
 SHARES = np.linspace(
     0.02, 0.98, 49

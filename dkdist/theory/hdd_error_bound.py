@@ -8,8 +8,8 @@ from numbers import Real
 
 import numpy as np
 
-from dkdist.base.parameter_checks import one_of, positive, whole
-from dkdist.densities.measures.divergences import divergence as divergence_of
+from dkdist._base.parameter_checks import one_of, positive, whole
+from dkdist.embeddings.divergences import divergence as divergence_of
 from dkdist.theory import hdd_terms as bounds
 
 NAMES = ("hellinger", "jensen-shannon", "chi2", "total-variation")

@@ -9,20 +9,20 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
-from dkdist.base.embedding import SetEmbedding, known_sets
-from dkdist.base.parameter_checks import draw_seed, whole
-from dkdist.densities.divergence import DivergenceEmbedding
-from dkdist.densities.divergence_spec import DivergenceSpec
-from dkdist.densities.measures.divergences import divergence
-from dkdist.densities.structure.side_by_side_spec import parts_of
+from dkdist._base.embedding import SetEmbedding, known_sets
+from dkdist._base.parameter_checks import draw_seed, whole
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.points import not_finite
+from dkdist._utils.text import pairs_table
 from dkdist.distances.distance_embedding import DistanceEmbedding
-from dkdist.kernel.features.mean_embedding import MeanEmbedding
-from dkdist.kernel.features.random_fourier_features import RandomFourierFeatures
-from dkdist.kernel.kinds.kernel_sums import scaled, sums
-from dkdist.kernel.kinds.registry import get_kernel
-from dkdist.loops.array_types import F32, F64, I64
-from dkdist.loops.points import not_finite
-from dkdist.plain.html_text import pairs_table
+from dkdist.embeddings.divergence import DivergenceEmbedding
+from dkdist.embeddings.divergence_params import DivergenceSpec
+from dkdist.embeddings.divergences import divergence
+from dkdist.embeddings.structure import parts_of
+from dkdist.kernels.kernel_sums import scaled, sums
+from dkdist.kernels.mean_embedding import MeanEmbedding
+from dkdist.kernels.random_fourier_features import RandomFourierFeatures
+from dkdist.kernels.registry import get_kernel
 from dkdist.sets import SampleSets
 
 FINE = {1: 512, 2: 96, 3: 32}  # nodes a dimension of exact integrals, at least

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.parameter_checks import one_of, positive, whole
-from dkdist.kernel.sums.fourier_grid import MOST_DIMS, fourier_grid
-from dkdist.kernel.sums.taylor_loops import MOST_ORDER, n_terms, taylor_order
+from dkdist._base.parameter_checks import one_of, positive, whole
+from dkdist.kernels._taylor_numba import MOST_ORDER, n_terms, taylor_order
+from dkdist.kernels.fourier_grid import MOST_DIMS, fourier_grid
 from dkdist.theory import feature_bounds as bounds
 
 FARTHEST, LEAST = 1e100, 1e-100  # numbers whose squares are numbers

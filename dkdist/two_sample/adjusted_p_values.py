@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import false_discovery_control
 
-from dkdist.base.parameter_checks import one_of
-from dkdist.loops.array_types import F64
-from dkdist.plain.validation import real_array
+from dkdist._base.parameter_checks import one_of
+from dkdist._numba.arrays import F64
+from dkdist._utils.validation import real_array
 
 
 def adjusted_p_values(p_values: ArrayLike, method: str = "holm") -> F64:

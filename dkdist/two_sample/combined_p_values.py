@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import pearson3
 
-from dkdist.loops.array_types import F64
+from dkdist._numba.arrays import F64
 
 MIN_P_VALUE = 1e-300
 MIN_RELATIVE_DEVIATION = 1e-8  # of a statistic over labellings: below, it is rounding

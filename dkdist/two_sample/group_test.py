@@ -1,26 +1,133 @@
-"""`group_test`: whether the sets of several groups come from one distribution over sets."""
+"""`group_test`: whether the sets of several groups come from one distribution over sets.
+
+The largest moderated F statistic of columns between groups, such as the means of sets along each axis.
+
+    F_j = between_j / (G - 1) / ((d0 s0^2 + total_j - between_j) / (d0 + f)),   between_j = sum_g n_g m_gj^2
+
+for the group means m_gj of columns that are centred in each stratum, and f residual degrees of freedom. The prior d0,
+s0^2 is that of limma: fitted to the variances total_j of all columns, which permutations do not change. A column
+alone has no prior: F as it is.
+
+Smyth: Linear models and empirical Bayes methods for assessing differential expression (2004), for the prior.
+
+Labels of groups and strata: what they must be, and whether they can be arranged otherwise.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 from sklearn.base import clone
 
-from dkdist.base.embedding import transform_sets
-from dkdist.base.inputs import Sets, check_sets, survey
-from dkdist.base.parameter_checks import draw_seed, one_of, whole
-from dkdist.base.row_ids import in_row_order
-from dkdist.execution.blocks import is_lazy, row_blocks
-from dkdist.execution.map_reduce import collect
-from dkdist.learners.rows import checked
-from dkdist.loops.array_types import F32
-from dkdist.two_sample.axis_statistics import largest_f
+from dkdist._base.embedding import transform_sets
+from dkdist._base.inputs import Sets, check_sets, survey
+from dkdist._base.parameter_checks import draw_seed, one_of, whole
+from dkdist._base.row_ids import in_row_order
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._runtime.blocks import is_lazy, row_blocks
+from dkdist._runtime.map_reduce import collect
+from dkdist.linear.rows import checked
 from dkdist.two_sample.combined_p_values import combined, log_p_values, standardized
-from dkdist.two_sample.group_labels import group_codes, require_arrangements
-from dkdist.two_sample.group_rows_spec import GroupRowsSpec, centre_and_scale, representations
-from dkdist.two_sample.permutations import kernel_statistic, p_value, permuted_statistics
+from dkdist.two_sample.group_rows import GroupRowsSpec, centre_and_scale, representations
+from dkdist.two_sample.permutations import kernel_statistic, p_value, permuted_statistics, within_strata
+
+MIN_RELATIVE_VARIANCE = 1e-16  # of a column's largest square: below, its values differ by rounding alone
+MAX_PRIOR_DEGREES = 1e6  # of freedom, where variances differ by no more than chance
+
+
+def largest_f(columns: F32 | F64, strata: I64, n_groups: int) -> Callable[[F64], F64]:
+    """A function of indicators of groups (n, b, G), divided by root sizes: the largest F of b labellings (b,)."""
+    columns = columns.astype(np.float64)
+    X = within_strata(columns, strata)
+    total = (X**2).sum(axis=0)
+    varies = total > MIN_RELATIVE_VARIANCE * len(X) * (columns**2).max(axis=0)
+    X, total = X[:, varies], total[varies]
+    n_free = len(X) - len(np.unique(strata))
+    n_residual = max(n_free - n_groups + 1, 1)
+    prior_degrees, prior_variance = fitted_prior(total / n_free, n_free)
+
+    def largest(shares: F64) -> F64:
+        n, n_labellings, _ = shares.shape
+        if not len(total):
+            return np.zeros(n_labellings)
+        sums = X.T @ shares.reshape(n, -1)
+        between = (sums.reshape(len(total), n_labellings, n_groups) ** 2).sum(axis=2)
+        rest = prior_degrees * prior_variance + np.maximum(total[:, None] - between, 0)
+        smallest = MIN_RELATIVE_VARIANCE * total[:, None]  # columns that groups explain wholly
+        F = between / (n_groups - 1) / np.maximum(rest, smallest) * (prior_degrees + n_residual)
+        return np.asarray(F.max(axis=0))
+
+    return largest
+
+
+def fitted_prior(variances: F64, n_free: int) -> tuple[float, float]:
+    """Degrees of freedom d0 and variance s0^2 of the prior that variances (k,) on ``n_free`` degrees seem to have."""
+    if len(variances) < 2:
+        return 0.0, 0.0
+    logs = np.log(variances) - digamma(n_free / 2) + np.log(n_free / 2)
+    excess = logs.var(ddof=1) - polygamma(1, n_free / 2)
+    if excess <= polygamma(1, MAX_PRIOR_DEGREES / 2):
+        return MAX_PRIOR_DEGREES, float(np.exp(logs.mean()))
+    half = float(np.exp(brentq(lambda x: polygamma(1, np.exp(x)) - excess, -50, np.log(MAX_PRIOR_DEGREES))))
+    return 2 * half, float(np.exp(logs.mean() + digamma(half) - np.log(half)))
+
+
+def group_codes(name: str, labels: Any, n_sets: int) -> I64:
+    """(n_sets,) the number of each label among the sorted ones; ValueError for missing labels or another length."""
+    try:
+        given = np.asarray(labels)
+    except Exception as error:  # other libraries' objects raise what they like
+        raise ValueError(f"{name} cannot be made an array ({error}): give one label for each set") from error
+    if given.shape != (n_sets,):
+        raise ValueError(
+            f"{name} must have one label for each of the {n_sets} sets; found shape {given.shape}: give a flat list"
+        )
+    missing = _missing(given)
+    if missing.any():
+        raise ValueError(f"{name} has no label for set {int(np.argmax(missing))}: leave out sets without one")
+    try:
+        return np.unique(given, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        raise ValueError(f"{name} must be of one kind, numbers or text ({error}): convert them") from error
+
+
+def require_arrangements(groups: I64, strata: I64) -> None:
+    """Refuse a single group, groups of one set, and strata within which no two sets could change places."""
+    sizes = np.bincount(groups)
+    if len(sizes) < 2:
+        raise ValueError("groups holds a single label: a test compares two groups or more. Check the labels")
+    if sizes.min() < 2:
+        alone = int(np.flatnonzero(groups == np.argmin(sizes))[0])
+        raise ValueError(
+            f"groups gives set {alone} a label that no other set has: each group needs two sets or more, as one does "
+            "not tell how sets of a group differ. Leave it out, or join groups"
+        )
+    pairs = np.unique(np.stack([strata, groups]), axis=1)
+    if np.bincount(pairs[0]).max() < 2:
+        raise ValueError(
+            "blocks has sets of one group alone in every stratum, so that nothing can be permuted: groups and strata "
+            "cannot be told apart. Take larger strata"
+        )
+
+
+def _missing(labels: Any) -> Any:
+    """Which labels are None, NaN or another library's "missing", none of which equals itself."""
+    if labels.dtype != object:
+        return labels != labels
+    return np.array([label is None or not _is_itself(label) for label in labels.tolist()], bool)
+
+
+def _is_itself(label: Any) -> bool:
+    try:
+        return bool(label == label)
+    except (TypeError, ValueError):  # pandas' NA is neither; an array is no label
+        return False
+
 
 MOST_PERMUTATIONS = 10**6
 LEAST_DIRECTIONS = 32

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dkdist.base.drawn_samples import median_distance
-from dkdist.base.roles import Role
-from dkdist.kernel.features.random_fourier_features_spec import STRUCTURED_FROM, FourierSpec
-from dkdist.loops.array_types import F32, F64, I64
+from dkdist._base.random_streams import Role
+from dkdist._base.sampling import median_distance
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist.kernels.random_fourier_features import STRUCTURED_FROM, FourierSpec
 
 MOST_EXACT = 2048  # rows: 32 MiB of kernel values
 N_FEATURES = 1024  # of the kernel beyond

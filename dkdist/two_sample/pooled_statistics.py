@@ -25,11 +25,10 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 
-from dkdist.base.roles import Role
-from dkdist.kernel.kinds.kernel_frequencies import DRAWS, least_error
-from dkdist.kernel.kinds.registry import get_kernel
-from dkdist.kernel.sums.random_loops import mean_features, waves_of
-from dkdist.loops.array_types import F32, F64, I64, U16
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F32, F64, I64, U16
+from dkdist.kernels._random_numba import mean_features, waves_of
+from dkdist.kernels.registry import DRAWS, get_kernel, least_error
 
 N_BANDWIDTHS, QUANTILES = 10, (0.05, 0.95)  # of distances between pooled points; both as in MMDAgg
 SCALE_QUANTILE = 0.9  # of the deviations of a coordinate from its median that are not 0: its unit

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dkdist.kernel.distance.kernel_inputs import points_of
-from dkdist.kernel.distance.shapes import Shape, is_mesh
-from dkdist.loops.array_types import F32, F64, I64, U16
+from dkdist._numba.arrays import F32, F64, I64, U16
+from dkdist.kernels.inputs import points_of
+from dkdist.kernels.shapes import Shape, is_mesh
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.two_sample.pooled_statistics import PooledStatistics
 
 if TYPE_CHECKING:
-    from dkdist.execution.blocks import Blocks
+    from dkdist._runtime.blocks import Blocks
 
 
 class Sample(NamedTuple):
@@ -50,10 +50,10 @@ def _require_points(name: str, alphabet: Any, has_weights: bool) -> None:
 
 
 def _streamed_sample(name: str, P: Any) -> Sample | None:
-    from dkdist.base.inputs import block_views  # Dask and Zarr are imported for streamed samples only
-    from dkdist.execution.blocks import source_blocks
-    from dkdist.kernel.distance.lazy.lazy_points import lazy_points
-    from dkdist.store import SetStore
+    from dkdist._base.inputs import block_views  # Dask and Zarr are imported for streamed samples only
+    from dkdist._runtime.blocks import source_blocks
+    from dkdist.io import SetStore
+    from dkdist.kernels.lazy_distance import lazy_points
 
     if isinstance(P, SetStore) and len(P) != 1:
         if len(P) == 0:
@@ -70,8 +70,8 @@ def _streamed_sample(name: str, P: Any) -> Sample | None:
 
 def _sample_of_blocks(name: str, blocks: Blocks, firsts: I64, d: int) -> Sample:
     """The sample whose points ``firsts[i]`` to ``firsts[i + 1]`` - 1 are those of block i: a pass for each method."""
-    from dkdist.execution.blocks import Job
-    from dkdist.execution.map_reduce import collect, default_window, tree_sum
+    from dkdist._runtime.blocks import Job
+    from dkdist._runtime.map_reduce import collect, default_window, tree_sum
 
     def rows(positions: I64) -> F64:
         parts = np.split(positions, np.searchsorted(positions, firsts[1:-1]))

@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkdist.base.parameter_checks import draw_seed, one_of, whole
-from dkdist.base.roles import Role
-from dkdist.kernel.distance.kernel_inputs import SAMPLE, Pair, bandwidth, read_points
-from dkdist.kernel.kinds.kernel_sums import scaled, sums
-from dkdist.kernel.kinds.registry import KERNELS
-from dkdist.loops.array_types import F64, U16
-from dkdist.loops.tiles.weighted_points import WeightedPoints
-from dkdist.plain.validation import require_same_names
+from dkdist._base.parameter_checks import draw_seed, one_of, whole
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F64, U16
+from dkdist._numba.weighted_points import WeightedPoints
+from dkdist._utils.validation import require_same_names
+from dkdist.kernels.inputs import SAMPLE, Pair, bandwidth, read_points
+from dkdist.kernels.kernel_sums import scaled, sums
+from dkdist.kernels.registry import KERNELS
 from dkdist.two_sample.combined_p_values import combined, log_p_values
 from dkdist.two_sample.pooled_statistics import N_BANDWIDTHS, PooledStatistics, pooled_statistics
 from dkdist.two_sample.samples import Sample, sample_of

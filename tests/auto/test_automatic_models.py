@@ -127,7 +127,7 @@ def test_the_constant_is_predicted_where_nothing_beats_it() -> None:
 
 def test_a_hold_out_scores_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     from dkdist.auto import outer_predictions
-    from dkdist.automatic import choosing
+    from dkdist.auto import selection as choosing
 
     monkeypatch.setattr(outer_predictions, "MAX_NESTED_SETS", 30)
     monkeypatch.setattr(choosing, "EXACT_SETS", 30)

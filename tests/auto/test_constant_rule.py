@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.learners.calibration import probabilities_of
+from dkdist.auto.scoring import EvaluationSet
+from dkdist.linear.calibration import probabilities_of
 
 N = 40
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
-from dkdist.auto.evaluation_set import TrainingData
 from dkdist.auto.folds import draw_hold_out, fold_labels, repeated_folds
 from dkdist.auto.outer_predictions import draw_outer_folds
+from dkdist.auto.scoring import TrainingData
 
 
 def training_data(

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student_t
 
-from dkdist.auto.evaluation_set import TrainingData
 from dkdist.auto.outer_predictions import (
     CONSTANT,
     FoldPredictions,
@@ -21,6 +20,7 @@ from dkdist.auto.outer_predictions import (
     draw_outer_folds,
     standard_error,
 )
+from dkdist.auto.scoring import TrainingData
 from tests.auto.test_folds import training_data
 
 

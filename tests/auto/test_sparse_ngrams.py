@@ -11,10 +11,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import dkdist as dk
-from dkdist.automatic import choosing
-from dkdist.automatic.learned import sparse_ngrams, streamed
-from dkdist.automatic.learned.machines import LinearMachine
-from dkdist.automatic.learned.sparse_ngrams import fit_sparse_ridge
+from dkdist.auto import large_collections as sparse_ngrams
+from dkdist.auto import large_collections as streamed
+from dkdist.auto import selection as choosing
+from dkdist.auto.ensemble import LinearMachine
+from dkdist.auto.large_collections import fit_sparse_ridge
 
 
 def words(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:

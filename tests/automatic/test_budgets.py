@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.auto.evaluation_set import TrainingData
-from dkdist.automatic import budgets, choosing, trials
-from dkdist.automatic.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
-from dkdist.automatic.choosing import SAMPLE_SETS, _sample_size
-from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.trials import PENALTIES, Finalist, Trial, _tried, try_again
-from dkdist.automatic.views.representation_rows import RowKernel
+from dkdist.auto import budgets
+from dkdist.auto import selection as choosing
+from dkdist.auto import successive_halving as trials
+from dkdist.auto.budgets import GRAMS, LEAST_COMPONENTS, LEAST_SETS, Budget
+from dkdist.auto.representation_rows import RowKernel
+from dkdist.auto.scoring import TrainingData
+from dkdist.auto.selection import SAMPLE_SETS, FinalFit, _sample_size
+from dkdist.auto.successive_halving import PENALTIES, Finalist, Trial, _tried, try_again
 
 
 def test_memory_holds_eight_matrices_and_all_rows() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.automatic.trials import LEAST_GAIN, Trial, best_average
+from dkdist.auto.scoring import EvaluationSet
+from dkdist.auto.successive_halving import LEAST_GAIN, Trial, best_average
 
 ZERO = EvaluationSet(np.zeros((2, 1)), np.ones(2), [[np.arange(2)]], np.arange(2))
 

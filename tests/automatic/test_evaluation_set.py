@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.metrics import r2_score
 
-from dkdist.auto.evaluation_set import EvaluationSet, log_losses
-from dkdist.automatic.set_regressor import mean_r2
+from dkdist.auto.scoring import EvaluationSet, log_losses
+from dkdist.auto.set_regressor import mean_r2
 
 RNG = np.random.default_rng(0)
 N = 200

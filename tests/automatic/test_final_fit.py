@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.automatic import final_fit
-from dkdist.automatic.budgets import Budget
-from dkdist.automatic.final_fit import FinalFit
-from dkdist.automatic.trials import Average, Trial
-from dkdist.automatic.views.representation_rows import RowKernel
+from dkdist.auto import selection as final_fit
+from dkdist.auto.budgets import Budget
+from dkdist.auto.representation_rows import RowKernel
+from dkdist.auto.selection import FinalFit
+from dkdist.auto.successive_halving import Average, Trial
 
 SHARES = (0.5, 0.3, 0.2)
 

@@ -8,8 +8,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
-from dkdist.automatic.views.representation_rows import ComparedRows, RowKernel
-from dkdist.learners.kernel_ridge import CONSTANT, duals, folds_by_length, left_out, squared_distances
+from dkdist.auto.representation_rows import ComparedRows, RowKernel
+from dkdist.linear.kernel_ridge import CONSTANT, duals, folds_by_length, left_out, squared_distances
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 5))

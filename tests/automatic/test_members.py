@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.automatic.learned.machine_terms import MachineTerm
-from dkdist.automatic.learned.machines import KernelMachine, LinearMachine, Member
-from dkdist.automatic.set_learner import as_weights
-from dkdist.automatic.views.representation_rows import RowKernel
-from dkdist.learners.kernel_ridge import CONSTANT
-from dkdist.linear.search.feature_trees import Node
+from dkdist.auto.ensemble import KernelMachine, LinearMachine, Member
+from dkdist.auto.explanations import MachineTerm
+from dkdist.auto.representation_rows import RowKernel
+from dkdist.auto.set_learner import as_weights
+from dkdist.linear.feature_trees import Node
+from dkdist.linear.kernel_ridge import CONSTANT
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 4)).astype(np.float32)

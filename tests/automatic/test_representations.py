@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.automatic.views.representations import (
-    Representation,
-    is_text,
-    representations,
-    serial_correlation,
-)
+from dkdist.auto.representations import Representation, is_text, representations, serial_correlation
 
 
 def of_family(sets: dk.SampleSets, family: str) -> list[Representation]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import dkdist as dk
-from dkdist.auto.evaluation_set import EvaluationSet
-from dkdist.automatic.choosing import some_of
-from dkdist.automatic.learned.machines import KernelMachine
-from dkdist.automatic.trials import AGAIN, Trial, finalists, rounds
-from dkdist.automatic.views.representation_rows import RowKernel
+from dkdist.auto.ensemble import KernelMachine
+from dkdist.auto.representation_rows import RowKernel
+from dkdist.auto.scoring import EvaluationSet
+from dkdist.auto.selection import some_of
+from dkdist.auto.successive_halving import AGAIN, Trial, finalists, rounds
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -65,7 +65,7 @@ def test_a_sample_has_no_set_twice():
 
 def test_the_final_kernels_have_rows_of_all_sets(monkeypatch: Any) -> None:
     """Also of those that no candidate was compared on."""
-    monkeypatch.setattr("dkdist.automatic.choosing.CHOICE_SETS", 40)
+    monkeypatch.setattr("dkdist.auto.selection.CHOICE_SETS", 40)
     labels = np.arange(60) % 2
     sets = [RNG.normal(2 * label, 1, (5, 1)) for label in labels]
     model = dk.SetClassifier(["means"], random_state=0).fit(sets, labels)

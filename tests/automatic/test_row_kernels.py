@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.automatic.views.representation_rows import WIDTHS, ComparedRows, RowKernel
+from dkdist.auto.representation_rows import WIDTHS, ComparedRows, RowKernel
 
 RNG = np.random.default_rng(0)
 X, CENTRE = RNG.normal(size=(3, 4)), RNG.normal(size=4)

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 import dkdist as dk
-from dkdist.automatic import choosing
-from dkdist.automatic.budgets import GRAMS, Budget
+from dkdist.auto import selection as choosing
+from dkdist.auto.budgets import GRAMS, Budget
 
 RNG = np.random.default_rng(0)
 Y = np.arange(90) % 3

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.automatic.views.representations import fitted_spec, own_representations
+from dkdist.auto.representations import fitted_spec, own_representations
 
 Y = np.arange(60) % 2
 SETS = dk.SampleSets.from_arrays(

@@ -17,15 +17,15 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-import dkdist.execution.map_reduce
-import dkdist.learners.descent.sgd_steps
-import dkdist.linear.sgd.epochs
-from dkdist.base.parameter_checks import draw_seed
-from dkdist.base.roles import Role
-from dkdist.execution.checkpoint import Checkpoint
-from dkdist.learners.descent.sgd_steps import Batch, prepare, step_size
-from dkdist.learners.held_out import held_out_in_stream
-from dkdist.learners.rows import without
+import dkdist._runtime.map_reduce
+import dkdist.linear.epochs
+import dkdist.linear.sgd_steps
+from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.random_streams import Role
+from dkdist._runtime.checkpoint import Checkpoint
+from dkdist.linear.held_out import held_out_in_stream
+from dkdist.linear.rows import without
+from dkdist.linear.sgd_steps import Batch, prepare, step_size
 
 N, D = 700, 6
 RNG = np.random.default_rng(0)
@@ -155,7 +155,7 @@ def test_descent_is_that_of_the_batches_without_the_rows(monkeypatch: Any, n_lan
     ):
         found = skipping(model).fit(X, y)
         with monkeypatch.context() as patch:
-            for module in (dkdist.linear.sgd.epochs, dkdist.learners.descent.sgd_steps):
+            for module in (dkdist.linear.epochs, dkdist.linear.sgd_steps):
                 patch.setattr(module, "prepare", prepare_without_bad_rows)
             expected = clone(model).fit(clean, y)
         for name in ("coef_", "intercept_", "loss_curve_", "validation_loss_curve_"):
@@ -189,8 +189,8 @@ class Killed(BaseException):
 def test_a_run_that_was_killed_remembers_what_it_skipped(
     tmp_path: Path, monkeypatch: Any, n_lanes: int
 ) -> None:
-    monkeypatch.setattr(dkdist.execution.map_reduce, "SEGMENT", 5)
-    monkeypatch.setattr(dkdist.linear.sgd.epochs, "ROUND", 2)
+    monkeypatch.setattr(dkdist._runtime.map_reduce, "SEGMENT", 5)
+    monkeypatch.setattr(dkdist.linear.epochs, "ROUND", 2)
     model = skipping(LEARNERS[0], n_epochs=1, n_lanes=n_lanes)
     X, save, left = forms()[1], Checkpoint.save, [2]
 

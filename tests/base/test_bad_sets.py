@@ -17,7 +17,7 @@ from sklearn.base import clone
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store import SetStore
+from dkdist.io import SetStore
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
-from dkdist.base.drawn_samples import median_distance, moments, scott_bandwidth
+from dkdist._base.sampling import median_distance, moments, scott_bandwidth
 
 
 @given(

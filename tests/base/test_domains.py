@@ -8,9 +8,9 @@ from scipy import stats
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.base.drawn_samples import quantiles
-from dkdist.files.model_text import make
-from dkdist.loops.points import drawn_points
+from dkdist._base.sampling import quantiles
+from dkdist._numba.points import drawn_points
+from dkdist.models.model_text import make
 
 EMBEDDINGS = (dk.DivergenceEmbedding, dk.L2Embedding, dk.HistogramEmbedding)
 
@@ -119,8 +119,8 @@ def test_memory_stores_and_pieces_give_one_domain(weighted, tmp_path, monkeypatc
         fitted = dk.HistogramEmbedding().fit(store)
         assert fitted.spec_ == embedding.spec_
         assert fitted.outside_share_ == embedding.outside_share_
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
+    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
     assert dk.HistogramEmbedding().fit(store).spec_ == embedding.spec_
     low, high = np.array(embedding.spec_.domain.low), np.array(embedding.spec_.domain.high)
     share = ((sets.points < low) | (sets.points > high)).any(axis=1).mean()

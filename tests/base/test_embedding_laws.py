@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.distances.pair_function import Pairwise
-from dkdist.store import SetStore
+from dkdist.io import SetStore
 
 N_SETS = 83
 

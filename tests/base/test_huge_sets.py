@@ -12,10 +12,10 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**15)
-    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**15)
-    monkeypatch.setattr("dkdist.loops.points.RUN_BYTES", 2**14)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
+    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist._runtime.arrays.BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("dkdist._numba.points.RUN_BYTES", 2**14)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_runs_change_nothing_but_rounding(name, monkeypatch):
     x, w = rng.normal(size=(16_384, d)), rng.random(16_384)
     sets = dk.SampleSets.from_arrays([x, x[:500]], [w, w[:500]])
     at_once = embedding.fit_transform(sets).astype(np.float64)
-    monkeypatch.setattr("dkdist.loops.points.RUN_BYTES", 2**14)
+    monkeypatch.setattr("dkdist._numba.points.RUN_BYTES", 2**14)
     in_runs = embedding.transform(sets)
     np.testing.assert_array_equal(in_runs[1], at_once[1])
     apart = np.linalg.norm(in_runs[0] - at_once[0])
@@ -158,8 +158,8 @@ def test_weights_that_are_no_measure_are_named(method, tmp_path, small_pieces, n
 
 @pytest.mark.parametrize(("method", "weighted"), [("fourier", False), ("orthogonal", True)])
 def test_memory_is_that_of_a_piece(method, weighted, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**20)
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**19)
+    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**20)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**19)
     n = 6_000_000  # Python's own table of names may grow by 8 MB meanwhile
     weights = [np.ones(n, np.float32)] if weighted else None
     points = RNG.random((n, 2), dtype=np.float32)

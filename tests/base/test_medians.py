@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 import dkdist as dk
-from dkdist.base.drawn_samples import least_keys, row_keys, some, some_runs
+from dkdist._base.sampling import least_keys, row_keys, some, some_runs
 
 GRID = np.stack(np.meshgrid(np.arange(512.0), np.arange(512.0)), axis=-1).reshape(-1, 2)
 
@@ -37,9 +37,7 @@ DEVIATION = {m: SPREAD / np.sqrt(m) for m in (512, 1024)}
 @pytest.mark.parametrize("seed", range(3))
 def test_pixels_of_a_grid(seed, monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "dkdist.kernel.coresets.coreset_choice.median_width", lambda x: seen.append(x) or 260.0
-    )
+    monkeypatch.setattr("dkdist.coresets.selection.median_width", lambda x: seen.append(x) or 260.0)
     dk.coreset(GRID, 4, sigma="median", method="random", random_state=seed)
     sets = dk.SampleSets.from_arrays([GRID])
     found = {
@@ -92,9 +90,9 @@ def test_a_sample_is_the_same_in_every_container(tmp_path, monkeypatch):
     P = rng.normal(size=(5000, 2)).astype(np.float32) + 5
     w = rng.random(5000).astype(np.float32) * (rng.random(5000) < 0.5)
     seen = []
-    where = "dkdist.kernel.coresets.coreset_choice.median_width"
+    where = "dkdist.coresets.selection.median_width"
     monkeypatch.setattr(where, lambda x: seen.append(np.array(x)) or 1.0)
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**12)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**12)
     store = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays([P], [w]))
     for points, weights in (
         (P, w), (da.from_array(P, chunks=(700, 2)), w), (da.from_array(P, chunks=(5000, 2)), w), (store, None),
@@ -115,7 +113,7 @@ def test_stored_sets_and_large_ones_give_the_median_of_memory(tmp_path, monkeypa
     store = dk.write_sets(tmp_path / "s.zarr", sets)
     expected = dk.MeanEmbedding(random_state=7).fit(sets).sigma_
     assert dk.MeanEmbedding(random_state=7).fit(store).sigma_ == expected
-    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 0)
+    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 0)
     one = dk.write_sets(tmp_path / "one.zarr", sets[:1])
     assert (
         dk.MeanEmbedding(random_state=7).fit(one).sigma_

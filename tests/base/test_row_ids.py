@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.base import row_ids
+from dkdist._base import row_ids
 from dkdist.sets import SampleSetError
 
 N = 40

@@ -13,7 +13,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.plain.validation import MAX_NAMES_CHARACTERS, require_same_names
+from dkdist._utils.validation import MAX_NAMES_CHARACTERS, require_same_names
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(30, 2))

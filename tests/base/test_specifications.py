@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 
-from dkdist.base.embedding_spec import Specification, Tables
+from dkdist._base.params import Specification, Tables
 
 
 @dataclass(frozen=True)

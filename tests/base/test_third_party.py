@@ -11,8 +11,8 @@ import pytest
 from sklearn.base import clone
 
 import dkdist as dk
-from dkdist.base.embedding import SetEmbedding
-from dkdist.base.embedding_spec import Specification
+from dkdist._base.embedding import SetEmbedding
+from dkdist._base.params import Specification
 
 MAX_LINES = 25
 

@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dkdist.execution.progress import ANNOTATION
+from dkdist._runtime.progress import ANNOTATION
 
 
 class Executions(SchedulerPlugin):

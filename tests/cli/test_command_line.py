@@ -13,7 +13,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main, options, parser
-from dkdist.densities.measures.divergences import divergence
+from dkdist.embeddings.divergences import divergence
 
 COMMANDS = (
     "demo", "import", "info", "verify", "compact", "embed", "plan", "fit", "predict", "score", "report", "warm",

@@ -15,12 +15,10 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.cli import main
-from dkdist.cli.machine import warm, warm_examples
-from dkdist.cli.output import json_keys
-from dkdist.loops import compile as compiling_loops
-from dkdist.loops.compile import loop
-from dkdist.loops.compiling import PATIENCE, WATCH, CompileWatch
+from dkdist._numba import compilation as compiling_loops
+from dkdist._numba.compilation import PATIENCE, WATCH, CompileWatch, loop
+from dkdist.cli import help as json_keys
+from dkdist.cli import main, warm, warm_examples
 
 HUGE = {
     "_fights",
@@ -30,7 +28,7 @@ HUGE = {
 }  # coresets, kernels and sets that are taken piece by piece
 OTHER_BLAS = {"_scale"}
 LOOP = """
-from dkdist.loops.compile import loop
+from dkdist._numba.compilation import loop
 
 @loop()
 def doubled(x):
@@ -154,7 +152,7 @@ def test_a_command_says_it_on_standard_error(bags, capsys, monkeypatch):
 
 
 def test_verbose_fits_say_it_too(capsys, monkeypatch):
-    from dkdist.linear.ridge import ridge_pass
+    from dkdist.linear import ridge_fitting as ridge_pass
 
     solved = ridge_pass.tree_sum
 
@@ -231,7 +229,7 @@ def test_after_warm_a_usual_fit_needs_no_other_loops(tmp_path):
         "import gc, numpy as np, dkdist as dk\n"
         "from numba.core.registry import CPUDispatcher\n"
         "from dkdist.cli import main\n"
-        "from dkdist.loops.compile import LoopCache\n"
+        "from dkdist._numba.compilation import LoopCache\n"
         "def n_ready():\n"
         "    compiled = [one for one in gc.get_objects() if type(one) is CPUDispatcher]\n"
         "    return sum(len(one.signatures) for one in compiled if isinstance(one._cache, LoopCache))\n"
@@ -271,7 +269,7 @@ def test_warm_all_compiles_every_loop(tmp_path):
     code = (
         "import importlib, pkgutil, dkdist\n"
         "from dkdist.cli import main\n"
-        "from dkdist.loops.compile import LoopCache\n"
+        "from dkdist._numba.compilation import LoopCache\n"
         "assert main(['warm', '--all']) == 0\n"
         "names = [m.name for m in pkgutil.walk_packages(dkdist.__path__, 'dkdist.') if '__main__' not in m.name]\n"
         "rooms = [importlib.import_module(name) for name in names]\n"

@@ -9,9 +9,9 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 import dkdist as dk
+from dkdist.cli import help as json_keys
 from dkdist.cli import main, parser
-from dkdist.cli.output import json_keys
-from dkdist.cli.output.answer import plain
+from dkdist.cli.console import plain
 
 
 def told(command, capsys):

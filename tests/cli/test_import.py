@@ -11,7 +11,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.store.importing.tables import table_source
+from dkdist.io.readers import table_source
 
 pytestmark = pytest.mark.filterwarnings("default:left out")
 RNG = np.random.default_rng(0)
@@ -203,7 +203,7 @@ def test_ids_that_are_text_later_in_the_file_are_text(tmp_path, monkeypatch):
 
 
 def test_a_missing_pyarrow_is_said(tmp_path, capsys, monkeypatch):
-    from dkdist.store.importing import table_files
+    from dkdist.io.readers import table_files
 
     monkeypatch.setattr(table_files, "find_spec", lambda name: None)
     assert "pip install 'dkdist[frames]'" in refused(capsys, write_table(tmp_path / "t.csv"), *USUAL)
@@ -222,7 +222,7 @@ def arrays(**changes):
 
 @pytest.mark.parametrize("batch", [5, 2**20])
 def test_ragged_arrays(batch, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("dkdist.store.importing.array_files.BATCH_POINTS", batch)
+    monkeypatch.setattr("dkdist.io.readers.array_files.BATCH_POINTS", batch)
     np.savez(tmp_path / "a.npz", **arrays(extra=np.zeros(3)))
     check(imported(tmp_path / "a.npz", "--weight", "w"))
     assert "left out (no entry for each of the 40 sets): extra" in capsys.readouterr().err
@@ -244,7 +244,7 @@ def test_codes_stay_codes(tmp_path):
 
 @pytest.mark.parametrize("save", [np.save, lambda path, cube: np.savez(path, images=cube, y=np.arange(6))])
 def test_a_cube_is_sets_of_equal_size(save, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.store.importing.array_files.BATCH_POINTS", 9)
+    monkeypatch.setattr("dkdist.io.readers.array_files.BATCH_POINTS", 9)
     cube = RNG.normal(size=(6, 4, 3)).astype(np.float32)
     path = tmp_path / ("c.npy" if save is np.save else "c.npz")
     save(path, cube)
@@ -272,7 +272,7 @@ def test_wrong_arrays_are_named(changes, options, message, tmp_path, capsys):
 
 
 def test_a_bad_set_of_a_later_batch_is_counted_from_its_first(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dkdist.store.importing.array_files.BATCH_POINTS", 8)
+    monkeypatch.setattr("dkdist.io.readers.array_files.BATCH_POINTS", 8)
     cube = np.zeros((6, 4, 3))
     cube[5, 2, 1] = np.nan
     np.save(tmp_path / "c.npy", cube)

@@ -11,8 +11,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
+from dkdist.cli import help as json_keys
 from dkdist.cli import main
-from dkdist.cli.output import json_keys
 
 
 def test_what_a_model_holds(bag_models, capsys, monkeypatch):
@@ -74,7 +74,7 @@ def test_files_that_are_none(tmp_path, bag_models, capsys):
 
 def forged(model, path, change):
     """A model file whose text a stranger has changed, and whose checksum they have made fit."""
-    from dkdist.files.model_file import _sha256
+    from dkdist.models.model_file import _sha256
 
     with np.load(model) as content:
         arrays = {name: content[name] for name in content.files}

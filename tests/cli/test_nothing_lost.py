@@ -42,7 +42,7 @@ def test_what_is_there_stays(command, bags, kept, capsys, monkeypatch):
 
     for name in ("DivergenceEmbedding", "load_model", "write_features"):
         monkeypatch.setattr(dk, name, work)
-    monkeypatch.setattr("dkdist.files.store_care.write_parts", work)
+    monkeypatch.setattr("dkdist.io.maintenance.write_parts", work)
     before = bytes_below(kept)
     assert main([part.format(bags=bags, kept=kept) for part in command]) == 2
     assert capsys.readouterr().err.count("dkdist: error: ") == 1

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dkdist as dk
+from dkdist._utils import files
 from dkdist.cli import main
-from dkdist.cli.output import output_files
-from dkdist.plain import files
+from dkdist.cli import output as output_files
 
 WRITING = [
     ("STORE", ["import", "{csv}", "{place}/x.zarr", "--set-id", "bag"]),

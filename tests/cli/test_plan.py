@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dkdist as dk
+from dkdist._runtime.run import plan_of
+from dkdist.cli import help as json_keys
 from dkdist.cli import main
-from dkdist.cli.output import json_keys
-from dkdist.densities.density_choices import most_nodes
-from dkdist.execution.run import plan_of
+from dkdist.embeddings.density_choices import most_nodes
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_what_cannot_be_predicted_is_refused_before_any_work(bags, bag_models, t
     assert "holds one array" in capsys.readouterr().err
     assert predicted(bags, bag_models, "-", "--json") == 2
     assert "would both write to standard output" in capsys.readouterr().err
-    monkeypatch.setattr("dkdist.cli.output.prediction_table.find_spec", lambda name: None)
+    monkeypatch.setattr("dkdist.cli.prediction_table.find_spec", lambda name: None)
     assert predicted(bags, bag_models, tmp_path / "p.parquet") == 2
     assert "pip install 'dkdist[frames]'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -16,13 +16,17 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.cli.reporting import run_report
-from dkdist.cli.reporting.data_section import data_section
-from dkdist.cli.reporting.evidence import Evidence, gathered
-from dkdist.cli.reporting.model_section import model_section
-from dkdist.cli.reporting.points_section import points_section
-from dkdist.cli.reporting.score_intervals import resampled, scores_of_classes, scores_of_numbers, share
-from dkdist.cli.reporting.score_section import score_section
+from dkdist.cli.report import run_report
+from dkdist.cli.report.data_section import data_section, points_section
+from dkdist.cli.report.evidence import Evidence, gathered
+from dkdist.cli.report.model_section import model_section
+from dkdist.cli.report.score_section import (
+    resampled,
+    score_section,
+    scores_of_classes,
+    scores_of_numbers,
+    share,
+)
 
 RNG = np.random.default_rng(0)
 N = 60

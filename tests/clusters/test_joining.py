@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from distributed import Client, Event, LocalCluster, get_task_stream
 
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.map_reduce import fold
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.map_reduce import fold
 
 BLOCKS = row_blocks(da.from_array(np.arange(400.0).reshape(200, 2), chunks=(1, 2)))
 WAITS = 100

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution.processes import process, processors
+from dkdist._runtime import process
+from dkdist._runtime import process as processors
 
 from .programs import Programs
 from .recipes import TEXT
@@ -24,7 +25,7 @@ def compiled(module):
     return any(getattr(thing, "signatures", ()) for thing in vars(sys.modules[f"dkdist.{module}"]).values())
 
 threads = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-found = threads, compiled("densities.density_loops"), compiled("learners.descent.descent_loops")
+found = threads, compiled("embeddings._density_numba"), compiled("_numba.sgd")
 """
 READY = ({1}, True, True)
 
@@ -82,7 +83,7 @@ def test_memory_is_kept_unless_somebody_chose_otherwise(monkeypatch: pytest.Monk
 
 MEMORY_GIVEN_BACK = """
 import numpy as np
-from dkdist.execution.processes import process
+from dkdist._runtime import process
 
 returns = process._Returns()
 returns.look()  # no worker's process: nothing happens

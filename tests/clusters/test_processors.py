@@ -17,18 +17,16 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dkdist as dk
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.cluster.versions import checked_workers
-from dkdist.execution.map_reduce import collect, fold, tree_sum
-from dkdist.execution.processes import processors
-from dkdist.execution.processes.processors import Alike, MixedProcessorsError, kernels, kind, require_alike
+from dkdist._runtime import process as processors
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.cluster import checked_workers
+from dkdist._runtime.map_reduce import collect, fold, tree_sum
+from dkdist._runtime.process import Alike, MixedProcessorsError, kernels, kind, require_alike
 
 from .programs import Programs
 
 BLOCKS = row_blocks(da.from_array(np.ones((40, 2)), chunks=(10, 2)))
-REPORT = (
-    "import json; from dkdist.execution.processes.processors import kernels; print(json.dumps(kernels()))"
-)
+REPORT = "import json; from dkdist._runtime.process import kernels; print(json.dumps(kernels()))"
 HERE = {
     "system": ("Linux", "x86_64"),
     "BLAS": ("openblas-1-Haswell",),

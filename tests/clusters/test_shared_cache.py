@@ -11,8 +11,8 @@ import pytest
 from numba import config, njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from dkdist.loops.compile import CodeFiles
-from dkdist.loops.points import _count_outside
+from dkdist._numba.compilation import CodeFiles
+from dkdist._numba.points import _count_outside
 
 
 def cache_file(folder: Path, stamp: str = "today") -> CodeFiles:
@@ -49,7 +49,7 @@ def test_killed_between_index_and_code(tmp_path: Path, monkeypatch: pytest.Monke
 
 OUTSIDE = """
 import numpy as np
-from dkdist.loops.points import count_outside
+from dkdist._numba.points import count_outside
 print(count_outside(np.array([[0.5], [2.0]], "f4"), np.array([0, 2]), np.zeros(1, "f4"), np.ones(1, "f4"))[0])
 """
 

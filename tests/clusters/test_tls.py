@@ -21,9 +21,9 @@ from distributed import LocalCluster, get_client
 from distributed.security import Security
 
 import dkdist as dk
+from dkdist._runtime import cluster as cluster_module
+from dkdist._runtime.cluster import connect
 from dkdist.cli import main
-from dkdist.execution.cluster import connecting as cluster_module
-from dkdist.execution.cluster.connecting import connect
 
 from .programs import Programs
 

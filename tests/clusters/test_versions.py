@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.cluster import versions, waiting
-from dkdist.execution.cluster.versions import checked_workers
-from dkdist.execution.map_reduce import collect
-from dkdist.execution.processes.process import prepare_worker
+from dkdist._runtime import cluster as versions
+from dkdist._runtime import cluster as waiting
+from dkdist._runtime.blocks import row_blocks
+from dkdist._runtime.cluster import checked_workers
+from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.process import prepare_worker
 
 from .programs import Programs, until
 

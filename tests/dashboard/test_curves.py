@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
-from dkdist.execution import progress
-from dkdist.execution.dashboard.curves_page import MOST_POINTS, MOST_RUNS, Curves, CurvesPage
-from dkdist.execution.progress import TOPIC, report_loss
+from dkdist._runtime import progress
+from dkdist._runtime.dashboard import MOST_POINTS, MOST_RUNS, Curves, CurvesPage
+from dkdist._runtime.progress import TOPIC, report_loss
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dashboard.models import N_BLOCKS, local_client, ridge, sgd
-from dkdist.execution.dashboard.curves_page import Curves, CurvesPage, curves_doc
-from dkdist.execution.progress import TOPIC
+from dkdist._runtime.dashboard import Curves, CurvesPage, curves_doc
+from dkdist._runtime.progress import TOPIC
 
 bokeh = pytest.importorskip("bokeh", reason="bokeh is missing: pip install 'dkdist[dashboard]'")
 pytestmark = pytest.mark.network
@@ -82,7 +82,7 @@ def test_a_scheduler_elsewhere_has_the_page_once_it_is_registered(tmp_path):
 
 
 def test_a_scheduler_can_be_started_with_the_page(tmp_path):
-    options = ("--preload", "dkdist.execution.dashboard.curves_page", "--dashboard-prefix", "behind/proxy")
+    options = ("--preload", "dkdist._runtime.dashboard", "--dashboard-prefix", "behind/proxy")
     with scheduler(tmp_path, *options) as (client, base):
         assert get(f"{base}/behind/proxy/dkdist")[0] == 200
         client.log_event(TOPIC, REPORT)

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from dashboard.models import N_BLOCKS, local_client, sgd
-from dkdist.execution import progress
-from dkdist.execution.progress import Progress
+from dkdist._runtime import progress
+from dkdist._runtime.progress import Progress
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import coefficients
 
-from dkdist.densities.cosine.binning_loops import BATCH, binned_coefficients
-from dkdist.densities.density_loops import basis_table, tensor_density
+from dkdist.embeddings._binning_numba import BATCH, binned_coefficients
+from dkdist.embeddings._density_numba import basis_table, tensor_density
 
 DEGREES = {2: (12, 16), 3: (8, 12, 4)}
 ROUNDING = 3e-5

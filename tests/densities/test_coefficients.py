@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from oracles import coefficients as exact
 
-from dkdist.base.embedding_spec import Domain
-from dkdist.densities.cosine.coefficients_spec import CoefficientSpec, tiles, widest
-from dkdist.densities.divergence_spec import DivergenceSpec
+from dkdist._base.params import Domain
+from dkdist.embeddings.coefficients import CoefficientSpec, tiles, widest
+from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.sets import SampleSets
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import coefficients
 
-from dkdist.densities.density_loops import ball_terms, tensor_coefficients, term_coefficients
+from dkdist.embeddings._density_numba import ball_terms, tensor_coefficients, term_coefficients
 
 SIZES = st.lists(st.sampled_from([1, 2, 7, 63, 255, 256, 257, 300, 511, 1000]), min_size=1, max_size=5)
 DEGREES = {1: (16,), 2: (8, 13), 3: (4, 6, 9)}

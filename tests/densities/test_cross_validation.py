@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.densities.cross_validation import best_bandwidth, coefficient_sums, distinct_points
+from dkdist.embeddings.cross_validation import best_bandwidth, coefficient_sums, distinct_points
 
 
 def places(x, w=None):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import coefficients, reflected_density
 
-from dkdist.densities.density_loops import (
+from dkdist.embeddings._density_numba import (
     TAIL,
     ball_terms,
     basis_table,

@@ -8,9 +8,9 @@ from oracles import gaussian_mixtures, panels, rms_errors, series_density, squar
 from scipy.fft import dctn
 
 import dkdist as dk
-from dkdist.densities.density_loops import degree_for, term_table
-from dkdist.densities.divergence_spec import ball_of_degrees
-from dkdist.densities.measures.divergences import divergence
+from dkdist.embeddings._density_numba import degree_for, term_table
+from dkdist.embeddings.divergence_params import ball_of_degrees
+from dkdist.embeddings.divergences import divergence
 
 NAMES = ("jensen-shannon", "hellinger", "chi2", "total-variation")
 FINE = {1: (40, 12), 2: (8, 12), 3: (2, 14)}  # panels and nodes of the reference integral

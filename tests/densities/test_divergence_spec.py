@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import gaussian_mixtures, series_density, squared_distances
 
-from dkdist.base.embedding_spec import Domain
-from dkdist.densities.cosine.binning_loops import WORTHWHILE
-from dkdist.densities.cosine.coefficients_spec import SETS_AT_ONCE
-from dkdist.densities.density_loops import degree_for
-from dkdist.densities.divergence_spec import (
+from dkdist._base.params import Domain
+from dkdist.embeddings._binning_numba import WORTHWHILE
+from dkdist.embeddings._density_numba import degree_for
+from dkdist.embeddings.coefficients import SETS_AT_ONCE
+from dkdist.embeddings.divergence_params import (
     MOST_TERMS,
     DivergenceSpec,
     ball_of_degrees,

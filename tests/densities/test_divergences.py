@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import xlogy
 
-from dkdist.densities.measures.divergences import DIVERGENCES, divergence
+from dkdist.embeddings.divergences import DIVERGENCES, divergence
 
 NAMES = tuple(DIVERGENCES)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dkdist.densities.measures.divergences import DIVERGENCES, divergence
-from dkdist.densities.measures.frequencies import DEFAULT_RULE, frequency_count, frequency_rule, rule_error
+from dkdist.embeddings.divergences import DIVERGENCES, divergence
+from dkdist.embeddings.frequencies import DEFAULT_RULE, frequency_count, frequency_rule, rule_error
 
 DETERMINISTIC = ("fitted", "gauss", "stratified")
 RATIOS = np.concatenate([1 + np.geomspace(1e-2, 1, 50), np.geomspace(2, 1e6, 300)])

@@ -6,7 +6,7 @@ from oracles import gaussian_mixtures, rms_errors, squared_distances
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 import dkdist as dk
-from dkdist.densities.measures.divergences import divergence
+from dkdist.embeddings.divergences import divergence
 
 NAMES = ("hellinger", "jensen-shannon", "chi2", "total-variation")
 

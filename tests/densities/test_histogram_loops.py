@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dkdist.densities.histogram_loops import histograms
-from dkdist.loops.points import TILE
+from dkdist._numba.points import TILE
+from dkdist.embeddings._histogram_numba import histograms
 
 
 def spans_of(sizes):

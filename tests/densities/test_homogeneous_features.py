@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.densities.density_loops import FLOOR, homogeneous_features, n_parts
+from dkdist.embeddings._density_numba import FLOOR, homogeneous_features, n_parts
 
 
 def features(p, v, lam, w):

@@ -8,7 +8,7 @@ import pytest
 from oracles import coefficients, gaussian_mixtures, panels, reflected_density, squared_distances
 
 import dkdist as dk
-from dkdist.densities.cosine.coefficients_spec import tiles, widest
+from dkdist.embeddings.coefficients import tiles, widest
 
 
 def unit_sets(n_sets, d, n=200, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist.densities.cosine.nodes import folded_lattice, midpoints, tensor_weights
+from dkdist.embeddings.nodes import folded_lattice, midpoints, tensor_weights
 
 
 @pytest.mark.parametrize("q", [2, 3, 10, 17])

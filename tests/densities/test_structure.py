@@ -12,10 +12,9 @@ from scipy.stats import binom, rankdata, t
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.base.influence import influences
-from dkdist.densities.structure.chosen_pairs import found_pairs
-from dkdist.densities.structure.dependence import _halves, differing_dependence
-from dkdist.densities.structure.side_by_side_spec import Part, SideBySideSpec
+from dkdist._base.influence import influences
+from dkdist.embeddings.pair_selection import _halves, differing_dependence, found_pairs
+from dkdist.embeddings.structure import Part, SideBySideSpec
 
 BOX = (-4.0, 4.0)
 KINDS = {

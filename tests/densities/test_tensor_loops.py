@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import series_density
 
-from dkdist.base.embedding_spec import Domain
-from dkdist.densities import divergence_spec
-from dkdist.densities.density_loops import degree_for, densities_at_nodes, node_series
-from dkdist.densities.divergence_spec import DivergenceSpec
-from dkdist.loops.points import cache_lines
+from dkdist._base.params import Domain
+from dkdist._numba.points import cache_lines
+from dkdist.embeddings import divergence_params as divergence_spec
+from dkdist.embeddings._density_numba import degree_for, densities_at_nodes, node_series
+from dkdist.embeddings.divergence_params import DivergenceSpec
 from dkdist.sets import SampleSets
 
 SIZES = (1, 15, 16, 17, 31, 32, 33, 200, 255, 256, 257, 600)

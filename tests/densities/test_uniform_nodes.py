@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.densities.cosine.index_set import index_set
-from dkdist.densities.cosine.nodes import midpoints
+from dkdist.embeddings.nodes import index_set, midpoints
 from dkdist.theory.hdd_terms import sampled_integrals
 
 SEEDS = 60

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import dkdist as dk
-from dkdist.distances.objects.random_objects import SAMPLERS
+from dkdist.distances.landmarks import SAMPLERS
 
 RNG = np.random.default_rng(0)
 SETS = dk.SampleSets.from_arrays(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.distances.series.dtw import LANES, DynamicTimeWarping
+from dkdist.distances.dtw import LANES, DynamicTimeWarping
 
 GROUNDS = ("sqeuclidean", "euclidean")
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.strings.bit_parallel_loops import FEW, LONG
+from dkdist.distances.strings._bit_parallel_numba import FEW, LONG
 
 EDGES = [1, 2, 3, 31, 32, 61, 62, 63, 64, 65, 126, 127, 128, 188, 189, 190, 252, 253, 254]
 INDEL, OSA = dk.Levenshtein(substitution=2), dk.Levenshtein(transposition=1)

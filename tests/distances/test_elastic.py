@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.series import dtw
-from dkdist.distances.series.elastic import ERP, MSM, TWED, SoftDTW
+from dkdist.distances import dtw
+from dkdist.distances.elastic import ERP, MSM, TWED, SoftDTW
 
 INF = np.inf
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.distances.objects.explaining_objects import PENALTY, chosen_objects, targets_of
+from dkdist.distances.landmark_selection import PENALTY, chosen_objects, targets_of
 
 
 def left(F, T, chosen, penalty):

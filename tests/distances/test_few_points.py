@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 import dkdist as dk
-from dkdist.distances import distance as distance_module
-from dkdist.distances.few_points import few_sets
-from dkdist.pairs import few_plain_sets
+from dkdist.distances import base as distance_module
+from dkdist.distances.base import few_sets
+from dkdist.pairwise_matrices import distance_matrix as few_plain_sets
 from dkdist.sets.conversion import as_sample_sets
 from tests.distances.set_laws import SEEDS
 

@@ -17,12 +17,7 @@ from distances.set_laws import (
     shuffled,
     stack,
 )
-from dkdist.distances.hausdorff import (
-    Chamfer,
-    DirectedModifiedHausdorff,
-    Hausdorff,
-    ModifiedHausdorff,
-)
+from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
 
 WEIGHTED = [ModifiedHausdorff(), DirectedModifiedHausdorff(), Chamfer(), Chamfer(squared=False)]
 ALL = [*WEIGHTED, Hausdorff()]

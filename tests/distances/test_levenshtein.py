@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.distance_embedding_spec import NAMED
-from dkdist.distances.strings import few_strings as few
+from dkdist.distances.distance_embedding_params import NAMED
+from dkdist.distances.strings import _fast_path as few
 from dkdist.distances.strings import levenshtein
-from dkdist.distances.strings.banded_loops import edits_of_short
-from dkdist.distances.strings.bit_parallel_loops import FEW, LONG, edits_of_two
-from dkdist.distances.strings.bits_loops import EDITS
-from dkdist.distances.strings.few_strings import few_strings
+from dkdist.distances.strings._banded_numba import EDITS, edits_of_short
+from dkdist.distances.strings._bit_parallel_numba import FEW, LONG, edits_of_two
+from dkdist.distances.strings._fast_path import few_strings
 from dkdist.distances.strings.levenshtein import Levenshtein
 
 strings_of = st.one_of(

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import dkdist as dk
-from dkdist.distances.objects.landmarks import leverage_scores
+from dkdist.distances.scales import leverage_scores
 
 RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 3, 1, (int(n), 2)).astype("f4") for i, n in enumerate(RNG.integers(3, 20, 40))]

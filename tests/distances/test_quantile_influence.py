@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist.distances.sliced.quantile_influence import quantile_potentials
+from dkdist.distances.sliced_wasserstein_embedding import quantile_potentials
 
 
 def mean_quantiles(line, u, edges):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.distances.distance_embedding_spec import NAMED
+from dkdist.distances.distance_embedding_params import NAMED
 
 SETS = [np.full((n, 1), float(n)) for n in (1, 2, 4)]
 

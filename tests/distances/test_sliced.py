@@ -17,7 +17,7 @@ from distances.set_laws import (
     shuffled,
     stack,
 )
-from dkdist.distances.sliced.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.sliced_wasserstein import SlicedWasserstein
 
 LINE = np.ones((1, 1))
 

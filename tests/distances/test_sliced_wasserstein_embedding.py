@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.distances.sliced.sliced_wasserstein_embedding_spec import random_directions
+from dkdist.distances.sliced_wasserstein_embedding import random_directions
 
 ROUNDING = (
     2.0**-22

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import dkdist as dk
-from dkdist.base.influence import influences
+from dkdist._base.influence import influences
 from dkdist.embeddings.summary import LEVELS, SummarySpec
 
 INNER = LEVELS[1:-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import dkdist as dk
-from dkdist.store.format.layout import parse_commit
+from dkdist.io._zarr.layout import parse_commit
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.execution.arrays import cut, fill_in_memory, take_rows
-from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, MANY_SETS
+from dkdist._runtime.arrays import cut, fill_in_memory, take_rows
+from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, MANY_SETS
 
 MIB = 2**20
 

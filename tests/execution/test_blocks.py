@@ -10,7 +10,7 @@ from dask._task_spec import Task, TaskRef, convert_legacy_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.execution.blocks import BLOCK_BYTES, BLOCK_SETS, Recipe, row_blocks, source_blocks, split_graph
+from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, Recipe, row_blocks, source_blocks, split_graph
 
 
 def made(blocks):

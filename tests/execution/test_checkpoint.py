@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.execution.checkpoint import Checkpoint, digest
+from dkdist._runtime.checkpoint import Checkpoint, digest
 
 ARRAYS = {"coef": np.arange(6.0).reshape(2, 3), "n": np.asarray(4)}
 

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.map_reduce import collect, tree_sum
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.map_reduce import collect, tree_sum
 
 N, D, ROWS = 96, 2, 32
 X = np.random.default_rng(0).normal(size=(N, D)).astype("f4")

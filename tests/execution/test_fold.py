@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.map_reduce import SEGMENT, fold
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.map_reduce import SEGMENT, fold
 
 from .counted import Item
 

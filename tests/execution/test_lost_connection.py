@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from distributed.comm.core import CommClosedError
 
-from dkdist.execution.cluster.failures import lost_connection
-from dkdist.execution.run import resources
+from dkdist._runtime.cluster import lost_connection
+from dkdist._runtime.run import resources
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_client_that_gave_its_scheduler_up_says_so(status: str, error: Excepti
 def test_a_client_that_is_closing_counts_as_a_lost_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a client has forgotten its workers (no ``scheduler_info``) a moment before its futures are cancelled."""
     client = SimpleNamespace(status="closing", scheduler=None, scheduler_info=lambda n_workers: {})
-    monkeypatch.setattr("dkdist.execution.run.active_client", lambda: client)
+    monkeypatch.setattr("dkdist._runtime.run.active_client", lambda: client)
     with pytest.raises(CommClosedError, match="make a new Client") as closing:
         resources()
     assert lost_connection(client, closing.value)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.map_reduce import collect
-from dkdist.execution.progress import Progress
+from dkdist._runtime.blocks import row_blocks
+from dkdist._runtime.map_reduce import collect
+from dkdist._runtime.progress import Progress
 
 X = np.random.default_rng(0).random((300, 3))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.execution.pairs import Pairs, fill_pairs, tile_bounds
-from dkdist.execution.progress import Progress
+from dkdist._runtime.pairs import Pairs, fill_pairs, tile_bounds
+from dkdist._runtime.progress import Progress
 
 
 def bounds(n, step):

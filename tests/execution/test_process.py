@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dkdist.execution.processes.process import one_blas_thread
+from dkdist._runtime.process import one_blas_thread
 
 
 def blas_threads() -> set[int]:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster, get_worker
 
-from dkdist.execution.blocks import Job, row_blocks
-from dkdist.execution.cluster import stream
-from dkdist.execution.cluster.stream import LINK, MEMORY, TASK, Rate, jobs_a_task
-from dkdist.execution.map_reduce import collect, fold
-from dkdist.execution.progress import Progress
-from dkdist.execution.run import resources
+from dkdist._runtime import futures as stream
+from dkdist._runtime.blocks import Job, row_blocks
+from dkdist._runtime.futures import LINK, MEMORY, TASK, Rate, jobs_a_task
+from dkdist._runtime.map_reduce import collect, fold
+from dkdist._runtime.progress import Progress
+from dkdist._runtime.run import resources
 
 from .counted import Item, LoggedItem, most_alive
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from dask.callbacks import Callback
 
-from dkdist.execution.blocks import Blocks, Job, row_blocks
-from dkdist.execution.map_reduce import collect, fold, map_pieces
-from dkdist.execution.run import is_in_process
-from dkdist.pairs.paced_comparing import paced
+from dkdist._runtime.blocks import Blocks, Job, row_blocks
+from dkdist._runtime.map_reduce import collect, fold, map_pieces
+from dkdist._runtime.run import is_in_process
+from dkdist.pairwise_matrices.distance_matrix import paced
 
 from .counted import Item
 
@@ -150,13 +150,15 @@ def test_an_item_is_made_again_by_no_one_and_none_is_left_out() -> None:
 
 def test_runs_of_rows_cover_all_and_follow_the_time_they_take(monkeypatch: Any) -> None:
     clock = iter(np.cumsum([0, 0.1, 0, 0.1, 0, 3.0, 0, 3.0, 0, 0.4, 0, 0.4, 0, 0.4, 0, 0.4]))
-    monkeypatch.setattr("dkdist.pairs.paced_comparing.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(
+        "dkdist.pairwise_matrices.distance_matrix.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
     found = [(rows.start, rows.stop) for rows in paced(30, 2, 4)]
     assert found == [(0, 4), (4, 12), (12, 28), (28, 30)]
 
 
 def test_an_item_that_is_made_in_runs_ends_when_another_fails(monkeypatch: Any) -> None:
-    monkeypatch.setattr("dkdist.pairs.paced_comparing.TARGET_SECONDS", 0.0)  # runs stay short
+    monkeypatch.setattr("dkdist.pairwise_matrices.distance_matrix.TARGET_SECONDS", 0.0)  # runs stay short
     reached, begun = [], threading.Event()
 
     def make(j: int) -> None:

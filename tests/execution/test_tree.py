@@ -11,8 +11,8 @@ from distributed import Client, get_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.execution.blocks import Blocks, Job, as_they_are, row_blocks
-from dkdist.execution.map_reduce import tree_sum
+from dkdist._runtime.blocks import Blocks, Job, as_they_are, row_blocks
+from dkdist._runtime.map_reduce import tree_sum
 
 from .counted import Item
 

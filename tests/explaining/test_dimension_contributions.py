@@ -11,8 +11,7 @@ from base.test_embedding_laws import EMBEDDINGS
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.explaining.coalitions import coalitions
-from dkdist.explaining.dimension_contributions import _drawn
+from dkdist.inspection.contributions import _drawn, coalitions
 from explaining.test_point_contributions import collection, fitted, model_of, values
 
 N_POINTS = 25  # of every set below, so that a background is drawn as it is
@@ -129,7 +128,7 @@ def test_coalitions_that_are_looked_at_in_parts_change_no_value(monkeypatch):
     sets, embedding, features = fitted("l2-3")
     coef = np.random.default_rng(0).normal(size=64)
     whole = by_dimension(embedding, features, coef, sets[:2], sets[5:7])
-    monkeypatch.setattr("dkdist.explaining.dimension_contributions.POINTS_AT_ONCE", 60)
+    monkeypatch.setattr("dkdist.inspection.contributions.POINTS_AT_ONCE", 60)
     np.testing.assert_allclose(by_dimension(embedding, features, coef, sets[:2], sets[5:7]), whole, atol=1e-6)
 
 

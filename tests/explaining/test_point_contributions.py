@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.base.influence import influences
+from dkdist._base.influence import influences
 
 N = 25  # points of a set whose weights are moved
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.store.features import FeatureStore, create_features
+from dkdist.io.feature_writer import FeatureStore, create_features
 
 
 def features(seed: int = 0, rows: int = 100, chunk: int = 30) -> da.Array:

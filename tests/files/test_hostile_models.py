@@ -21,12 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
+from dkdist._runtime.checkpoint import Checkpoint
+from dkdist._utils.archives import opened_archive
 from dkdist._utils.memory_budget import resident_bytes
-from dkdist.execution.checkpoint import Checkpoint
-from dkdist.files.model_file import _sha256
-from dkdist.files.model_trial import require_working
-from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
-from dkdist.plain.archives import opened_archive
+from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.models.model_file import _sha256
+from dkdist.models.model_text import require_working
 
 RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 2, 1, (20, 2)) for i in range(40)]
@@ -213,7 +213,7 @@ READERS = {
 }
 CHILD = """
 import resource, sys, pathlib, dkdist as dk, numpy as np
-from dkdist.execution.checkpoint import Checkpoint
+from dkdist._runtime.checkpoint import Checkpoint
 path = pathlib.Path(sys.argv[1]); dk.load_model; dk.ArrayReader
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for call in sys.argv[2:]:

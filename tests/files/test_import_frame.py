@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import dkdist as dk
-from dkdist.execution import frame_partitions
-from dkdist.execution.frame_partitions import Partitions, parquet_parts
+from dkdist._runtime import frame_partitions
+from dkdist._runtime.frame_partitions import Partitions, parquet_parts
 from dkdist.sets import SampleSetError
 
 dd = pytest.importorskip("dask.dataframe")

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import dkdist as dk
-from dkdist.files.model_text import estimator_named
+from dkdist.models.model_text import estimator_named
 
 RNG = np.random.default_rng(0)
 SETS = [RNG.normal(i % 2, 1, (20, 2)) for i in range(60)]
@@ -200,7 +200,7 @@ def test_other_headers_are_refused(change, message, tmp_path):
 def test_a_class_that_is_not_listed_is_never_made(name, tmp_path, monkeypatch):
     path = tmp_path / "model.npz"
     model = dk.RandomFourierFeatures(10, random_state=0).fit(ROWS)
-    from dkdist.files import model_file
+    from dkdist.models import model_file
 
     describe = model_file.describe
     monkeypatch.setattr(model_file, "describe", lambda *a: {**describe(*a), "estimator": name})

@@ -17,12 +17,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist._utils import text as json_text
+from dkdist._utils.serialization import kept
+from dkdist.auto import selection as choosing
 from dkdist.auto.leaderboard import Leaderboard
-from dkdist.automatic import choosing
-from dkdist.files.model_file import _sha256
-from dkdist.files.model_text import describe, make
-from dkdist.plain import json_text
-from dkdist.plain.kept import kept
+from dkdist.models.model_file import _sha256
+from dkdist.models.model_text import describe, make
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 2

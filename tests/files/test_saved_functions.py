@@ -12,8 +12,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.files.model_file import _sha256
-from dkdist.files.model_summary import summary_of_file
+from dkdist.models.model_file import _sha256, summary_of_file
 
 SETS = [np.random.default_rng(i).normal(i % 2, 1, (9, 2)) for i in range(20)]
 

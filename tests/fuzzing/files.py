@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.execution.checkpoint import _items, digest
-from dkdist.files.model_file import _sha256
+from dkdist._runtime.checkpoint import _items, digest
+from dkdist.models.model_file import _sha256
 
 from .mutations import mutated, of_json
 

@@ -87,8 +87,8 @@ def extract(folder: Path) -> None:
 
 
 def _interrupted_fit(folder: Path) -> None:
-    from dkdist.execution import passes
-    from dkdist.execution.checkpoint import Checkpoint
+    from dkdist._runtime import map_reduce
+    from dkdist._runtime.checkpoint import Checkpoint
 
     save, n_saved = Checkpoint.save, 0
 
@@ -99,7 +99,7 @@ def _interrupted_fit(folder: Path) -> None:
         if n_saved == 2:
             raise InterruptedError
 
-    passes.SEGMENT, Checkpoint.save = 1, save_and_stop  # type: ignore[method-assign]
+    map_reduce.SEGMENT, Checkpoint.save = 1, save_and_stop  # type: ignore[method-assign]
     try:
         learner(folder / "checkpoint").fit(*training_rows())
     except InterruptedError:

@@ -16,7 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dkdist as dk
-from dkdist.execution.cluster import waiting
+from dkdist._runtime import cluster as waiting
 
 X = np.random.default_rng(0).standard_normal((400, 10)).astype("f4")
 Y = (X[:, 0] > 0).astype(int)

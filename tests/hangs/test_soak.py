@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from distributed.metrics import time as distributed_time
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dkdist.execution.dashboard import stages
+from dkdist._runtime import dashboard as stages
 
 from . import problem
 
@@ -92,7 +92,7 @@ def test_five_hundred_runs_leave_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_runs_of_several_threads_give_blas_its_threads_back() -> None:
-    from dkdist.execution.processes.process import one_blas_thread
+    from dkdist._runtime.process import one_blas_thread
 
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

@@ -89,6 +89,6 @@ def test_without_pandas_and_with_other_words(
     def without_pandas(name: str, *more: Any) -> Any:
         return None if name == "pandas" else find(name, *more)
 
-    monkeypatch.setattr("dkdist.pairs.matrix_frames.find_spec", without_pandas)
+    monkeypatch.setattr("dkdist.pairwise_matrices.matrix_frames.find_spec", without_pandas)
     with pytest.raises(ImportError, match=r"dkdist\[frames\]"):
         model.explain(SETS[:2], as_frame=True)

@@ -8,8 +8,8 @@ from scipy.integrate import quad_vec
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.explaining.linear_term import LinearTerm
-from dkdist.inspection.path_gradients import as_secant, contrast_weights, gaussian_path_gradient
+from dkdist.inspection.fitted_pipeline import LinearTerm
+from dkdist.inspection.set_function import as_secant, contrast_weights, gaussian_path_gradient
 
 RNG = np.random.default_rng(0)
 

@@ -13,15 +13,15 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
+from dkdist.auto import selection as choosing
 from dkdist.auto.bagged_trees import fit_bagged_trees
-from dkdist.automatic import choosing
-from dkdist.automatic.learned.machine_terms import set_function
-from dkdist.automatic.learned.machines import KernelMachine, Machine, TreeMember
-from dkdist.automatic.views.representation_rows import ComparedRows, fitted_views, rows_of
-from dkdist.automatic.views.representations import FAMILIES, representations
-from dkdist.explaining.point_contributions import influence_at, point_contributions
-from dkdist.explaining.set_function import SetFunction
-from dkdist.learners.kernel_ridge import duals
+from dkdist.auto.ensemble import KernelMachine, Machine, TreeMember
+from dkdist.auto.explanations import set_function
+from dkdist.auto.representation_rows import ComparedRows, fitted_views, rows_of
+from dkdist.auto.representations import FAMILIES, representations
+from dkdist.inspection.contributions import influence_at, point_contributions
+from dkdist.inspection.set_function import SetFunction
+from dkdist.linear.kernel_ridge import duals
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

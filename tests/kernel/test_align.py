@@ -5,11 +5,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import dkdist as dk
-from dkdist.kernel.alignment.align import MANY
-from dkdist.kernel.alignment.climbing import climb, overlap_slopes, plane_slopes
-from dkdist.kernel.alignment.motion_search import evened_weights
-from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
-from dkdist.loops.cell_means import cell_means
+from dkdist._numba.points import cell_means
+from dkdist.alignment.align import MANY
+from dkdist.alignment.local_refinement import climb, overlap_slopes, plane_slopes
+from dkdist.alignment.motion_search import best_translations, evened_weights, rotation_from, rotation_grid
 
 
 def closed_curve(rng, d, n=200):

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import dkdist as dk
-from dkdist.kernel.alignment import branch_and_bound
-from dkdist.kernel.alignment.branch_and_bound import Search, _estimate, _first_cells, _stand_ins
-from dkdist.kernel.alignment.climbing import climb
-from dkdist.kernel.alignment.motion_cells_loops import bounds, cell_rotations, split, turn_radius
-from dkdist.kernel.alignment.motions import rotation_from
+from dkdist.alignment import branch_and_bound
+from dkdist.alignment._motion_cells_numba import bounds, cell_rotations, split, turn_radius
+from dkdist.alignment.branch_and_bound import Search, _estimate, _first_cells, _stand_ins
+from dkdist.alignment.local_refinement import climb
+from dkdist.alignment.motion_search import rotation_from
 
 
 def overlap(x, p, y, q, R, t):

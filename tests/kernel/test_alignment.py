@@ -8,12 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.kernel.alignment.climbing import LEAST_CURVATURE, _solved
-from dkdist.kernel.alignment.motions import best_translations, rotation_from, rotation_grid
-from dkdist.kernel.alignment.near_pairs_loops import squared_distances
-from dkdist.kernel.alignment.plane_search import best_of_angles
-from dkdist.kernel.alignment.space_search import best_of_rotations
-from dkdist.loops.cell_means import cell_means
+from dkdist._numba.points import cell_means
+from dkdist.alignment._neighbour_pairs_numba import squared_distances
+from dkdist.alignment.local_refinement import LEAST_CURVATURE, _solved
+from dkdist.alignment.motion_search import (
+    best_of_angles,
+    best_of_rotations,
+    best_translations,
+    rotation_from,
+    rotation_grid,
+)
 
 
 @pytest.mark.parametrize("count", [4, 12, 48])

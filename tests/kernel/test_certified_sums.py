@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernel.distance.energy_task import SMALL
+from dkdist.kernels.kernel_distance import SMALL
 
 from .kernel_trials import (
     ULP,
@@ -27,7 +27,7 @@ from .kernel_trials import (
 MIXED = ("matern12", "matern32", "matern52", "rational-quadratic", "energy")
 SORTED = ("laplace", "matern12", "matern32", "matern52", "energy")
 PRODUCTS = 1e-10  # of W^2: "exact" in more than three dimensions
-FEW = {"dkdist.kernel.distance.kernel_methods.SMALL": 2, "dkdist.kernel.distance.energy_task.SMALL": 2}
+FEW = {"dkdist.kernels.methods.SMALL": 2, "dkdist.kernels.kernel_distance.SMALL": 2}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def few_are_many(monkeypatch):
 def always_by_gaussians(monkeypatch):
     """Mixtures are never summed over all pairs."""
     for name in ("PLAN_NS", "WIDE_NS", "NARROW_NS"):
-        monkeypatch.setattr(f"dkdist.kernel.distance.kernel_methods.{name}", 0.0)
+        monkeypatch.setattr(f"dkdist.kernels.methods.{name}", 0.0)
 
 
 def trial_of(seed):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.kernel.coresets.coreset_choice import METHODS
+from dkdist.coresets.selection import METHODS
 
 RNG = np.random.default_rng(0)
 

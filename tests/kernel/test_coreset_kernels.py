@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernel.coresets import coreset_choice, running_coreset
-from dkdist.kernel.kinds.kernel_sums import kernel_matrix as matrix_of_few
-from dkdist.kernel.kinds.registry import MAX_FREQUENCY, names_with
+from dkdist.coresets import merging as running_coreset
+from dkdist.coresets import selection as coreset_choice
+from dkdist.kernels.kernel_sums import kernel_matrix as matrix_of_few
+from dkdist.kernels.registry import MAX_FREQUENCY, names_with
 
 from .kernel_profiles import kernel_matrix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.coresets.coreset_loops import spatial_order
+from dkdist.coresets._coreset_numba import spatial_order
 
 
 def check(x, order, leaf):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.kinds.kernel_sums import energy, scaled, sums
-from dkdist.kernel.kinds.registry import KERNELS
-from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist._numba.weighted_points import WeightedPoints
+from dkdist.kernels.kernel_sums import energy, scaled, sums
+from dkdist.kernels.registry import KERNELS
 
 
 def values(y, x, sigma, kernel="gaussian"):

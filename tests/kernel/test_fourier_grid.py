@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dkdist.kernel.sums.fourier_grid import fourier_grid, grid_layout
+from dkdist.kernels.fourier_grid import fourier_grid, grid_layout
 
 
 def lattice(grid):

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.kinds.gaussian_mixtures import LEAST
-from dkdist.kernel.kinds.registry import get_kernel, names_with
+from dkdist.kernels.registry import LEAST, get_kernel, names_with
 
 from .kernel_profiles import PROFILES
 

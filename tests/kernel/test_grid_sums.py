@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.sums.fourier_grid import fourier_grid, grid_layout
-from dkdist.kernel.sums.grid_sums_loops import Products, grid_sums, grid_values, shares
+from dkdist.kernels._grid_sums_numba import Products, grid_sums, grid_values, shares
+from dkdist.kernels.fourier_grid import fourier_grid, grid_layout
 
 from .test_fourier_grid import features
 

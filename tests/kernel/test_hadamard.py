@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.linalg import hadamard as matrix
 
-from dkdist.kernel.features.random_fourier_features_spec import padded_length
-from dkdist.kernel.features.structured_features_loops import Structured, structured_features
-from dkdist.loops.points import read_only
-from dkdist.loops.registers.hadamard import structured_products
-from dkdist.loops.registers.side_by_side import OWN, ROWS
+from dkdist._numba.hadamard import structured_products
+from dkdist._numba.points import read_only
+from dkdist._numba.simd import OWN, ROWS
+from dkdist.kernels._structured_features_numba import Structured, structured_features
+from dkdist.kernels.random_fourier_features import padded_length
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from dkdist.kernel.distance.kernel_methods import HOPELESS, fourier_plan
-from dkdist.kernel.sums.cells_loops import cell_energy, kernel_cells
-from dkdist.kernel.sums.fourier_grid import fourier_grid
-from dkdist.kernel.sums.mesh_loops import kernel_mesh, mesh_energy
-from dkdist.kernel.sums.taylor_loops import n_terms, taylor_energy, taylor_order
-from dkdist.kernel.sums.trees_loops import box_tree, separated_energy, tree_energy
-from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist._numba.weighted_points import WeightedPoints
+from dkdist.kernels._cells_numba import cell_energy, kernel_cells
+from dkdist.kernels._mesh_numba import kernel_mesh, mesh_energy
+from dkdist.kernels._taylor_numba import n_terms, taylor_energy, taylor_order
+from dkdist.kernels._trees_numba import box_tree, separated_energy, tree_energy
+from dkdist.kernels.fourier_grid import fourier_grid
+from dkdist.kernels.methods import HOPELESS, fourier_plan
 
 
 def kernel_errors(widths, sigma, find, rng, n_pairs=150):
@@ -180,10 +180,10 @@ def test_grids_that_are_not_looked_for_would_not_have_been_taken(monkeypatch):
         given = widths, sigma, 10 ** rng.uniform(-7, -1), 1.0, int(10 ** rng.uniform(2, 6.5))
         found = []
         for hopeless in (HOPELESS, np.inf):
-            monkeypatch.setattr("dkdist.kernel.distance.kernel_methods.HOPELESS", hopeless)
+            monkeypatch.setattr("dkdist.kernels.methods.HOPELESS", hopeless)
             looks = []
             monkeypatch.setattr(
-                "dkdist.kernel.distance.kernel_methods.fourier_grid",
+                "dkdist.kernels.methods.fourier_grid",
                 lambda *box, looks=looks: (looks.append(box), fourier_grid(*box))[1],
             )
             plan = fourier_plan(*given)

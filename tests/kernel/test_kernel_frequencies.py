@@ -7,9 +7,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
-from dkdist.kernel.kinds.kernel_frequencies import DRAWS
-from dkdist.kernel.kinds.registry import MAX_FREQUENCY, get_kernel, names_with
+from dkdist.kernels.random_fourier_features import FourierSpec
+from dkdist.kernels.registry import DRAWS, MAX_FREQUENCY, get_kernel, names_with
 
 from .kernel_profiles import kernel_matrix
 

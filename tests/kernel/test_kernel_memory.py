@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.kernel.kinds.kernel_sums import energy
-from dkdist.loops.tiles.weighted_points import WeightedPoints, boxes_of, sorted_rows, tile_rows
+from dkdist._numba.weighted_points import WeightedPoints, boxes_of, sorted_rows, tile_rows
+from dkdist.kernels.kernel_sums import energy
 
 SHARE = 0.5  # of the bytes of P and Q, at most, beside them
 
@@ -145,5 +145,5 @@ def test_energies_in_tiles_have_the_bits_of_all_points_at_once(n, d, kernel, mon
     x, z = rng.normal(size=(n, d)), rng.normal(size=(n, 1))
     points = WeightedPoints.of(x, z)
     in_tiles = energy(points, 0.23, kernel)
-    monkeypatch.setattr("dkdist.kernel.sums.exact_loops.tile_rows", lambda d, n: 256 * n)
+    monkeypatch.setattr("dkdist.kernels._exact_numba.tile_rows", lambda d, n: 256 * n)
     assert in_tiles == energy(points, 0.23, kernel)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernel.distance import energy_task, kernel_methods
+from dkdist.kernels import kernel_distance as energy_task
+from dkdist.kernels import methods as kernel_methods
 
 N, SIGMA = 10_000, 0.1
 EPS = 1e-4

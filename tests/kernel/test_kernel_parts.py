@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.kernel.kinds.kernel_sums import energy, scaled
-from dkdist.kernel.sums.blocks_loops import WIDEST, block_energy, kernel_blocks
-from dkdist.kernel.sums.cells_loops import kernel_cells
-from dkdist.kernel.sums.parts_loops import are_one_part, far_parts, reach_of, spans_energy
-from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist._numba.weighted_points import WeightedPoints
+from dkdist.kernels._cells_numba import WIDEST, block_energy, kernel_blocks, kernel_cells
+from dkdist.kernels._exact_numba import are_one_part, far_parts, reach_of, spans_energy
+from dkdist.kernels.kernel_sums import energy, scaled
 
 
 def all_pairs(x, z, sigma):

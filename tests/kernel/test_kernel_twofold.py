@@ -7,11 +7,11 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from dkdist.kernel.kinds.registry import KERNELS, get_kernel
-from dkdist.kernel.sums.exact_loops import energy_in_tiles
-from dkdist.kernel.sums.profiles_loops import GAUSSIAN
-from dkdist.kernel.sums.twofold_loops import twofold_energy
-from dkdist.loops.tiles.weighted_points import WeightedPoints
+from dkdist._numba.weighted_points import WeightedPoints
+from dkdist.kernels._double_double_numba import twofold_energy
+from dkdist.kernels._exact_numba import energy_in_tiles
+from dkdist.kernels._profiles_numba import GAUSSIAN
+from dkdist.kernels.registry import KERNELS, get_kernel
 
 
 def decimal_energy(x, z, kernel):

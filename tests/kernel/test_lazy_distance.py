@@ -105,7 +105,7 @@ def test_flat_and_equal_points():
 
 def test_memory_is_that_of_blocks(tmp_path, monkeypatch):
     """Of some float64 copies of a piece for each thread: here of 256 KiB."""
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**18)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**18)
     n = 3_000_000
     sets = [RNG.random((n, 2), dtype=np.float32), RNG.random((n, 2), dtype=np.float32) ** 1.1]
     store = dk.write_sets(tmp_path / "s", sets, chunk_rows=2**13)

@@ -9,8 +9,8 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 import dkdist as dk
-from dkdist.kernel.features.mean_embedding import METHODS
-from dkdist.kernel.kinds.kernel_frequencies import DRAWS
+from dkdist.kernels.mean_embedding import METHODS
+from dkdist.kernels.registry import DRAWS
 
 N_SETS = 12
 PAIRS = np.triu_indices(N_SETS, 1)

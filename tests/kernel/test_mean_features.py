@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from dkdist.kernel.kinds.kernel_frequencies import sobol_normals
-from dkdist.kernel.sums.random_loops import mean_features, waves_of
+from dkdist.kernels._random_numba import mean_features, waves_of
+from dkdist.kernels.registry import sobol_normals
 
 
 def means(points, offsets, weights, centre, W):

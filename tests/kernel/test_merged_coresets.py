@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernel.coresets import running_coreset
+from dkdist.coresets import merging as running_coreset
 
 RNG = np.random.default_rng(0)
 P = np.array([1e4, 0]) + np.concatenate([RNG.normal(m, 0.5, (512, 2)) for m in (0, 2, 5, 5)])

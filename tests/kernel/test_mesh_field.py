@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.kernel.sums.mesh_loops import ORDERS, kernel_mesh, mesh_field
+from dkdist.kernels._mesh_numba import ORDERS, kernel_mesh, mesh_field
 
 
 def both(P, Q, eps, **how):
@@ -55,7 +55,7 @@ def test_no_two_points_exceed_the_error(eps):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_order_of_splines(order, monkeypatch):
-    monkeypatch.setattr("dkdist.kernel.sums.mesh_loops.ORDERS", (order,))
+    monkeypatch.setattr("dkdist.kernels._mesh_numba.ORDERS", (order,))
     rng = np.random.default_rng(order)
     P, Q = rng.random((50, 2)), rng.random((60, 2))
     assert_certified(P, Q, (np.full(50, 1 / 50), np.full(60, 1 / 60)), 0.3, 1e-2 if order == 4 else 1e-4)
@@ -107,7 +107,7 @@ def test_derivatives_are_those_of_the_sum_itself():
 
 
 def test_auto_takes_the_mesh_for_many_points_alone(monkeypatch):
-    import dkdist.kernel.distance.kernel_gradient as module
+    import dkdist.kernels.gradient as module
 
     used = []
     monkeypatch.setattr(module, "mesh_field", lambda *given: used.append(1) or mesh_field(*given))

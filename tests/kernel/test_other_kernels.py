@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import dkdist as dk
-from dkdist.kernel.distance.energy_task import SMALL
+from dkdist.kernels.kernel_distance import SMALL
 
 from .kernel_profiles import PROFILES, kernel_matrix
 

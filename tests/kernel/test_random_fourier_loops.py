@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.kernel.features.dense_features_loops import PART, ROWS, dense, dense_features, panels
-from dkdist.kernel.kinds.kernel_frequencies import orthogonal_frequencies
+from dkdist.kernels._dense_features_numba import PART, ROWS, dense, dense_features, panels
+from dkdist.kernels.registry import orthogonal_frequencies
 
 
 def features(X, Wt):

@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import dkdist as dk
-from dkdist.kernel.kinds.kernel_sums import scaled, sums_and_gradients
-from dkdist.kernel.kinds.registry import KERNELS, get_kernel
+from dkdist.kernels.kernel_sums import scaled, sums_and_gradients
+from dkdist.kernels.registry import KERNELS, get_kernel
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(0, 1, (300, 2)), RNG.normal(0.4, 1, (200, 2))
@@ -77,7 +77,7 @@ def test_derivatives_are_those_of_finite_differences(kernel):
 def test_a_mixture_of_gaussians_makes_sums_of_many_points_fast(monkeypatch):
     x, y = RNG.normal(0, 1, (6000, 2)), RNG.normal(0.1, 1, (5000, 2))
     exact = dk.kernel_distance(x, y, sigma=0.5, kernel="two-widths", squared=True, method="exact")
-    monkeypatch.setattr("dkdist.kernel.distance.kernel_methods.all_pairs", None)
+    monkeypatch.setattr("dkdist.kernels.methods.all_pairs", None)
     found = dk.kernel_distance(x, y, sigma=0.5, kernel="two-widths", squared=True, eps=1e-6)
     assert found == pytest.approx(exact, abs=1e-6)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.kernel.distance.shapes_loops import (
+from dkdist.kernels._shapes_numba import (
     segments,
     split_segments,
     split_triangles,

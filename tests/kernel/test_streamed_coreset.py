@@ -55,7 +55,7 @@ def test_other_methods(method, in_memory):
 
 
 def test_stores_and_zarr_arrays_are_pieces_of_whole_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**15)
     x = P.astype(np.float32)
     weights = RNG.random(len(x)).astype(np.float32) * (RNG.random(len(x)) < 0.7)
     sets = dk.write_sets(tmp_path / "s.zarr", dk.SampleSets.from_arrays([x[:70], x], [weights[:70], weights]))
@@ -103,7 +103,7 @@ def test_every_scheduler_gives_the_same_bits(tmp_path, monkeypatch):
         few = dk.coreset(points, 40, sigma="median", optimal_weights=True, random_state=3)
         return few.indices.tolist(), few.weights.tolist(), few.distance
 
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**15)
     sets = dk.write_sets(tmp_path / "s.zarr", [P])
     with dask.config.set(scheduler="synchronous"):
         expected, of_store = found(lazily(P, 1700)), found(sets)

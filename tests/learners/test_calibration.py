@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2 as chi2_distribution
 
-from dkdist.learners.calibration import (
+from dkdist.linear.calibration import (
     calibrated,
     calibrated_power,
     class_prior,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dkdist.learners.calibration import (
+from dkdist.linear.calibration import (
     MIN_SHRINKAGE,
     START,
     calibrated,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.learners.conformal import ConformalScores, PredictionIntervals, conformal_scores
+from dkdist.auto.conformal import ConformalScores, PredictionIntervals, conformal_scores
 
 
 def test_the_variance_falls_with_the_size_of_a_set() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
-from dkdist.learners.descent.descent_loops import Iterate, Steps, descend
-from dkdist.learners.descent.sgd_steps import CLASSIFIER_LOSSES, LOSSES
+from dkdist._numba.sgd import Iterate, Steps, descend
+from dkdist.linear.sgd_steps import CLASSIFIER_LOSSES, LOSSES
 
 
 def problem(n: int, D: int, seed: int = 0) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.learners.conformal import conformal_scores, fit_intervals, fit_prediction_sets
+from dkdist.auto.conformal import conformal_scores, fit_intervals, fit_prediction_sets
 
 
 def hierarchical_quantile(scores: np.ndarray, groups: np.ndarray, coverage: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.learners.kernel_ridge import inverse_cholesky_factor
+from dkdist.linear.kernel_ridge import inverse_cholesky_factor
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 150])

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
 
-from dkdist.learners.conformal import MOST_KEPT, conformal_scores, fit_intervals
+from dkdist.auto.conformal import MOST_KEPT, conformal_scores, fit_intervals
 
 
 @pytest.mark.parametrize("n", [1, 9, 10, 19, 20, 333])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from dkdist.learners.conformal import fit_prediction_sets
+from dkdist.auto.conformal import fit_prediction_sets
 
 
 def drawn(rng, n, n_classes=4, wrong=1.0):

@@ -10,11 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.learners.ridge_leave_one_out import LeaveOneOut, leave_one_out
-from dkdist.learners.ridge_solutions import held_out_errors, inverse_of, solution, spectrum
-from dkdist.learners.ridge_statistics import PANEL, Statistics, about, add_rows, centred, merge
-from dkdist.learners.ridge_sums import accumulate
-from dkdist.learners.rows import Known, Rows
+from dkdist.linear.ridge_rows import LeaveOneOut, accumulate, leave_one_out
+from dkdist.linear.ridge_statistics import (
+    PANEL,
+    Statistics,
+    about,
+    add_rows,
+    centred,
+    held_out_errors,
+    inverse_of,
+    merge,
+    solution,
+    spectrum,
+)
+from dkdist.linear.rows import Known, Rows
 
 
 def rows_for(y: Any, sizes: tuple[int, ...], d: int, held: Any = None) -> Rows:

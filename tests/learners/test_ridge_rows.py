@@ -5,8 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 
 import dkdist as dk
-from dkdist.learners.kept_rows import KeptRows
-from dkdist.learners.ridge_rows import DualProblem
+from dkdist.linear.ridge_rows import DualProblem, KeptRows
 
 ALPHAS = np.array([1e-4, 1e-2, 1.0, 100.0])
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.learners.held_out import choose_held_out
-from dkdist.learners.rows import blocks_to_mix
+from dkdist.linear.held_out import choose_held_out
+from dkdist.linear.rows import blocks_to_mix
 
 
 @settings(max_examples=40)

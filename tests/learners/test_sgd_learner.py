@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.learners.descent.sgd_steps import (
+from dkdist.linear.rows import Known, Rows
+from dkdist.linear.sgd_steps import (
     LOSSES,
     Batch,
     Lanes,
@@ -22,7 +23,6 @@ from dkdist.learners.descent.sgd_steps import (
     step,
     step_size,
 )
-from dkdist.learners.rows import Known, Rows
 
 
 def known(y: Any, held_out: Any = None) -> Known:

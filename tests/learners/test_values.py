@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist.learners.rows import decision_values
+from dkdist.linear.rows import decision_values
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -15,11 +15,11 @@ import pytest
 from distributed import Client
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
-from dkdist.execution.kept_blocks import _Folder
-from dkdist.execution.run import UNASKED_BYTES, Keep, plan_keeping, plan_of
-from dkdist.linear.sgd.epochs import taken_from
-from dkdist.plain.archives import ArchiveError
+from dkdist._runtime.blocks import row_blocks
+from dkdist._runtime.cache import _Folder
+from dkdist._runtime.run import UNASKED_BYTES, Keep, plan_keeping, plan_of
+from dkdist._utils.archives import ArchiveError
+from dkdist.linear.epochs import taken_from
 
 N, M = 400, 12
 RNG = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_what_is_unasked_is_bounded_and_the_plan_says_so(monkeypatch: pytest.Mon
         with pytest.raises(MemoryError, match="rows are made once and kept"):
             learner(cache="memory").fit(da.from_array(np.tile(A, (1, 30)), chunks=(50, -1)), Y)
     bits(lazy(), cache="auto")
-    monkeypatch.setattr("dkdist.execution.run.UNASKED_BYTES", 4 * N * M - 1)
+    monkeypatch.setattr("dkdist._runtime.run.UNASKED_BYTES", 4 * N * M - 1)
     bits(lazy(), cache="auto")
     assert len(MADE) == 4 * 8
 

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.execution.blocks import row_blocks
-from dkdist.kernel.features.random_fourier_features import FourierRows
-from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
-from dkdist.learners.rows import tiles
-from dkdist.linear.sgd.epochs import taken_from
+from dkdist._runtime.blocks import row_blocks
+from dkdist.kernels.random_fourier_features import FourierRows, FourierSpec
+from dkdist.linear.epochs import taken_from
+from dkdist.linear.rows import tiles
 
 N, M, D = 600, 20, 60
 RNG = np.random.default_rng(0)

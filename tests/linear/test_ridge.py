@@ -12,10 +12,10 @@ import pytest
 from sklearn.linear_model import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
 
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier
-from dkdist.execution.blocks import Blocks
-from dkdist.execution.map_reduce import tree_sum
-from dkdist.learners.rows import Known
-from dkdist.linear.ridge.ridge_pass import jobs_of
+from dkdist._runtime.blocks import Blocks
+from dkdist._runtime.map_reduce import tree_sum
+from dkdist.linear.ridge_fitting import jobs_of
+from dkdist.linear.rows import Known
 
 from .problems import smooth_problem
 
@@ -115,7 +115,7 @@ def test_rows_travel_as_classes(monkeypatch: Any) -> None:
     X, _y = data(200)
     sent: list[Any] = []
     monkeypatch.setattr(
-        "dkdist.linear.ridge.ridge_pass.tree_sum",
+        "dkdist.linear.ridge_fitting.tree_sum",
         lambda b, j, *a, **k: (sent.extend(job.extra.known.targets for job in j), tree_sum(b, j, *a, **k))[1],
     )
     IncrementalRidgeClassifier(random_state=0).fit(X, np.arange(200) % 5)
@@ -127,7 +127,7 @@ def test_same_bits_for_every_scheduler_and_not_a_task_a_block(monkeypatch: Any) 
     lazy = da.from_array(X.astype("f4"), chunks=(30, -1))  # 67 blocks
     jobs: list[int] = []
     monkeypatch.setattr(
-        "dkdist.linear.ridge.ridge_pass.tree_sum",
+        "dkdist.linear.ridge_fitting.tree_sum",
         lambda b, j, *a, **k: (jobs.append(len(j)), tree_sum(b, j, *a, **k))[1],
     )
     bits = set()

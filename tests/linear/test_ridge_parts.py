@@ -14,7 +14,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import accuracy_score, log_loss
 
 from dkdist import IncrementalRidge, IncrementalRidgeClassifier, load_model, save_model
-from dkdist.learners.held_out import held_out_in_stream
+from dkdist.linear.held_out import held_out_in_stream
 
 from .problems import smooth_problem
 

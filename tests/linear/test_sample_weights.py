@@ -22,9 +22,9 @@ from dkdist import (
     IncrementalSGDRegressor,
     OnePassSearch,
 )
-from dkdist.base.parameter_checks import draw_seed
-from dkdist.base.roles import Role
-from dkdist.learners.held_out import choose_held_out, held_out_in_stream
+from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.random_streams import Role
+from dkdist.linear.held_out import choose_held_out, held_out_in_stream
 
 ALPHAS = [0.01, 1.0, 100.0]
 LEARNERS = [IncrementalRidge, IncrementalRidgeClassifier, IncrementalSGDClassifier, IncrementalSGDRegressor]

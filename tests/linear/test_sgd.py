@@ -18,13 +18,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
-import dkdist.execution.map_reduce
+import dkdist._runtime.map_reduce
 from dkdist import IncrementalRidge, IncrementalSGDClassifier, IncrementalSGDRegressor
-from dkdist.base.parameter_checks import draw_seed
-from dkdist.base.roles import Role
-from dkdist.execution.checkpoint import Checkpoint
-from dkdist.learners.descent.sgd_steps import constant_loss, meet, signs
-from dkdist.learners.held_out import choose_held_out
+from dkdist._base.parameter_checks import draw_seed
+from dkdist._base.random_streams import Role
+from dkdist._runtime.checkpoint import Checkpoint
+from dkdist.linear.held_out import choose_held_out
+from dkdist.linear.sgd_steps import constant_loss, meet, signs
 
 from .problems import smooth_problem
 
@@ -122,7 +122,7 @@ def test_lanes_are_part_of_the_answer_and_cost_little() -> None:
 
 def test_lanes_of_large_blocks_meet_as_often_by_rows(monkeypatch: Any) -> None:
     met = list[int]()
-    monkeypatch.setattr("dkdist.linear.sgd.epochs.meet", lambda *given: met.append(1) or meet(*given))
+    monkeypatch.setattr("dkdist.linear.epochs.meet", lambda *given: met.append(1) or meet(*given))
     for n, rows, meetings in ((2**17, 2**11, 8), (2**20, 2**15, 8), (2**21, 2**16, 16)):
         y = np.arange(n) % 2  # the last: an eighth of an epoch is two blocks a lane, 131,072 rows
         X = da.from_array((y[:, None] * [1.0, -1.0]).astype("f4"), chunks=(rows, -1))
@@ -251,8 +251,8 @@ class Killed(BaseException):
 def test_a_run_killed_anywhere_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: Any, n_lanes: int, random_state: Any
 ) -> None:
-    monkeypatch.setattr(dkdist.execution.map_reduce, "SEGMENT", 4)
-    monkeypatch.setattr("dkdist.linear.sgd.epochs.ROUND", 2)
+    monkeypatch.setattr(dkdist._runtime.map_reduce, "SEGMENT", 4)
+    monkeypatch.setattr("dkdist.linear.epochs.ROUND", 2)
     X, _, c = small()
     lazy = da.from_array(X, chunks=(40, -1))
     model = IncrementalSGDClassifier(
@@ -279,7 +279,7 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(
     uninterrupted = clone(model).set_params(checkpoint=tmp_path / "other")
     if random_state is None:  # the same draw as the one that the checkpoint keeps
         seed = interrupted._stream[0]
-        monkeypatch.setattr("dkdist.linear.sgd.sgd_runs.draw_seed", lambda _: seed)
+        monkeypatch.setattr("dkdist.linear.sgd_runs.draw_seed", lambda _: seed)
     left[0] = 10**9
     assert model_bits(uninterrupted.fit(lazy, c)) == model_bits(interrupted)
 
@@ -317,9 +317,9 @@ SCRIPT = """
     import os, signal, sys
     import dask.array as da, numpy as np
     from dkdist import IncrementalSGDClassifier
-    from dkdist.execution.checkpoint import Checkpoint
-    import dkdist.execution.map_reduce
-    dkdist.execution.map_reduce.SEGMENT = 3
+    from dkdist._runtime.checkpoint import Checkpoint
+    import dkdist._runtime.map_reduce
+    dkdist._runtime.map_reduce.SEGMENT = 3
     die_after, path = int(sys.argv[1]), sys.argv[2]
     save = Checkpoint.save
     def save_and_die(self, *state):

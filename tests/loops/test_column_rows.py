@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist.loops.column_rows import EXACT, ROWS_PER_TILE, fill_rows, run_starts
+from dkdist._numba.points import EXACT, ROWS_PER_TILE, fill_rows, run_starts
 
 N = ROWS_PER_TILE + 3  # a whole tile, and some rows
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 SCRIPT = """
 import hashlib, numpy as np, dkdist as dk
-from dkdist.learners.rows import Known
-from dkdist.learners.descent.sgd_steps import Batch, Objective, State, step
-from dkdist.densities.divergence_spec import DivergenceSpec
-from dkdist.base.embedding_spec import Domain
-from dkdist.kernel.features.random_fourier_features_spec import FourierSpec
+from dkdist.linear.rows import Known
+from dkdist.linear.sgd_steps import Batch, Objective, State, step
+from dkdist.embeddings.divergence_params import DivergenceSpec
+from dkdist._base.params import Domain
+from dkdist.kernels.random_fourier_features import FourierSpec
 rng = np.random.default_rng(0)
 for d, n in ((1, 300), (2, 200)):
     sets = dk.SampleSets.from_arrays(list(rng.random((40, n, d)).astype("f4")))

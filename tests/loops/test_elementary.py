@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from dkdist.loops import elementary
-from dkdist.loops.compile import ELEMENTWISE, loop
+from dkdist._numba import elementary
+from dkdist._numba.compilation import ELEMENTWISE, loop
 
 F32 = np.float32
 MIDDLE = F32(

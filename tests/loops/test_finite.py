@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dkdist.loops.points import largest, not_finite
+from dkdist._numba.points import largest, not_finite
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

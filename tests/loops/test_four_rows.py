@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkdist.loops.compile import loop
-from dkdist.loops.registers.four_rows import all_products, products
+from dkdist._numba.compilation import loop
+from dkdist._numba.products import all_products, products
 
 
 @loop()

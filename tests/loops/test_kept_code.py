@@ -10,22 +10,22 @@ from importlib import import_module
 from pathlib import Path
 
 import dkdist
-from dkdist.loops.compile import sources_of
+from dkdist._numba.compilation import sources_of
 
 PART = """
-from dkdist.loops.compile import inlined
+from dkdist._numba.compilation import inlined
 @inlined()
 def shared(x):
     return x / SHARE
 """
 LOOP = """
-from dkdist.loops.compile import loop
-from dkdist.loops.tried_part import shared
+from dkdist._numba.compilation import loop
+from dkdist._numba.tried_part import shared
 @loop()
 def share(x):
     return shared(x)
 """
-ASK = "from dkdist.loops.tried_loop import share; print(share(12.0), sum(share.stats.cache_hits.values()))"
+ASK = "from dkdist._numba.tried_loop import share; print(share(12.0), sum(share.stats.cache_hits.values()))"
 
 
 def asked(folder: Path) -> str:
@@ -42,9 +42,9 @@ def asked(folder: Path) -> str:
 
 
 def test_a_change_of_a_part_that_stands_in_another_file(tmp_path: Path) -> None:
-    loops = tmp_path / "dkdist" / "loops"
+    loops = tmp_path / "dkdist" / "_numba"
     ours = Path(dkdist.__file__).parent
-    shutil.copytree(ours / "loops", loops, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ours / "_numba", loops, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "dkdist" / "__init__.py").touch()
     (loops / "tried_loop.py").write_text(LOOP)
     (loops / "tried_part.py").write_text(PART.replace("SHARE", "2.0"))
@@ -55,7 +55,7 @@ def test_a_change_of_a_part_that_stands_in_another_file(tmp_path: Path) -> None:
 
 
 def test_sources_are_looked_for_in_all_that_is_imported() -> None:
-    names = [f"dkdist.{name}" for name in ("densities.tensor_loops", "loops.elementary", "loops.array_types")]
+    names = [f"dkdist.{name}" for name in ("embeddings._density_numba", "_numba.elementary", "_numba.arrays")]
     for name in names:
         import_module(name)
     assert len({*map(sources_of, names)}) == 3

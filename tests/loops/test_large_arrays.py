@@ -6,8 +6,8 @@ import threading
 
 import numpy as np
 
-from dkdist.execution.processes.process import one_blas_thread
-from dkdist.loops.memory.large_arrays import LARGE, LEAST_BYTES, MOST_KEPT, LargeArrays
+from dkdist._numba.arrays import LARGE, LEAST_BYTES, MOST_KEPT, LargeArrays
+from dkdist._runtime.process import one_blas_thread
 
 ROWS, COLUMNS = 9, LEAST_BYTES // 32  # 36 MiB of float32
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from dkdist.loops.registers.lines import LINE, to_line, will_write
+from dkdist._numba.simd import LINE, to_line, will_write
 
 
 @njit

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from dkdist.loops.products import TILE, WholeNumbers, blas_is_steady, steady_factor
+from dkdist._numba.products import TILE, WholeNumbers, blas_is_steady, steady_factor
 
 
 def product(factor, A, m):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dkdist.loops.compile import inlined, loop
-from dkdist.loops.elementary import bits, larger, number, smaller
+from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.elementary import bits, larger, number, smaller
 
 NUMBERS = [-2.5, -1.5, -0.5, 0.0, 0.4999999, 0.5, 1.0, 1.5, 2.5, 3.25, 1e9]
 

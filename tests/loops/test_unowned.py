@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 
-from dkdist.loops.compile import loop
-from dkdist.loops.registers.unowned import unowned
+from dkdist._numba.arrays import unowned
+from dkdist._numba.compilation import loop
 
 
 @loop()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dkdist.loops.compile import loop
-from dkdist.loops.registers.vectors import full, fused, lane_sum, load, load_like, store
+from dkdist._numba.compilation import loop
+from dkdist._numba.simd import full, fused, lane_sum, load, load_like, store
 
 ULP = np.finfo(np.float64).eps
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dkdist.loops.compile import ELEMENTWISE, inlined, loop
-from dkdist.loops.registers.vectors import MANY_REGISTERS
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.simd import MANY_REGISTERS
 
 
 @loop(ELEMENTWISE)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.moments.symmetry import group, moved
+from dkdist.embeddings.invariant_features import group, moved
 
 HELLINGER = dk.DivergenceEmbedding("hellinger", n_basis=6, domain=([0, -1], [2, 1]))
 FEATURES = dk.RandomFourierFeatures(128, sigma=0.5, random_state=0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dkdist.loops.points import TILE
-from dkdist.moments.moments_loops import moments
+from dkdist._numba.points import TILE
+from dkdist.embeddings._moments_numba import moments
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40])

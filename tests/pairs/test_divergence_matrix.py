@@ -13,9 +13,9 @@ from oracles import reflected_density
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.densities.density_loops import FLOOR
-from dkdist.execution import pairs
-from dkdist.pairs.divergences.divergence_matrix_spec import HalvedEntropies, Place
+from dkdist._runtime import pairs
+from dkdist.embeddings._density_numba import FLOOR
+from dkdist.pairwise_matrices.divergence_params import HalvedEntropies, Place
 
 MATRICES: list[dict[str, Any]] = [
     {"divergence": "jensen-shannon"},

@@ -8,9 +8,9 @@ from scipy.integrate import quad
 from scipy.special import digamma, gamma
 from sklearn.feature_selection import mutual_info_classif
 
-from dkdist.loops.neighbours import Cloud
-from dkdist.pairs.divergences import neighbour_ratios as ratios
-from dkdist.pairs.divergences.entropy import (
+from dkdist._numba.ranks import Cloud
+from dkdist.pairwise_matrices import neighbour_ratios as ratios
+from dkdist.pairwise_matrices.entropy import (
     matched_jensen_shannon,
     neighbour_entropy,
     spacing_entropy,

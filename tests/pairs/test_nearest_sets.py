@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 import dkdist as dk
-from dkdist.loops.top_k import nearest_rows
+from dkdist._numba.top_k import nearest_rows
 
 RNG = np.random.default_rng(0)
 

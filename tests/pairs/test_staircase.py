@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dkdist as dk
-from dkdist.distances.distance import Grain
-from dkdist.pairs.staircase import SIDE, Step, needed, staircase
+from dkdist.distances.base import Grain
+from dkdist.pairwise_matrices.symmetric_tiling import SIDE, Step, needed, staircase
 
 ONE = Grain(64, 1)
 grains = st.builds(Grain, st.sampled_from([1, 16, 64, 128, 390]), st.sampled_from([0, 0.1, 2, 25, 400]))

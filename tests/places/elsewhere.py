@@ -7,7 +7,7 @@ import pickle
 def read_there(pickled, environment):
     """The points and first targets of a pickled view, its label, and how often it was opened for three reads."""
     os.environ.update(environment)
-    from dkdist.store.reading.committed import Committed
+    from dkdist.io._zarr.reading import Committed
 
     opened = []
     plain = Committed.__init__

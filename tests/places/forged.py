@@ -8,8 +8,8 @@ import pytest
 from store.samples import random_sets
 from zarr.storage import MemoryStore
 
-from dkdist.store import StoreFormatError, open_sets, write_sets
-from dkdist.store.places.address import get_bytes, put_bytes
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location.address import get_bytes, put_bytes
 
 SETS = random_sets([3, 5, 2])
 

@@ -6,11 +6,11 @@ import pytest
 from store.samples import assert_same_sets, random_sets
 from zarr.storage import MemoryStore
 
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.places import exchange
-from dkdist.store.places.address import as_address, get_bytes, put_bytes
-from dkdist.store.places.conditional import Overtaken, replace_object
-from dkdist.store.writing.growing_array import RecordedArray
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.growing_array import RecordedArray
+from dkdist.io._zarr.location import exchange
+from dkdist.io._zarr.location.address import as_address, get_bytes, put_bytes
+from dkdist.io._zarr.location.conditional import Overtaken, replace_object
 
 from .kinds import local, memory, obstore_local, obstore_memory, obstore_moto, params
 

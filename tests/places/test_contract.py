@@ -5,9 +5,9 @@ import pytest
 from store.samples import assert_same_sets, random_sets
 from zarr.core.sync import sync
 
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.features import create_features, find_features, remove_features
-from dkdist.store.places.address import as_address, get_bytes, list_names, put_bytes
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location.address import as_address, get_bytes, list_names, put_bytes
+from dkdist.io.feature_writer import create_features, find_features, remove_features
 
 from .kinds import HERE, RANGED, SERVED, params
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dkdist.store.places import retry
+from dkdist.io._zarr.location import remote as retry
 
 from . import servers
 

@@ -20,9 +20,9 @@ from zarr.core.buffer import cpu
 
 import dkdist
 import dkdist as dk
-from dkdist.plain import files
-from dkdist.store import StoreFormatError, open_sets, write_sets
-from dkdist.store.places.disk import DiskStore
+from dkdist._utils import files
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location.disk import DiskStore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices are of POSIX")
 
@@ -36,7 +36,7 @@ SECONDS = 60  # of a loaded machine, which are mostly those of the imports: a re
 READ = """
 import resource, sys, json, time
 import dkdist as dk
-import dask.array, dkdist.store, dkdist.files.feature_store, dkdist.files.store_care
+import dask.array, dkdist.io, dkdist.models.feature_store, dkdist.io.maintenance
 dk.write_sets(sys.argv[1] + ".warm", [[[1.0, 2.0]]]).verify()
 for place, reader, most in json.loads(sys.argv[2]):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -223,7 +223,7 @@ def test_a_pipe_for_a_zip_file_is_refused(tmp_path):
 
 
 def test_planted_links_are_not_followed(tmp_path, monkeypatch):
-    from dkdist.plain import files
+    from dkdist._utils import files
 
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")

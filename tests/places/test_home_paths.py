@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dkdist as dk
+from dkdist._numba import compilation as compile
 from dkdist.cli import main
-from dkdist.loops import compile
 
 SETS = [np.random.default_rng(i).normal(size=(5 + i, 2)) for i in range(8)]
 

@@ -9,9 +9,9 @@ import zarr
 from store.samples import assert_same_sets
 from zarr.storage import MemoryStore
 
-from dkdist.store import StoreFormatError, open_sets, write_sets
-from dkdist.store.features import create_features, find_features
-from dkdist.store.places.address import as_address, put_bytes
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location.address import as_address, put_bytes
+from dkdist.io.feature_writer import create_features, find_features
 
 from .forged import SETS, assert_refused, chunks_of, codecs, put, read, shards, store_with
 

@@ -16,8 +16,9 @@ from store.samples import assert_same_sets
 from zarr.storage import MemoryStore
 
 from dkdist._utils.memory_budget import resident_bytes
-from dkdist.store import StoreFormatError, open_sets, refusals, write_sets
-from dkdist.store.places.address import put_bytes
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io import errors as refusals
+from dkdist.io._zarr.location.address import put_bytes
 
 from .forged import SETS, assert_refused, put, read, store_with
 

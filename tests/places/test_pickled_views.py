@@ -12,8 +12,8 @@ import pytest
 from store.samples import random_sets
 from zarr.core.sync import sync
 
-from dkdist.store import StoreFormatError, open_sets, write_sets
-from dkdist.store.places.address import as_address, get_bytes, put_bytes
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location.address import as_address, get_bytes, put_bytes
 
 from . import servers
 from .elsewhere import read_there

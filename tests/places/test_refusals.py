@@ -9,9 +9,10 @@ import zarr
 from store.samples import assert_same_sets, random_sets
 from zarr.storage import FsspecStore, MemoryStore, WrapperStore, ZipStore
 
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.features import create_features
-from dkdist.store.places import remote, retry
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location import remote
+from dkdist.io._zarr.location import remote as retry
+from dkdist.io.feature_writer import create_features
 
 from . import servers
 from .faults import FaultyStore

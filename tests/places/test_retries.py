@@ -5,11 +5,12 @@ import pytest
 from store.samples import assert_same_sets, random_sets
 from zarr.storage import MemoryStore
 
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.features import create_features
-from dkdist.store.places import remote, retry
-from dkdist.store.places.address import as_address, get_bytes
-from dkdist.store.places.disk import DiskStore
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location import remote
+from dkdist.io._zarr.location import remote as retry
+from dkdist.io._zarr.location.address import as_address, get_bytes
+from dkdist.io._zarr.location.disk import DiskStore
+from dkdist.io.feature_writer import create_features
 
 from . import servers
 from .faults import (

@@ -13,12 +13,13 @@ from store.samples import assert_same_sets, random_sets
 from zarr.storage import FsspecStore, ObjectStore
 
 import dkdist as dk
-from dkdist.store import open_sets, write_sets
-from dkdist.store.features import create_features
-from dkdist.store.importing.sources import SourceError, naming, source_label
-from dkdist.store.places import remote, retry
-from dkdist.store.places.address import Address, as_address
-from dkdist.store.places.secrets import secrets_in, secrets_of, without_secrets
+from dkdist.io import open_sets, write_sets
+from dkdist.io._zarr.location import remote
+from dkdist.io._zarr.location import remote as retry
+from dkdist.io._zarr.location.address import Address, as_address
+from dkdist.io._zarr.location.web import secrets_in, secrets_of, without_secrets
+from dkdist.io.feature_writer import create_features
+from dkdist.io.readers.sources import SourceError, naming, source_label
 
 from . import servers
 from .kinds import obstore_s3, s3fs_object

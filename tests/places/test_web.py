@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from store.samples import assert_same_sets, random_sets
 
-from dkdist.store import StoreFormatError, open_sets, write_sets
-from dkdist.store.features import create_features, find_features
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io.feature_writer import create_features, find_features
 
 from . import servers
 

@@ -10,7 +10,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore, WrapperStore
 
 import dkdist as dk
-from dkdist.store.places.wrapped import Wrapped
+from dkdist.io._zarr.location.remote import Wrapped
 
 CHANGES_NO_OBJECT = {
     "clear", "close", "delete", "delete_dir", "exists", "is_empty", "list", "list_dir", "list_prefix", "open",

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from dkdist.plain.concurrency import ahead, each_ahead
+from dkdist._utils.concurrency import ahead, each_ahead
 
 
 def test_the_items_in_their_order_whatever_they_are():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dkdist.plain.archives import ArchiveError, read_header
+from dkdist._utils.archives import ArchiveError, read_header
 
 DTYPES = st.sampled_from(["<f4", ">f8", "<i2", "|u1", "|b1", "<U7", "|S3", "<c16", "=f8", "<f2"])
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkdist.plain.column_text import column_text, numbers_text, sizes_text
+from dkdist._utils.text import column_text, numbers_text, sizes_text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.plain.validation import Columns
+from dkdist._utils.validation import Columns
 from dkdist.sets.conversion import sets_of_columns
 from dkdist.sets.origins import TILE
 

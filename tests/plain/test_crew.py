@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from dkdist.plain.concurrency import Behind, Crew, each_ahead
+from dkdist._utils.concurrency import Behind, Crew, each_ahead
 
 
 def test_one_thread_makes_what_is_ahead_and_does_what_is_behind():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkdist.plain.html_text import MOST_CHARACTERS, escaped, grid_table, pairs_table
+from dkdist._utils.text import MOST_CHARACTERS, escaped, grid_table, pairs_table
 
 OWN = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 

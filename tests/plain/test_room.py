@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from dkdist.plain.room import Room
+from dkdist._utils.concurrency import Room
 
 
 def place(array):

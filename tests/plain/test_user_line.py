@@ -11,7 +11,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.plain.user_line import user_level
+from dkdist._utils.validation import user_level
 
 COARSE = [(1e8 + 100 * np.random.default_rng(i).random((20, 1))).astype(np.float32) for i in range(4)]
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from dkdist.plain.files import replacing
+from dkdist._utils.files import replacing
 
 
 def failing_fsync(code):

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import dkdist as dk
-from dkdist.plot.canvas import MOST_CHARACTERS, plain
+from dkdist.plot._canvas import MOST_CHARACTERS, plain
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(30, 2)).astype("f4")

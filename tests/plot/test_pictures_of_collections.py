@@ -7,8 +7,8 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.decomposition import PCA
 
 import dkdist as dk
-from dkdist.plot.canvas import PALETTE
-from dkdist.plot.data.collection_plot import MOST_SETS
+from dkdist.plot._canvas import PALETTE
+from dkdist.plot._collection import MOST_SETS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 6)) * [3, 2, 1, 1, 1, 1]

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, learning_curve
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.plot.canvas import FAINT
+from dkdist.plot._canvas import FAINT
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3)).astype("f4")

@@ -9,7 +9,7 @@ from matplotlib.path import Path
 from sklearn.decomposition import PCA
 
 import dkdist as dk
-from dkdist.plot.data.planes import MOST_POINTS, names_of, plane_of
+from dkdist.plot._sets import MOST_POINTS, names_of, plane_of
 
 
 def places(ax):

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.store import SetStore
+from dkdist.io import SetStore
 
 MIX = np.random.default_rng(7).normal(size=(5, 5)) * [3, 2, 1, 0.5, 0.2]
 
@@ -124,11 +124,11 @@ def test_sets_in_pieces(tmp_path: Any, monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     arrays = [(rng.normal(i, 1, (n, 5)) @ MIX.T).astype("f4") for i, n in enumerate((50, 30_000, 3_000))]
     store = dk.write_sets(tmp_path / "s.zarr", arrays, chunk_rows=512)
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
     monkeypatch.setattr(
-        "dkdist.store.set_pieces.WHOLE_BYTES", 2**18
+        "dkdist.io.set_pieces.WHOLE_BYTES", 2**18
     )  # 13,107 points of 5 dimensions, 65,536 of one
-    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**18)
+    monkeypatch.setattr("dkdist._runtime.arrays.BLOCK_BYTES", 2**18)
     load = SetStore.load
     monkeypatch.setattr(
         SetStore, "load", lambda self: pytest.fail("read whole") if self.n_points > 20_000 else load(self)

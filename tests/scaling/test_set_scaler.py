@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dkdist as dk
-from dkdist.store import SetStore
+from dkdist.io import SetStore
 
 METHODS = ("robust", "standard", "quantile", "none")
 
@@ -282,9 +282,9 @@ def test_sets_in_pieces(method, per_set, weighted, tmp_path, monkeypatch):
     with dk.SetWriter(tmp_path / "s.zarr", 1, chunk_rows=512) as writer:
         writer.append(sets)
     store = dk.open_sets(tmp_path / "s.zarr")
-    monkeypatch.setattr("dkdist.store.set_pieces.PIECE_BYTES", 2**13)
-    monkeypatch.setattr("dkdist.store.set_pieces.WHOLE_BYTES", 2**15)
-    monkeypatch.setattr("dkdist.execution.arrays.BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("dkdist.io.set_pieces.PIECE_BYTES", 2**13)
+    monkeypatch.setattr("dkdist.io.set_pieces.WHOLE_BYTES", 2**15)
+    monkeypatch.setattr("dkdist._runtime.arrays.BLOCK_BYTES", 2**15)
     load = SetStore.points_alone
     monkeypatch.setattr(
         SetStore,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.plain.validation import Columns
+from dkdist._utils.validation import Columns
 from dkdist.sets.point_checks import kept_points
-from dkdist.sets.streams.coming_rows import ComingRows
+from dkdist.sets.streams import ComingRows
 
 RNG = np.random.default_rng(0)
 N = 3000

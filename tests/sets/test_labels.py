@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.scaling.set_scaler import SetScaler
+from dkdist.embeddings.set_scaler import SetScaler
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.indexing import aligned
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkdist.base.bad_sets import require_nonnegative_weights
+from dkdist._base.invalid_sets import require_nonnegative_weights
 from dkdist.sets import SampleSetError, SampleSets, as_sample_sets
 
 

@@ -9,7 +9,7 @@ def append_for_ever(path, seed):
     """Append batches of the counted collection, several to a commit."""
     from samples import counted_batch
 
-    from dkdist.store import SetWriter, open_sets
+    from dkdist.io import SetWriter, open_sets
 
     rng = np.random.default_rng(seed)
     n = len(open_sets(path))
@@ -26,7 +26,7 @@ def replace_for_ever(path, seed):
     """Write counted collections of changing length over each other."""
     from samples import counted_batch
 
-    from dkdist.store import write_sets
+    from dkdist.io import write_sets
 
     print("ready", flush=True)
     for n in np.random.default_rng(seed).integers(1, 2000, 10**6):

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 
-from dkdist.store.places import exchange
+from dkdist.io._zarr.location import exchange
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

@@ -16,8 +16,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store import SetWriter, StoreFormatError, open_sets
-from dkdist.store.writing import set_writer as writer
+from dkdist.io import SetWriter, StoreFormatError, open_sets
+from dkdist.io._zarr import set_writer as writer
 
 from .samples import assert_same_sets
 

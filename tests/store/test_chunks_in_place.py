@@ -12,7 +12,7 @@ from crc32c import crc32c
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store import StoreFormatError, open_sets, write_sets
+from dkdist.io import StoreFormatError, open_sets, write_sets
 
 from .samples import assert_same_sets, random_sets
 from .test_damage import plain_store

@@ -9,11 +9,11 @@ import pytest
 import zarr
 from zarr.storage import MemoryStore, WrapperStore
 
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr import lease as claim
+from dkdist.io._zarr.location.conditional import replace_object
+from dkdist.io._zarr.location.disk import DiskStore
 from dkdist.sets import SampleSetError
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.places.conditional import replace_object
-from dkdist.store.places.disk import DiskStore
-from dkdist.store.writing import claim
 
 from .samples import assert_same_sets, random_sets
 
@@ -277,9 +277,9 @@ def test_an_error_after_the_commit_says_that_it_was_committed(where, tmp_path, m
         if where == "flush":
             patch.setattr(claim, "replace_object", replace_and_break)
         elif where == "settle":
-            patch.setattr("dkdist.store.writing.set_writer.remove_older", disk_is_gone)
+            patch.setattr("dkdist.io._zarr.set_writer.remove_older", disk_is_gone)
         else:
-            patch.setattr("dkdist.store.set_store.open_sets", disk_is_gone)
+            patch.setattr("dkdist.io.set_store.open_sets", disk_is_gone)
         with pytest.raises(OSError, match=r"s was committed before this error.* the disk is gone") as found:
             store.append(SETS)
         assert found.value.errno == errno.EIO

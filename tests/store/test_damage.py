@@ -9,8 +9,8 @@ import pytest
 import zarr
 from zarr.storage import MemoryStore, ZipStore
 
+from dkdist.io import StoreFormatError, open_sets, write_sets
 from dkdist.sets import SampleSets
-from dkdist.store import StoreFormatError, open_sets, write_sets
 
 from .samples import assert_same_sets, random_sets
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store import SetWriter
-from dkdist.store.writing.distinct_ids import DistinctIds
+from dkdist.io import SetWriter
+from dkdist.io._zarr.set_writer import DistinctIds
 
 SETS = [np.full((2, 1), float(i)) for i in range(3)]
 NUMBERS = st.lists(

@@ -10,10 +10,9 @@ import pytest
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.plain.archives import Archive
-from dkdist.store.importing import array_files
-from dkdist.store.importing.sources import batches_of, outline_of
-from dkdist.store.importing.tables import table_source
+from dkdist._utils.archives import Archive
+from dkdist.io.readers import array_files, table_source
+from dkdist.io.readers.sources import batches_of, outline_of
 
 from .samples import assert_same_sets, random_sets
 

@@ -8,8 +8,8 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.store.importing import lidar_files
-from dkdist.store.importing.fcs_format import DataSet
+from dkdist.io.readers import lidar as lidar_files
+from dkdist.io.readers.fcs import DataSet
 
 from .fcs_bytes import fcs_bytes
 
@@ -131,6 +131,6 @@ def test_the_command_line_takes_them_by_their_suffix(samples, tmp_path, capsys):
 
 
 def test_a_missing_library_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("dkdist.store.importing.lidar_files.find_spec", lambda name: None)
+    monkeypatch.setattr("dkdist.io.readers.lidar.find_spec", lambda name: None)
     with pytest.raises(dk.SourceError, match=r"pip install 'dkdist\[lidar\]'"):
         dk.import_sets(MemoryStore(), [tmp_path / "a"], dk.LidarReader())

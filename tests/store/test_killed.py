@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dkdist.store
-from dkdist.store import open_sets, write_sets
+import dkdist.io
+from dkdist.io import open_sets, write_sets
 
 from .samples import assert_same_sets, counted_batch
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 def kill_a_writer(kind, path, seed, commits=0):
     """Let a writer run for some commits and a moment, kill it, and return the last length it said it had committed."""
     command = [sys.executable, str(HERE / "appending.py"), kind, str(path), str(seed)]
-    env = {**os.environ, "PYTHONPATH": str(Path(dkdist.store.__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(dkdist.io.__file__).parents[2])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as writer:
         assert writer.stdout.readline() == "ready\n"
         said = [writer.stdout.readline() for _ in range(commits)]

@@ -10,9 +10,9 @@ import pytest
 from zarr.storage import MemoryStore
 
 import dkdist as dk
+from dkdist._utils.rust_panics import RustPanicError, panics_as_errors
 from dkdist.cli import main
-from dkdist.plain.libraries.rust_panics import RustPanicError, panics_as_errors
-from dkdist.store.importing import lidar_files
+from dkdist.io.readers import lidar as lidar_files
 
 from .las_bytes import las_bytes
 

@@ -9,10 +9,10 @@ import pytest
 import zarr
 
 import dkdist as dk
-from dkdist.loops.points import all_finite
-from dkdist.store import StoreFormatError, open_sets, write_sets
-from dkdist.store.reading import local_chunks
-from dkdist.store.reading.local_chunks import KEPT, KeptChunks
+from dkdist._numba.points import all_finite
+from dkdist.io import StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr import local_chunks
+from dkdist.io._zarr.local_chunks import KEPT, KeptChunks
 
 from .samples import assert_same_sets, random_sets
 

@@ -10,7 +10,7 @@ import pytest
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store.importing.tables import gathered_rows, indexed_table, set_index, table_source
+from dkdist.io.readers import gathered_rows, indexed_table, set_index, table_source
 
 RNG = np.random.default_rng(0)
 SIZES = RNG.integers(1, 30, 40)

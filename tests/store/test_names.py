@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dkdist as dk
-from dkdist.scaling.set_scaler import SetScaler
+from dkdist.embeddings.set_scaler import SetScaler
 
 ARRAYS = [np.random.default_rng(i).normal(size=(3 + i, 2)) for i in range(6)]
 SETS = dk.SampleSets.from_arrays(
@@ -38,7 +38,7 @@ def test_a_store_has_the_labels_of_its_sets(tmp_path):
 
 def test_blocks_of_work_read_neither_ids_nor_targets(tmp_path, monkeypatch):
     made = dk.write_sets(tmp_path / "s", SETS)
-    monkeypatch.setattr("dkdist.store.reading.committed.Committed.column", None)
+    monkeypatch.setattr("dkdist.io._zarr.reading.Committed.column", None)
     rows = dk.MomentEmbedding().fit(made).transform(made)
     assert np.asarray(rows).shape == (6, 2)
     assert [block.names for block in made.blocks()] == [("cd3", "cd4")]

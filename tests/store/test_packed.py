@@ -7,8 +7,8 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.store import SetWriter
-from dkdist.store.chunks.packed import packing_of
+from dkdist.io import SetWriter
+from dkdist.io._zarr.packed import packing_of
 
 
 def made(dtype="f4", shape=(1024, 3), chunks=(256, 3), **kwargs):

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.files import store_care, store_writing
-from dkdist.store import open_sets, write_sets
-from dkdist.store.reading.committed import Committed
-from dkdist.store.reading.verify import spans_of
+from dkdist.io import maintenance as store_care
+from dkdist.io import maintenance as store_writing
+from dkdist.io import open_sets, write_sets
+from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.verify import spans_of
 
 from .samples import assert_same_sets, random_sets
 

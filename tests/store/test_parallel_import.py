@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import dkdist as dk
-from dkdist.files import store_writing
-from dkdist.files.import_sets import SAMPLED_SOURCES
-from dkdist.store.importing.catalogue import Catalogue
-from dkdist.store.importing.sources import Outline
+from dkdist.io import maintenance as store_writing
+from dkdist.io.import_sets import SAMPLED_SOURCES
+from dkdist.io.readers.catalogue import Catalogue
+from dkdist.io.readers.sources import Outline
 
 from .samples import assert_same_sets, counted_batch, random_sets
 
@@ -124,7 +124,7 @@ def test_codes_and_sources_of_any_kind():
 
 
 def test_many_segments_of_parts(monkeypatch):
-    monkeypatch.setattr(store_writing, "SEGMENT", 2)
+    monkeypatch.setattr(store_writing, "PARTS_PER_SEGMENT", 2)
     reader = Sized([[5, 6]] * 9)
     assert content(imported(reader, 1, chunk_rows=4)) == content(reader.one_after_another(chunk_rows=4))
 
@@ -158,7 +158,7 @@ def test_a_killed_import_leaves_the_old_store(tmp_path):
         "class Reader:\n"
         "    sizes = staticmethod(lambda i: counted_batch(100 * i, 100).sizes)\n"
         "    read = staticmethod(read)\n"
-        "from dkdist.files import store_writing\n"
+        "from dkdist.io import maintenance as store_writing\n"
         "store_writing.PART_BYTES = (64, 64)\n"
         "dk.import_sets(sys.argv[1], range(10), Reader(), overwrite=True, chunk_rows=64)\n"
     )

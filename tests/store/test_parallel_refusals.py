@@ -8,7 +8,7 @@ import pytest
 from zarr.storage import MemoryStore, WrapperStore
 
 import dkdist as dk
-from dkdist.files import store_writing
+from dkdist.io import maintenance as store_writing
 
 from .samples import assert_same_sets, random_sets
 

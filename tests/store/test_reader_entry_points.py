@@ -10,7 +10,7 @@ import pytest
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.store.importing import kinds
+from dkdist.io.readers import kinds
 
 
 class LinesReader:

@@ -14,8 +14,8 @@ import pytest
 
 import dkdist
 import dkdist as dk
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
-from dkdist.store.places import exchange
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io._zarr.location import exchange
 
 from .samples import assert_same_sets, random_sets
 
@@ -87,8 +87,8 @@ def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch, atomic,
 
 ENDED_BETWEEN = """
 import os, sys
-from dkdist.store.places import exchange
-from dkdist.store import write_sets
+from dkdist.io._zarr.location import exchange
+from dkdist.io import write_sets
 exchange.exchanged = lambda one, other: False
 rename, n = os.rename, 0
 def ended(one, other):
@@ -202,7 +202,7 @@ def test_the_folder_of_a_living_writer_stays_and_that_of_a_dead_one_goes(tmp_pat
     alive = SetWriter(tmp_path / "s", 2)
     alive.append(SETS)
     code = (
-        "import os, sys\nfrom dkdist.store import SetWriter\nwriter = SetWriter(sys.argv[1], 2)\n"
+        "import os, sys\nfrom dkdist.io import SetWriter\nwriter = SetWriter(sys.argv[1], 2)\n"
         "writer.append([[[1.0, 2.0]]])\nos._exit(7)\n"
     )
     lines_until_ended(code, tmp_path / "s")

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from dkdist.files.store_care import compact
+from dkdist.io import SetWriter, StoreFormatError, open_sets, write_sets
+from dkdist.io.maintenance import compact
 from dkdist.sets import SampleSetError, SampleSets
-from dkdist.store import SetWriter, StoreFormatError, open_sets, write_sets
 
 WORDS = ["GATTACA", "CAT", "TAG", "A"]
 

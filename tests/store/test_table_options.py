@@ -11,7 +11,7 @@ from zarr.storage import MemoryStore
 
 import dkdist as dk
 from dkdist.cli import main
-from dkdist.store.importing.tables import table_source
+from dkdist.io.readers import table_source
 
 from .parquet_bytes import parquet_bytes
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from zarr.storage import MemoryStore, WrapperStore
 
-from dkdist.store import SetWriter, open_sets, write_sets
-from dkdist.store.writing import set_writer as writer_module
+from dkdist.io import SetWriter, open_sets, write_sets
+from dkdist.io._zarr import set_writer as writer_module
 
 from .samples import assert_same_sets, random_sets
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkdist as dk
-from dkdist.densities.measures.divergences import divergence
+from dkdist.embeddings.divergences import divergence
 
 NODES = (np.arange(2000) + 0.5) / 2000
 P, Q = 1 + 0.5 * np.cos(np.pi * NODES), 1 - 0.5 * np.cos(np.pi * NODES)

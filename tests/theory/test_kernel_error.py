@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
-from dkdist.densities.measures.divergences import divergence
+from dkdist.embeddings.divergences import divergence
 
 RNG = np.random.default_rng(0)
 

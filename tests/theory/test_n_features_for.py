@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import poisson
 
 import dkdist as dk
-from dkdist.kernel.sums.fourier_grid import fourier_grid
-from dkdist.kernel.sums.taylor_loops import n_terms
+from dkdist.kernels._taylor_numba import n_terms
+from dkdist.kernels.fourier_grid import fourier_grid
 from dkdist.theory.feature_bounds import series_order
 
 EPS, DELTA = 0.2, 0.2

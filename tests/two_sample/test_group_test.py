@@ -10,9 +10,9 @@ from scipy.stats import binomtest, f_oneway, kstest, pearson3, skew
 
 import dkdist as dk
 from dkdist.two_sample import permutations
-from dkdist.two_sample.axis_statistics import MAX_PRIOR_DEGREES, fitted_prior, largest_f
 from dkdist.two_sample.combined_p_values import combined, log_p_values
-from dkdist.two_sample.group_rows_spec import axis_summaries
+from dkdist.two_sample.group_rows import axis_summaries
+from dkdist.two_sample.group_test import MAX_PRIOR_DEGREES, fitted_prior, largest_f
 from dkdist.two_sample.permutations import kernel_statistic, p_value, permuted, permuted_statistics
 
 RNG = np.random.default_rng(0)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkdist.distances.distance import Distance, Grain
-from dkdist.distances.strings.bits_loops import SHORT
-from dkdist.distances.strings.edit_costs import cost
-from dkdist.distances.strings.jaro_winkler_loops import fill_places, fill_words
-from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, words_alone
-from dkdist.loops.array_types import F32, I64
-from dkdist.plain.kept import kept
+from dkdist._numba.arrays import F32, I64
+from dkdist._utils.serialization import kept
+from dkdist.distances.base import Distance, Grain
+from dkdist.distances.strings._banded_numba import SHORT
+from dkdist.distances.strings._jaro_winkler_numba import fill_places, fill_words
+from dkdist.distances.strings.costs import cost
+from dkdist.distances.strings.tiles import BITS, Codes, PackedStrings, codes_of, words_alone
 
 MOST_WEIGHT = 0.25  # of a symbol: four of them make strings equal
 

@@ -16,18 +16,27 @@ from typing import Any, cast
 
 import numpy as np
 
-from dkdist.base.parameter_checks import whole
-from dkdist.distances.distance import Distance, Grain
-from dkdist.distances.strings.bit_parallel_loops import fill_long, fill_short
-from dkdist.distances.strings.bits_loops import COMMON, EDITS, LONG, SHORT
-from dkdist.distances.strings.cost_loops import LANES, fill_costs, scale_heights
-from dkdist.distances.strings.cost_tiles import PackedCosts, packed_costs
-from dkdist.distances.strings.edit_costs import COSTS, MAX_COST, PairCosts, Plan, cost, pair_costs, plan
-from dkdist.distances.strings.few_strings import BRIEF, PEERS, pair_of_texts
-from dkdist.distances.strings.string_tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
-from dkdist.loops.array_types import F32, I64
-from dkdist.plain.kept import kept
-from dkdist.plain.validation import as_flag
+from dkdist._base.parameter_checks import whole
+from dkdist._numba.arrays import F32, I64
+from dkdist._utils.serialization import kept
+from dkdist._utils.validation import as_flag
+from dkdist.distances.base import Distance, Grain
+from dkdist.distances.strings._banded_numba import COMMON, EDITS, LONG, SHORT
+from dkdist.distances.strings._bit_parallel_numba import fill_long, fill_short
+from dkdist.distances.strings._costs_numba import LANES, fill_costs, scale_heights
+from dkdist.distances.strings._fast_path import BRIEF, PEERS, pair_of_texts
+from dkdist.distances.strings.costs import (
+    COSTS,
+    MAX_COST,
+    PackedCosts,
+    PairCosts,
+    Plan,
+    cost,
+    packed_costs,
+    pair_costs,
+    plan,
+)
+from dkdist.distances.strings.tiles import BITS, Codes, PackedStrings, codes_of, packed_strings
 
 FILLED = 0.92  # of the words of strings of many lengths
 LIKE: dict[tuple[float | None, ...], str] = {

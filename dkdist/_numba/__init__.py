@@ -1,0 +1,1 @@
+"""Compiled functions that several packages share: elementary functions, products, SIMD, SGD steps."""

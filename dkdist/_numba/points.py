@@ -1,0 +1,395 @@
+"""Few points for many where a kernel is wide: the means of regions, halved again and again across their widest side.
+
+Moving the points of a region to their mean changes a smooth function's sum by the second order of the region's width.
+
+What loops over points begin with: which rows are finite or drawn, how far they reach, and what weights they have.
+
+A row whose sum is finite holds neither NaN nor infinity. A point is drawn where a hash of (seed, set, place in the set)
+lies below a threshold: each by itself, so that blocks, pieces and their order change nothing, and parts are put one
+after the other. The hash is the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+
+Columns of tables, one after another, as the rows that sets keep; and where a column changes.
+
+Each number is read once: it is subtracted from and rounded, put in its row, and looked at for what is not finite, while
+it is in a cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64, I64, Array
+from dkdist._numba.compilation import ELEMENTWISE, LANES, SUM, inlined, loop
+from dkdist._numba.elementary import f32, i32, smaller
+
+A = TypeVar("A", bound=Array)
+
+
+def not_finite(X: Array) -> I64:
+    """The rows of X (n, D), float32 or float64 in C order, that hold NaN or infinity, sorted."""
+    largest = X.dtype.type(np.finfo(X.dtype).max)
+    suspects: I64 = np.flatnonzero(_suspect(read_only(X), largest))
+    lost: I64 = suspects[~np.isfinite(X[suspects]).all(axis=1)]
+    return lost
+
+
+def all_finite(X: Array) -> bool:
+    """Whether X, float32 or float64 in C order, holds neither NaN nor infinity: a sum, at the speed of memory."""
+    flat = read_only(X.reshape(-1))
+    return math.isfinite(_total(flat)) or bool(np.isfinite(flat).all())
+
+
+def largest(X: F32) -> float:
+    """The largest |x| of X, float32 in C order: NaN or infinity if X holds one (NaN before infinity), 0 if it is empty.
+
+    Numbers without their signs are ordered as their bits are, infinity above all others and NaN above that.
+    """
+    bits = _largest_bits(read_only(X.reshape(-1)).view(np.int32))
+    return float(np.int32(bits).view(np.float32))
+
+
+@loop()
+def _largest_bits(x):  # type: ignore[no-untyped-def]
+    top = i32(0)
+    for i in range(len(x)):
+        top = max(top, i32(x[i] & i32(0x7FFFFFFF)))
+    return top
+
+
+@loop(LANES)
+def _total(x):  # type: ignore[no-untyped-def]
+    """The sum of (n,), or of four quarters of it at once: a processor fetches four places sooner than one."""
+    n = len(x) // 4
+    a = b = c = d = x.dtype.type(0.0)
+    for i in range(n):
+        a += x[i]
+        b += x[n + i]
+        c += x[2 * n + i]
+        d += x[3 * n + i]
+    for i in range(4 * n, len(x)):
+        a += x[i]
+    return a + b + c + d
+
+
+@loop(LANES)
+def _suspect(X, largest):  # type: ignore[no-untyped-def]
+    """Rows whose sum is not finite: those that hold NaN or infinity, and perhaps some that overflow."""
+    found = np.zeros(len(X), np.bool_)
+    for i in range(len(X)):
+        total = X.dtype.type(0.0)
+        for j in range(X.shape[1]):
+            total += X[i, j]
+        found[i] = not (abs(total) <= largest)  # isfinite is x - x == 0, which reassociation would fold
+    return found
+
+
+def count_outside(points: F32, offsets: I64, low: F32, high: F32) -> I64:
+    """Points of each set with a coordinate below ``low`` or above ``high``: (n_sets,) int64."""
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    walls = np.empty((2, AT_ONCE, len(low)), np.float32)  # as many times, side by side
+    walls[0], walls[1] = low, high
+    low_walls, high_walls = read_only(walls.reshape(2, -1))
+    _count_outside(read_only(points.reshape(-1)), read_only(offsets), len(low), low_walls, high_walls, counts)
+    return counts
+
+
+AT_ONCE = 64  # points
+
+
+@loop()
+def _count_outside(x, offsets, d, low, high, counts):  # type: ignore[no-untyped-def]
+    """Numbers outside are looked for in whole vectors; where there is one, point by point."""
+    for s in range(len(counts)):
+        stop = offsets[s + 1] * d
+        for first in range(offsets[s] * d, stop, len(low)):
+            part, n = x[first : smaller(first + len(low), stop)], i32(0)
+            for k in range(len(part)):
+                n += i32((part[k] < low[k]) | (part[k] > high[k]))
+            if n:
+                for i in range(0, len(part), d):
+                    outside = False
+                    for j in range(d):
+                        outside |= (part[i + j] < low[j]) | (part[i + j] > high[j])
+                    counts[s] += outside
+
+
+TILE = 256  # points at a time: the columns of one tile stay in the first-level cache
+
+RUN_BYTES = 2**22  # of points that are summed together, before such sums are
+
+
+def run_length(d: int) -> int:
+    """Points of a run in d dimensions: a power of two."""
+    return max(TILE, 1 << (RUN_BYTES // (4 * d)).bit_length() - 1)
+
+
+def are_long(spans: I64, d: int) -> Any:
+    """(n,) whether sets, from a first row to the one after the last, have more than one run."""
+    return spans[:, 1] - spans[:, 0] > run_length(d)
+
+
+_NO_WEIGHTS = np.empty(0, np.float32)
+
+
+def read_only(array: A) -> A:
+    """The array, or a view of it, that cannot be written: loops are compiled once, not once more for others."""
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+LINE = 16  # float32 of a line of a cache
+
+
+def cache_lines(*sizes: int) -> list[F32]:
+    """Arrays of so many float32 each, one after the other, that begin where a line of a cache does."""
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size // LINE) * LINE)
+    whole = np.empty(starts[-1] + LINE, np.float32)
+    whole = whole[-whole.__array_interface__["data"][0] // 4 % LINE :]
+    return [whole[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+
+
+def weight_array(weights: Any) -> tuple[Array, bool]:
+    """(weights of one column, whether there are any), as compiled loops take them."""
+    return read_only(_NO_WEIGHTS if weights is None else weights.reshape(-1)), weights is not None
+
+
+def set_arrays(points: Array, edges: I64, weights: Any) -> tuple[Array, I64, Array, bool]:
+    """(points, edges, weights of one column, whether there are any) of sets, as compiled loops take them.
+
+    ``edges`` are offsets (n_sets + 1,), or spans (n_sets, 2): the first row of each set and the row after its last.
+    """
+    return read_only(points), read_only(np.ascontiguousarray(edges)), *weight_array(weights)
+
+
+@inlined(ELEMENTWISE)
+def fill_shares(weights, weighted, first, m, total, share):  # type: ignore[no-untyped-def]
+    """share[i] = w_i / sum w for the m points from ``first`` on, 0 in the rest of the tile."""
+    for i in range(TILE):
+        share[i] = f32(0.0)
+    for i in range(m):
+        share[i] = f32(weights[first + i] / total) if weighted else f32(1.0 / total)
+
+
+@inlined()
+def total_weight(weights, weighted, start, stop):  # type: ignore[no-untyped-def]
+    """The weight of points start .. stop - 1, or their number."""
+    total = 0.0
+    if weighted:
+        for i in range(start, stop):
+            total += weights[i]
+    else:
+        total = float(stop - start)
+    return total  # float64: any scale of float32 weights is fine
+
+
+@loop()
+def weight_totals(weights, offsets):  # type: ignore[no-untyped-def]
+    """The weight of each set, (n_sets,) float64: added one point after the other, as a set in pieces is."""
+    totals = np.empty(len(offsets) - 1)
+    for s in range(len(totals)):
+        totals[s] = total_weight(weights, True, offsets[s], offsets[s + 1])
+    return totals
+
+
+@inlined(SUM)
+def add_products(t, T, c):  # type: ignore[no-untyped-def]
+    """c[b] += <t, T[b]> over one tile, four rows at a time."""
+    K = T.shape[0]
+    full = K - K % 4
+    for b in range(0, full, 4):
+        s0 = s1 = s2 = s3 = f32(0.0)
+        for i in range(TILE):
+            s0 += t[i] * T[b, i]
+            s1 += t[i] * T[b + 1, i]
+            s2 += t[i] * T[b + 2, i]
+            s3 += t[i] * T[b + 3, i]
+        c[b] += s0
+        c[b + 1] += s1
+        c[b + 2] += s2
+        c[b + 3] += s3
+    for b in range(full, K):
+        s0 = f32(0.0)
+        for i in range(TILE):
+            s0 += t[i] * T[b, i]
+        c[b] += s0
+
+
+def column_bounds(points: Array) -> tuple[Array, Array]:
+    """(low, high) of the columns of (T, d), T > 0; rows are folded into wide rows to run at memory speed."""
+    total, d = points.shape
+    fold = max(1, min(1024 // d, total))
+    main = points[: total - total % fold].reshape(-1, fold * d)
+    rest = points[total - total % fold :]
+    low = np.concatenate([main.min(axis=0).reshape(fold, d), rest]).min(axis=0)
+    high = np.concatenate([main.max(axis=0).reshape(fold, d), rest]).max(axis=0)
+    return low, high
+
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def drawn_points(offsets: I64, first_set: int, first_point: int, share: float, seed: int) -> I64:
+    """Rows of the points of some sets that are drawn, a ``share`` of them; all of them where it is 1 or more.
+
+    Set 0 stands at position ``first_set`` of its collection, and row ``offsets[0]`` is its point ``first_point``.
+    """
+    if share >= 1:
+        return np.arange(offsets[0], offsets[-1])
+    rows = np.empty(offsets[-1] - offsets[0], np.int64)
+    n = _drawn(read_only(offsets), first_set, first_point, np.uint64(share * 2.0**64), np.uint64(seed), rows)
+    return rows[:n].copy()
+
+
+@inlined()
+def _mixed(z):  # type: ignore[no-untyped-def]
+    z = (z ^ (z >> np.uint64(30))) * FIRST
+    z = (z ^ (z >> np.uint64(27))) * SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+@loop()
+def _drawn(offsets, first_set, first_point, threshold, seed, rows):  # type: ignore[no-untyped-def]
+    n = 0
+    for s in range(len(offsets) - 1):
+        key = _mixed(seed + GOLDEN * np.uint64(first_set + s + 1))
+        skipped = first_point if s == 0 else 0
+        for i in range(offsets[s], offsets[s + 1]):
+            place = np.uint64(skipped + i - offsets[s] + 1)
+            rows[n] = i
+            n += _mixed(key + GOLDEN * place) < threshold
+    return n
+
+
+ROWS_PER_TILE = 2**13  # rows that stay in a cache until all their columns have come
+EXACT = frozenset(np.dtype(name) for name in ("f8", "f4", "i4", "i2", "i1", "u4", "u2", "u1"))
+"""Dtypes whose numbers are float64 without rounding."""
+
+
+def fill_rows(columns: Sequence[Array], origin: F64, out: F32) -> bool:
+    """``out[i, j] = columns[j][i] - origin[j]``, subtracted in float64 and rounded once; whether all of it is finite.
+
+    The d columns (n,) have dtypes of `EXACT`; out is (n, d), C-contiguous.
+    """
+    d, left = len(columns), f32(0.0)
+    step = ROWS_PER_TILE if d > 2 else max(1, len(out))
+    for a in range(0, len(out), step):
+        rows = out[a : a + step]
+        given = [read_only(column[a : a + step]) for column in columns]
+        for j in range(0, d - 1, 2):
+            if given[j].dtype == given[j + 1].dtype:
+                left += _fill_two(given[j], given[j + 1], origin[j], origin[j + 1], rows, j)
+            else:
+                left += _fill(given[j], origin[j], rows, j) + _fill(given[j + 1], origin[j + 1], rows, j + 1)
+        if d % 2:
+            left += _fill(given[-1], origin[-1], rows, d - 1)
+    return bool(left == 0)
+
+
+@loop(LANES)
+def _fill(x, shift, out, j):  # type: ignore[no-untyped-def]
+    """Fill column j; 0 if all that is put there is finite, else NaN."""
+    left = f32(0.0)
+    for i in range(len(x)):
+        value = f32(x[i] - shift)
+        out[i, j] = value
+        left += value * f32(0.0)
+    return left
+
+
+@loop(LANES)
+def _fill_two(x, y, first, second, out, j):  # type: ignore[no-untyped-def]
+    """Fill columns j and j + 1, which lie beside each other."""
+    left = right = f32(0.0)
+    for i in range(len(x)):
+        a, b = f32(x[i] - first), f32(y[i] - second)
+        out[i, j], out[i, j + 1] = a, b
+        left += a * f32(0.0)
+        right += b * f32(0.0)
+    return left + right
+
+
+def run_starts(values: Array) -> I64:
+    """The rows of (n,) whose value is not that of the row before; the first is one, and NaN is like no other."""
+    starts = np.empty(len(values), np.int64)
+    found: I64 = starts[: _run_starts(read_only(values), starts)].copy()
+    return found
+
+
+@loop()
+def _run_starts(values, starts):  # type: ignore[no-untyped-def]
+    n = 0
+    for i in range(len(values)):
+        if i == 0 or values[i] != values[i - 1]:
+            starts[n] = i
+            n += 1
+    return n
+
+
+def cell_means(x: F64, size: int, weights: F64) -> tuple[F64, F64]:
+    """(means, weights) of at most ``size`` regions of points (n, d), which have as many points each, but for one.
+
+    Points have ``weights`` (n,) above zero.
+    """
+    if len(x) <= size:
+        return x, weights
+    orders = np.argsort(np.ascontiguousarray(x.T), axis=1, kind="stable")
+    found: tuple[F64, F64] = _halved(np.ascontiguousarray(x, np.float64), weights, orders, int(np.log2(size)))
+    return found
+
+
+@loop()
+def _halved(x, weights, orders, levels):  # type: ignore[no-untyped-def]
+    """Means (2^levels, d) and sums of weights, from the points' ``orders`` (d, n) along each axis, which change.
+
+    Each list holds the points of a region together, and in order: its ends are the region's sides.
+    """
+    n, d = x.shape
+    right, aside = np.empty(n, np.int64), np.empty(n, np.int64)
+    ends = np.array([0, n])
+    for _ in range(levels):
+        finer = np.empty(2 * len(ends) - 1, np.int64)
+        finer[::2] = ends
+        for c in range(len(ends) - 1):
+            finer[2 * c + 1] = (ends[c] + ends[c + 1]) // 2
+            _split(x, orders, ends[c], finer[2 * c + 1], ends[c + 1], right, aside)
+        ends = finer
+    means, sums = np.zeros((len(ends) - 1, d)), np.zeros(len(ends) - 1)
+    for c in range(len(means)):
+        for i in orders[0, ends[c] : ends[c + 1]]:
+            sums[c] += weights[i]
+            for a in range(d):
+                means[c, a] += weights[i] * x[i, a]
+        for a in range(d):
+            means[c, a] /= sums[c]
+    return means, sums
+
+
+@loop()
+def _split(x, orders, start, middle, stop, right, aside):  # type: ignore[no-untyped-def]
+    """Order positions ``start`` to ``stop`` such that those before ``middle`` lie on one side of the widest side."""
+    widest, side = 0, -1.0
+    for a in range(len(orders)):
+        wide = x[orders[a, stop - 1], a] - x[orders[a, start], a]
+        if wide > side:
+            widest, side = a, wide
+    for i in range(start, stop):
+        right[orders[widest, i]] = i >= middle
+    for a in range(len(orders)):
+        if a == widest:
+            continue
+        here, there = start, 0
+        for i in range(start, stop):
+            point = orders[a, i]
+            orders[a, here] = aside[there] = point
+            here, there = here + 1 - right[point], there + right[point]
+        for i in range(there):
+            orders[a, middle + i] = aside[i]

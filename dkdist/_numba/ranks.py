@@ -1,0 +1,136 @@
+"""Nearest neighbours of one set of points in itself and in another: what k-NN estimators are made of.
+
+Distances are Euclidean, in float64. A closed ball around a point reaches to its k-th neighbour in its own set; the
+radius is widened by one part in 10^9, so that points at equal distances are in it together, whatever is rounded.
+
+Ranks of points among those of their set, or among knots: the mid-distribution function (Parzen 2004).
+
+F(x) = P(X < x) + P(X = x) / 2, by which equal values share a rank. Knots are values with the weight below and up to
+each: between two of them F is linear. Points whose weight is not above zero are no part of a set; a set of none has
+ranks of 1.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from dkdist._numba.arrays import F64
+from dkdist._numba.compilation import inlined, loop
+
+
+@inlined()
+def sorted_column(points, j, start, stop, weights, weighted):  # type: ignore[no-untyped-def]
+    """Values of one column in rising order, and the running total of their weights; none of weight 0."""
+    x, w = np.empty(stop - start), np.empty(stop - start)
+    n = 0
+    for i in range(start, stop):
+        x[n] = points[i, j]
+        w[n] = weights[i] if weighted else 1.0
+        n += w[n] > 0
+    order = np.argsort(x[:n], kind="mergesort")
+    return x[:n][order], np.cumsum(w[:n][order])
+
+
+@inlined()
+def _knots(x, mass):  # type: ignore[no-untyped-def]
+    """Different values, and the share of weight below and up to each, of values in rising order."""
+    values, below, upto = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
+    k, before = -1, 0.0
+    for i in range(len(x)):
+        if i == 0 or x[i] > x[i - 1]:
+            k += 1
+            values[k], below[k] = x[i], before / mass[-1]
+        before = mass[i]
+        upto[k] = before / mass[-1]
+    return values[: k + 1], below[: k + 1], upto[: k + 1]
+
+
+@inlined()
+def _rank(v, values, below, upto):  # type: ignore[no-untyped-def]
+    """The mid-distribution function at v: linear between knots, 0 before the first and 1 after the last."""
+    k = np.searchsorted(values, v)
+    if k == len(values):
+        return 1.0
+    if values[k] == v:
+        return (below[k] + upto[k]) / 2
+    if k == 0:
+        return 0.0
+    part = (v - values[k - 1]) / (values[k] - values[k - 1])
+    return upto[k - 1] + part * (below[k] - upto[k - 1])
+
+
+@loop()
+def column_knots(points, j, weights, weighted):  # type: ignore[no-untyped-def]
+    """The knots of one column of all points."""
+    x, mass = sorted_column(points, j, 0, len(points), weights, weighted)
+    return _knots(x, mass)
+
+
+@loop()
+def ranked_column(points, j, values, below, upto, out):  # type: ignore[no-untyped-def]
+    """out[:, j] = ranks of one column among knots."""
+    for i in range(len(points)):
+        out[i, j] = _rank(float(points[i, j]), values, below, upto)
+
+
+@loop()
+def ranked_sets(points, offsets, drawn, drawn_offsets, weights, weighted, out):  # type: ignore[no-untyped-def]
+    """out = ranks of each point among those of its set that were drawn."""
+    for s in range(len(offsets) - 1):
+        for j in range(points.shape[1]):
+            x, mass = sorted_column(drawn, j, drawn_offsets[s], drawn_offsets[s + 1], weights, weighted)
+            values, below, upto = _knots(x, mass)
+            for i in range(offsets[s], offsets[s + 1]):
+                out[i, j] = _rank(float(points[i, j]), values, below, upto)
+
+
+TIE = 1 + 1e-9
+
+
+class Cloud:
+    """A set of n points with its tree; distances within it are found once for each k."""
+
+    def __init__(self, points: NDArray[np.generic]) -> None:
+        self.points = np.ascontiguousarray(points, np.float64)
+        self.tree = cKDTree(self.points)
+        self._distances: dict[int, F64] = {}
+        self._counts: dict[int, F64] = {}
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return int(self.points.shape[1])
+
+    def own_distances(self, k: int) -> F64:
+        """Distance of each point to its k-th neighbour among the n - 1 others: (n,)."""
+        if k not in self._distances:
+            self._distances[k] = self.tree.query(self.points, [k + 1])[0][:, 0]
+        return self._distances[k]
+
+    def own_counts(self, k: int) -> F64:
+        """Other points in the closed ball that reaches to the k-th neighbour: k, or more where there are ties."""
+        if k not in self._counts:
+            self._counts[k] = self.counts(self, k) - 1.0
+        return self._counts[k]
+
+    def distances(self, to: Cloud, k: int) -> F64:
+        """Distance of each point to its k-th neighbour in another set: (n,)."""
+        return np.asarray(to.tree.query(self.points, [k])[0][:, 0])
+
+    def counts(self, of: Cloud, k: int) -> F64:
+        """Points of another set in each point's ball, which reaches to its k-th neighbour in its own: (n,)."""
+        found = of.tree.query_ball_point(self.points, self.own_distances(k) * TIE, return_length=True)
+        return np.asarray(found, np.float64)
+
+    @cached_property
+    def least_distance(self) -> float:
+        """The smallest distance between different points; 0 if all points coincide."""
+        different = np.unique(self.points, axis=0)
+        return float(cKDTree(different).query(different, [2])[0].min()) if len(different) > 1 else 0.0

@@ -1,0 +1,137 @@
+"""Lazy arrays: one task a block, made from a view of a store or from a block of another lazy array.
+
+Parameters are one key of the graph, whose task draws them from plain numbers, so nothing is scattered and a
+worker that joins late or is replaced just draws them again. Blocks are made on processors of the kind on which the
+array was, or refused there (`processors`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask._task_spec import GraphNode, Task, TaskRef
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.typing import Key
+
+from dkdist._numba.arrays import I64, Array
+from dkdist._runtime.blocks import BLOCK_BYTES, most_sets, row_blocks
+from dkdist._runtime.map_reduce import collect, map_pieces
+from dkdist._runtime.process import alike, drawn
+
+
+def cut(sizes: I64, point_bytes: int, row_bytes: int, block_sets: int | None = None) -> I64:
+    """Where blocks of whole sets begin and end: (n_blocks + 1,).
+
+    At most 32 MiB of points (but at least one set), 32 MiB of rows and 1,024 sets a block, 2,048 of 65,536 and
+    more; ``block_sets`` is the user's own number of sets instead.
+    """
+    most = block_sets or int(np.clip(BLOCK_BYTES // max(1, row_bytes), 1, most_sets(len(sizes))))
+    if block_sets is not None or sizes.max(initial=0) * most * point_bytes <= BLOCK_BYTES:
+        return np.append(np.arange(0, len(sizes), most), len(sizes)).astype(np.int64)
+    ends = np.cumsum(sizes) * point_bytes
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        first = bounds[-1]
+        before = ends[first - 1] if first else 0
+        fits = int(np.searchsorted(ends, before + BLOCK_BYTES, side="right"))
+        bounds.append(min(max(fits, first + 1), first + most))
+    return np.array(bounds, np.int64)
+
+
+def lazy_from_views(
+    function: Callable[[Any, Any, int], Any],
+    spec: Any,
+    views: Sequence[Any],
+    bounds: I64,
+    label: str,
+    read_bytes: int,
+) -> da.Array:
+    """A (n_sets, spec.n_features) float32 array whose block i is ``function(spec.draw(), views[i], bounds[i])``."""
+    name = f"{label}-{tokenize(spec, [view.__dask_tokenize__() for view in views])}"
+    calls = [(view, int(start)) for view, start in zip(views, bounds[:-1], strict=True)]
+    graph = _drawn_blocks(function, spec, calls, name, label)
+    layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
+    layers = HighLevelGraph({name: layer}, {name: set()})
+    return _array(layers, name, np.diff(bounds), spec.n_features)
+
+
+def _drawn_blocks(
+    function: Callable[..., Any], spec: Any, calls: Sequence[tuple[Any, ...]], name: str, label: str
+) -> dict[Key, GraphNode]:
+    """Tasks (name, i, 0) of ``function(spec.draw(), *calls[i])``, which share what is drawn."""
+    parameters, function = f"{label}_parameters-{tokenize(spec)}", alike(function)
+    graph: dict[Key, GraphNode] = {parameters: Task(parameters, alike(drawn), spec)}
+    for i, call in enumerate(calls):
+        graph[name, i, 0] = Task((name, i, 0), function, TaskRef(parameters), *call)
+    return graph
+
+
+def lazy_from_calls(
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    rows: Sequence[int],
+    columns: int,
+    label: str,
+    read_bytes: int,
+) -> da.Array:
+    """A float32 array whose block i is ``function(*calls[i])``, ``rows[i]`` rows of ``columns`` values."""
+    name = f"{label}-{tokenize(function, [call[0] for call in calls[:1]], [call[1:] for call in calls])}"
+    function = alike(function)
+    graph: dict[Key, GraphNode] = {
+        (name, i, 0): Task((name, i, 0), function, *call) for i, call in enumerate(calls)
+    }
+    layer = MaterializedLayer(graph, annotations={"dkdist_read_bytes": read_bytes})
+    return _array(HighLevelGraph({name: layer}, {name: set()}), name, rows, columns)
+
+
+def even_rows(X: Any) -> Any:
+    """X with row blocks of one length, the last one perhaps shorter; an ndarray stays as it is."""
+    if not isinstance(X, da.Array):
+        return X
+    *most, last = X.chunks[0]
+    if not most or (len(set(most)) == 1 and last <= most[0]):
+        return X
+    return X.rechunk({0: int(np.median(X.chunks[0]))})
+
+
+def lazy_from_rows(function: Callable[[Any, Any], Any], spec: Any, X: da.Array, label: str) -> da.Array:
+    """A (n, spec.n_features) float32 array whose block i is ``function(spec.draw(), block i of X)``."""
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    name = f"{label}-{tokenize(spec, X.name)}"
+    calls = [(TaskRef((X.name, i, 0)),) for i in range(X.numblocks[0])]
+    graph = _drawn_blocks(function, spec, calls, name, label)
+    layers = HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=[X])  # type: ignore[list-item]
+    return _array(layers, name, X.chunks[0], spec.n_features)
+
+
+def _array(graph: HighLevelGraph, name: str, rows: Iterable[int], columns: int) -> da.Array:
+    chunks = (tuple(int(r) for r in rows), (columns,))
+    return da.Array(graph, name, chunks, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+
+
+def fill_in_memory(function: Callable[[slice], None], bounds: I64) -> None:
+    """Call ``function(rows)`` for each block of rows on this machine's threads; it fills arrays of the caller's."""
+    blocks = [slice(a, b) for a, b in itertools.pairwise(bounds.tolist())]
+    map_pieces(function, blocks, label="fill", local=True)
+
+
+def take_rows(X: da.Array, rows: I64) -> Array:
+    """The listed rows of a lazy array, as numpy; only blocks that hold one of them are made."""
+    blocks = row_blocks(X)
+    block_of = np.searchsorted(blocks.bounds, rows, side="right") - 1
+    which = np.unique(block_of)
+    picks: list[Any] = [None] * len(blocks)
+    for i in which:
+        picks[i] = rows[block_of == i] - blocks.bounds[i]
+    made = collect(blocks, _pick, picks, only=which.tolist(), label="sampled_rows")
+    return np.concatenate(made)
+
+
+def _pick(block: Array, rows: I64) -> Array:
+    return np.asarray(block)[rows]

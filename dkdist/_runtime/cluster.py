@@ -1,0 +1,439 @@
+"""Connections to a cluster that is already running.
+
+Errors of a cluster, and reconnection to a scheduler.
+
+Waiting for results of a cluster; it ends if no worker is left for ``dkdist.wait-for-workers``.
+
+Checks of a cluster: its workers have the packages and the kind of processor of the client.
+
+A worker is checked once for each client, before the first run; workers that join later, at the latest at the end of
+the run that they join. The scheduler unpickles tasks, so its packages are checked as well.
+
+What all work on a cluster goes through: versions compared, stages named, a lost scheduler waited for.
+
+Here also is the plainest kind of work, one graph whose results come to the client; folds and maps are streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import dask
+from dask._task_spec import GraphNode
+from dask.typing import Key
+from dask.utils import key_split, parse_timedelta
+from distributed import Client, as_completed
+from distributed import wait as wait_for_futures
+from distributed.comm.core import CommClosedError
+from distributed.core import rpc
+from distributed.scheduler import KilledWorker
+from distributed.security import Security
+from distributed.threadpoolexecutor import rejoin
+from distributed.versions import get_versions
+from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
+
+from dkdist._runtime import cluster as failures
+from dkdist._runtime.blocks import Recipes, Together
+from dkdist._runtime.dashboard import stage
+from dkdist._runtime.process import (
+    THIS_PROCESS,
+    Kernels,
+    differences,
+    kernels,
+    one_blas_thread,
+    prepare_worker,
+    require_alike,
+    require_whole_process,
+)
+from dkdist._runtime.progress import Progress
+from dkdist._utils.validation import user_level
+
+MAX_RECONNECTIONS = 3  # of one graph
+POLL_SECONDS = 0.1
+KEPT = "Committed stores and saved checkpoints are kept; the same call continues from them."
+LOST = ("scheduler-connection-lost", "lost dependencies")  # the second comes from a restarted scheduler
+
+
+def killed_worker(killed: KilledWorker, graph: Mapping[Key, GraphNode]) -> RuntimeError:
+    """Return the error for a task whose workers died, with the rows of its blocks."""
+    arguments = getattr(graph.get(killed.task), "args", ())
+    rows = next((a.where for a in arguments if isinstance(a, (Recipes, Together))), str(killed.task))
+    return RuntimeError(
+        f"{killed.allowed_failures + 1} workers died while they computed {rows} (the last was "
+        f"{killed.last_worker.address}), most often for lack of memory. To fix: smaller blocks "
+        f"(open_sets(..., block_sets=)), fewer features, or more memory per worker. {KEPT}"
+    )
+
+
+def lost_connection(client: Any, error: BaseException) -> bool:
+    """Return whether work ended because the scheduler went away; Dask has other reasons to cancel.
+
+    A client that gave up its scheduler cancels without a reason; its status shows it.
+    """
+    is_lost = isinstance(error, CommClosedError) or any(reason in str(error) for reason in LOST)
+    return is_lost or client.status != "running"
+
+
+def wait_for_scheduler(client: Any) -> bool:
+    """Return whether the client reconnects to its scheduler within its own connection timeout."""
+    while client.status == "connecting" or (client.status == "running" and client.scheduler_comm is None):
+        time.sleep(POLL_SECONDS)
+    if client.status != "running":
+        return False
+    message = (
+        "the connection to the Dask scheduler was lost and is back: blocks in progress are computed again"
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=user_level())
+    return True
+
+
+def no_workers(address: str, seconds: float) -> TimeoutError:
+    """Return the error for a cluster without workers."""
+    return TimeoutError(
+        f"the cluster at {address} has had no worker for {seconds:g} s. To fix: start some with 'dask worker "
+        f"{address}', or wait longer: 'dkdist.wait-for-workers' in Dask's configuration. {KEPT}"
+    )
+
+
+def lost_scheduler(address: str) -> ConnectionError:
+    """Return the error for a scheduler that is gone."""
+    return ConnectionError(
+        f"the connection to the Dask scheduler at {address} was lost. To fix: start the scheduler again, or make a "
+        f"Client of another one. {KEPT}"
+    )
+
+
+DEFAULT_TIMEOUT = "30s"  # of a cluster without workers
+CHECK_SECONDS = 2.0  # between two questions for workers
+SCHEDULER_TIMEOUT_SECONDS = 15.0  # a scheduler that unpickles a large graph is silent for seconds
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def beside_the_pool() -> Iterator[None]:
+    """Leave the thread pool of the worker whose task calls this, as Dask's own ``get`` does.
+
+    A task that kept its thread could wait for results that need this thread.
+    """
+    try:
+        if getattr(thread_state, "key", None) is None:
+            raise KeyError
+        secede()
+    except Exception:  # not a task of a worker, or one that has seceded already
+        yield
+        return
+    try:
+        yield
+    finally:
+        rejoin()
+
+
+def patience() -> float:
+    """Return the seconds that a run waits for a worker."""
+    return float(parse_timedelta(dask.config.get("dkdist.wait-for-workers", DEFAULT_TIMEOUT)))
+
+
+def log_wait(client: Any) -> None:
+    """Log that a cluster has no workers."""
+    text = "the cluster at %s has no workers: waiting up to %g s for one"
+    _log.warning(text, client.scheduler.address, patience())
+
+
+class Watch:
+    """Waits for results of a client; TimeoutError when its cluster has had no workers for `patience` seconds."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._begin()
+
+    def next_batch(self, ended: Any) -> list[Any]:
+        """Return futures of an ``as_completed`` that ended since the last call: at least one, unless none are left."""
+        self._begin()
+        while not ended.has_ready():
+            if ended.is_empty():
+                return []
+            with ended.thread_condition:
+                ended.thread_condition.wait(POLL_SECONDS)
+            self._require_workers()
+        return list(ended.next_batch(block=False))
+
+    def gather(self, futures: Sequence[Any]) -> list[Any]:
+        """Return results of futures that ended; a task asks the scheduler, which knows the lost workers."""
+        self._begin()
+        direct = False if hasattr(thread_state, "key") else None
+        coroutine = self.client.gather(futures, direct=direct, asynchronous=True)
+        results = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
+        try:
+            while not wait([results], timeout=CHECK_SECONDS).done:
+                self._require_workers()
+        except BaseException:
+            results.cancel()
+            raise
+        return list(results.result())
+
+    def _begin(self) -> None:
+        self._checked = self._had_workers = monotonic()
+        self._logged = False
+
+    def _require_workers(self) -> None:
+        if monotonic() - self._checked < CHECK_SECONDS or self.client.status != "running":
+            return
+        has_workers = self._has_workers()
+        self._checked = monotonic()
+        if has_workers:
+            self._had_workers = self._checked
+        elif self._checked - self._had_workers >= patience():
+            raise failures.no_workers(self.client.scheduler.address, patience())
+        elif not self._logged:
+            self._logged = True
+            log_wait(self.client)
+
+    def _has_workers(self) -> bool:
+        """Return whether the cluster has workers, or its scheduler is too busy to answer."""
+        ask = self.client.scheduler.ncores
+        try:
+            return bool(self.client.sync(ask, callback_timeout=SCHEDULER_TIMEOUT_SECONDS))
+        except TimeoutError:
+            text = "the Dask scheduler at %s has not answered for %g s: waiting for it"
+            _log.warning(text, self.client.scheduler.address, SCHEDULER_TIMEOUT_SECONDS)
+            return True
+
+
+PACKAGES = ("dkdist", "dask", "distributed", "numpy", "numba", "scipy", "zarr", "scikit-learn")
+ANSWER_SECONDS = 10.0  # of a worker that joined during a run: a stopped one must not delay the end for long
+TO_FIX = "To fix: install the same versions everywhere and restart the scheduler and the workers"
+
+_accepted: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+
+@contextmanager
+def checked_workers(client: Any) -> Iterator[None]:
+    """Run the body on workers that are like this client; wait for a first one.
+
+    TimeoutError if none joins within ``dkdist.wait-for-workers`` of Dask's configuration (30 s), ImportError for
+    another Python or another version of a package that results depend on, MixedProcessorsError for another kind of
+    processor (unless ``dkdist.allow-mixed-processors`` allows it with a warning).
+    """
+    if not client.nthreads():
+        _wait_for_worker(client)
+    _accept_new_workers(client, max(ANSWER_SECONDS, patience()))
+    try:
+        yield
+    except Exception:
+        if client.status == "running":
+            _accept_new_workers(client)  # a worker that differs explains the error better
+        raise
+    for address, n_threads in _accept_new_workers(client).items():
+        if n_threads > 1:
+            warnings.warn(
+                f"worker {address} joined during this run with {n_threads} BLAS threads, so last bits of results may "
+                "differ: start workers with --preload dkdist.preload, or under a nanny",
+                stacklevel=user_level(),
+            )
+
+
+def _wait_for_worker(client: Any) -> None:
+    """Submit a task and wait for it: an adaptive cluster starts workers only for tasks."""
+    log_wait(client)
+    try:
+        wait_for_futures(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), patience())
+    except TimeoutError as error:
+        raise failures.no_workers(client.scheduler.address, patience()) from error
+
+
+def _accept_new_workers(client: Any, timeout: float = ANSWER_SECONDS) -> dict[str, int]:
+    """Check and prepare workers that are new; return the numbers of BLAS threads that they had.
+
+    A worker without an answer within ``timeout`` seconds is checked again by the next run.
+    """
+    accepted = _accepted.setdefault(client, set())
+    new = [address for address in client.nthreads() if address not in accepted]
+    if not new:
+        return {}
+    answers = client.sync(_inspect, client, new, timeout)
+    if not answers and not accepted:
+        raise failures.no_workers(client.scheduler.address, timeout)
+    versions = {worker: _compared(packages) for worker, (packages, _, _) in answers.items()}
+    if not accepted:
+        scheduler = client.sync(client.scheduler.versions, packages=PACKAGES, callback_timeout=timeout)
+        versions["the scheduler"] = _compared(scheduler["packages"])
+    if table := differences(_compared(get_versions(PACKAGES)["packages"]), versions):
+        raise ImportError(
+            f"the cluster has other versions than this client, and got no work:\n{table}\n{TO_FIX}"
+        )
+    require_alike(kernels(), {worker: its_kernels for worker, (_, its_kernels, _) in answers.items()})
+    accepted.update(answers)
+    return {worker: n_threads for worker, (_, _, n_threads) in answers.items()}
+
+
+def inspect_worker(client: str) -> tuple[Mapping[str, str | None], Kernels, int]:
+    """Prepare this process for work; return its versions, its kernels and its former number of BLAS threads."""
+    return get_versions(PACKAGES)["packages"], kernels(), prepare_worker(client)
+
+
+async def _inspect(client: Any, workers: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Return what `inspect_worker` returns on each worker, without those that died; warn of those without an answer."""
+
+    async def inspect(worker: str) -> Any:
+        answer = client.run(inspect_worker, THIS_PROCESS, workers=[worker], on_error="return")
+        try:
+            return (await asyncio.wait_for(answer, timeout)).get(worker)
+        except TimeoutError as error:  # one worker that is stopped delays no other
+            return error
+
+    answers = dict(zip(workers, await asyncio.gather(*map(inspect, workers)), strict=True))
+    for worker, answer in answers.items():
+        if isinstance(answer, TimeoutError):
+            message = f"worker {worker} has not answered for {timeout:g} s: its versions and processor are not checked"
+            warnings.warn(message, RuntimeWarning, stacklevel=user_level())
+        elif isinstance(answer, Exception) and not isinstance(answer, OSError):
+            raise ImportError(f"worker {worker} cannot run this dkdist: {answer!r}. {TO_FIX}") from answer
+    return {worker: answer for worker, answer in answers.items() if isinstance(answer, tuple | list)}
+
+
+def _compared(packages: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Return versions of `PACKAGES` and the minor version of Python."""
+    python = ".".join(packages["python"].split(".")[:2])
+    return {"python": (python,), **{name: (packages[name] or "missing",) for name in PACKAGES}}
+
+
+def work_on(
+    client: Any, go_on: Callable[[], Any], *, name: str, blocks_a_task: float, progress: Progress | None
+) -> Any:
+    """What ``go_on`` returns; called again when a scheduler that was lost is back.
+
+    Tasks called ``name`` stand for the run on the dashboard; one of them uses up ``blocks_a_task`` blocks.
+    """
+    require_whole_process()
+    with beside_the_pool(), one_blas_thread():
+        address = client.scheduler.address
+        for _ in range(1 + failures.MAX_RECONNECTIONS):
+            try:
+                with checked_workers(client), stage(client, name, blocks_a_task, progress):
+                    return go_on()
+            except (CancelledError, CommClosedError) as lost:
+                if not failures.lost_connection(client, lost):
+                    raise
+                if not failures.wait_for_scheduler(client):
+                    raise failures.lost_scheduler(address) from lost
+        raise failures.lost_scheduler(address)
+
+
+def get(
+    client: Any,
+    graph: Mapping[Key, GraphNode],
+    keys: Sequence[Key],
+    watch: Mapping[Key, int],
+    progress: Progress | None,
+) -> list[Any]:
+    """Results of a graph; ``progress`` advances by ``watch[key]`` whenever such a key is done."""
+    left, name = dict(watch), key_split(next(iter(watch), keys[0]))
+    blocks = sum(watch.values()) / len(watch) if watch else 1.0
+
+    def go_on() -> list[Any]:
+        """What is watched and not a result is let go at once; ``left`` forgets what was counted."""
+        futures = client.get(dict(graph), list(dict.fromkeys(keys) | left), sync=False)
+        results: dict[Key, Any] = {}
+        look, coming = Watch(client), as_completed(futures, loop=client.loop)
+        try:
+            while batch := look.next_batch(coming):
+                if ended := [future for future in batch if future.key in keys]:
+                    results |= zip((future.key for future in ended), look.gather(ended), strict=True)
+                for future in batch:
+                    if progress is not None and future.status == "finished":
+                        progress.advance(left.pop(future.key, 0))
+                    future.release()
+        except KilledWorker as killed:
+            raise failures.killed_worker(killed, graph) from None
+        return [results[key] for key in keys]
+
+    return list(work_on(client, go_on, name=name, blocks_a_task=blocks, progress=progress))
+
+
+TIMEOUT_SECONDS = 5.0  # of a connection, an answer, and a scheduler file that does not exist yet
+ADVICE = (
+    "Check the address that 'dask scheduler' printed (tcp:// or tls://); tls:// needs certificates of the cluster's "
+    "authority that have not expired (--tls-ca-file, --tls-cert and --tls-key, or 'distributed.comm.tls' of Dask's "
+    "configuration)"
+)
+
+
+def credentials(ca_file: str | None, cert: str | None, key: str | None) -> Security:
+    """Return the TLS files of a client; Dask's configuration replaces those that are None."""
+    files = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key}
+    return Security(**{name: path for name, path in files.items() if path is not None})
+
+
+@contextmanager
+def connect(address: str, security: Security | None = None) -> Iterator[str]:
+    """Run the body on the cluster of the Dask scheduler at ``address``; yield its address, workers and threads.
+
+    ValueError names TLS files that cannot be used. ConnectionError gives Dask's reason if no scheduler answers.
+    """
+    security = Security() if security is None else security
+    arguments = _connection_arguments(security)
+    try:  # before a Client, which waits without end for a server that accepts connections and does not answer
+        asyncio.run(asyncio.wait_for(_require_scheduler(address, arguments), TIMEOUT_SECONDS + 1))
+    except Exception as error:  # a server that is no scheduler can cause any
+        cause: BaseException = error
+        while cause.__cause__ and not isinstance(cause, TimeoutError):
+            cause = cause.__cause__
+        raise ConnectionError(f"no Dask scheduler answers at {address!r}: {cause!r}. {ADVICE}") from error
+    with Client(address, timeout=TIMEOUT_SECONDS, security=security) as client:
+        threads = client.nthreads().values()
+        yield f"{address}: {len(threads)} workers, {sum(threads)} threads"
+
+
+def _connection_arguments(security: Security) -> dict[str, Any]:
+    """Return Dask's arguments of a connection."""
+    tls = security.get_tls_config_for_role("client")
+    files = [
+        tls[name] for name in ("ca_file", "cert", "key") if "\n" not in (tls[name] or "\n")
+    ]  # not PEM text
+    try:
+        if locked := [file for file in files if "ENCRYPTED" in Path(file).read_text(errors="replace")]:
+            raise ValueError(  # OpenSSL would wait for a passphrase from the terminal
+                f"{locked[0]!r} has a passphrase, for which Dask cannot ask: give a key without one, which only you "
+                "can read ('umask 077; openssl pkey -in LOCKED -out UNLOCKED')"
+            )
+        return dict(security.get_connection_args("client"))
+    except OSError as error:  # an SSLError is one
+        raise ValueError(f"the TLS files {', '.join(files)} cannot be used: {error}") from error
+
+
+async def _require_scheduler(address: str, arguments: dict[str, Any]) -> None:
+    async with rpc(address, timeout=TIMEOUT_SECONDS, connection_args=arguments) as server:
+        kind = (await server.identity())["type"]
+    if kind != "Scheduler":
+        raise ValueError(f"the server is a {kind}")
+
+
+def address_in(scheduler_file: str | os.PathLike[str]) -> str:
+    """Return the address in the file that ``dask scheduler --scheduler-file`` writes when it starts.
+
+    ConnectionError if the file holds no address within five seconds.
+    """
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < end:
+        with suppress(OSError, ValueError, KeyError, TypeError):  # missing or half written
+            return str(json.loads(Path(scheduler_file).read_text())["address"])
+        time.sleep(0.1)
+    path = os.fspath(scheduler_file)
+    raise ConnectionError(
+        f"the scheduler file {path!r} names no scheduler: start one with 'dask scheduler --scheduler-file {path}', in "
+        "a folder that this machine can read"
+    )

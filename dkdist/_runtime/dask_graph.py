@@ -1,0 +1,122 @@
+"""The graph of a dask array as nodes, with a node for each future in it.
+
+Arrays that were persisted on a cluster, and arrays of futures, have keys that only the scheduler of that cluster can
+resolve. The graph holds such a key as a future (by itself or among the arguments of a task) and not as a task.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from dask._task_spec import Alias, GraphNode, TaskRef, convert_legacy_graph
+from dask.typing import Key
+
+from dkdist._runtime.run import active_client
+
+
+class FutureNode(GraphNode):
+    """The result of a future, which this node keeps alive.
+
+    In this process it is called as any other node, and waits for the result. In a graph for the scheduler of the future
+    it is an alias of its own key, which Dask takes for a key that the scheduler has.
+    """
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: Any) -> None:
+        self.key = future.key
+        self.future = future
+        self._dependencies = frozenset()
+
+    def __call__(self, values: Any = ()) -> Any:
+        """Wait for the result."""
+        return self.future.result()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Alias, (self.key,)
+
+
+def nodes_of(X: Any, keys: Sequence[Key]) -> dict[Key, GraphNode]:
+    """The graph of a dask collection, in which every node that ``keys`` need is present.
+
+    ValueError if the result of a future is lost, or on another cluster than the active client's.
+    """
+    values: dict[Key, Any] = dict(X.__dask_graph__())
+    graph: dict[Key, GraphNode] = convert_legacy_graph(values)
+    absent = _absent(graph, keys)
+    if absent:
+        futures = {future.key: future for future in chain(_client_futures(absent), _futures(values.values()))}
+        client = active_client()
+        for key in absent:
+            _require_result(key, futures.get(key), client)
+        references = {
+            key: TaskRef(key) for key in absent
+        }  # a worker that receives a future connects as a client
+        for key, node in graph.items():
+            if not isinstance(node, Alias) and not node.dependencies.isdisjoint(absent):
+                graph[key] = node.substitute(references)  # type: ignore[arg-type]
+        graph |= {key: FutureNode(futures[key]) for key in absent}
+    return graph
+
+
+def _absent(graph: Mapping[Key, GraphNode], keys: Iterable[Key]) -> list[Key]:
+    """The keys that ``keys`` need and the graph lacks."""
+    stack, seen, absent = list(keys), set(keys), []
+    while stack:
+        key = stack.pop()
+        node = graph.get(key)
+        if node is None:
+            absent.append(key)
+            continue
+        for need in node.dependencies:
+            if need not in seen:
+                seen.add(need)
+                stack.append(need)
+    return absent
+
+
+def _client_futures(keys: Iterable[Key]) -> list[Any]:
+    """Futures of the current client for those of the keys that it holds: `dask.optimize` drops futures from graphs."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return []
+    try:
+        client = distributed.Client.current()
+    except ValueError:  # there is none
+        return []
+    return [distributed.Future(key, client) for key in keys if key in client.futures]
+
+
+def _futures(values: Iterable[Any]) -> Iterator[Any]:
+    """Futures among the values of a graph and the arguments of its tasks."""
+    for value in values:
+        if isinstance(value, TaskRef):
+            if hasattr(value, "result"):
+                yield value
+        elif isinstance(value, GraphNode):
+            yield from _futures(getattr(value, "args", ()))
+            yield from _futures(getattr(value, "kwargs", {}).values())
+        elif isinstance(value, (list, tuple)):
+            yield from _futures(value)
+        elif isinstance(value, dict):
+            yield from _futures(value.values())
+
+
+def _require_result(key: Key, future: Any, client: Any | None) -> None:
+    if future is None:
+        raise ValueError(
+            f"the dask array needs {key!r}, which its graph does not contain: make the array again"
+        )
+    if future.status in ("cancelled", "lost"):
+        raise ValueError(
+            f"the dask array needs the result {key!r} of a cluster, which is {future.status}: its client was closed or "
+            "restarted, or the result was cancelled. Persist the array again"
+        )
+    if client is not None and future.client.scheduler.address != client.scheduler.address:
+        raise ValueError(
+            f"the dask array was persisted on the cluster at {future.client.scheduler.address}, but the active client "
+            f"is of {client.scheduler.address}: persist the array there, or make the other client the active one"
+        )

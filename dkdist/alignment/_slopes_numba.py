@@ -1,0 +1,154 @@
+"""The overlap of two weighted point sets, its gradient and its Hessian over rigid motions.
+
+    f(R, t) = sum_ij k_ij,   k_ij = p_i q_j exp(-|e_ij|^2 / 2),   e_ij = x_i - m_j - t,  m_j = R y_j  (units of sigma)
+
+For a small shift s and turn w the points go to m + w x m + w x (w x m) / 2 + t + s, so that with
+J v = s + w x m for v = (s, w)
+
+    gradient  sum k J' e
+    Hessian   sum k [ (J' e)(J' e)' - J' J ] + turns: sum k [ (e m' + m e') / 2 - <e, m> I ]
+
+All of it follows from sum_i k, sum_i k e and sum_i k e e' of each point j: one pass over the pairs that are near.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._numba.compilation import SUM, inlined, loop
+from dkdist._numba.elementary import exp, f32
+
+REACH = 6.5  # in sigma: points farther away along the first axis weigh below 1e-9 and are left out
+WHOLE = 32  # points that compiled loops take at once: what is left over costs nearly as much as all of them
+FAR = f32(
+    -70.0
+)  # least exponent: with weights below one, less would be subnormal, which takes ten times as long
+
+
+@inlined()
+def _near(x, a):  # type: ignore[no-untyped-def]
+    """Positions of the points within reach of ``a``; a few more, where that makes their number whole."""
+    first, last = np.searchsorted(x, a - f32(REACH)), np.searchsorted(x, a + f32(REACH))
+    count = (last - first + WHOLE - 1) // WHOLE * WHOLE
+    first = max(0, min(first, len(x) - count))
+    return first, min(first + count, len(x))
+
+
+@loop(SUM)
+def _moments(x, y, z, p, a, b, c):  # type: ignore[no-untyped-def]
+    """sum k, sum k e and sum k e e' (xx, yy, zz, xy, xz, yz) over the points, for one m + t = (a, b, c)."""
+    total, u, v, w = f32(0), f32(0), f32(0), f32(0)
+    xx, yy, zz, xy, xz, yz = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
+    for i in range(len(p)):
+        e, f, g = x[i] - a, y[i] - b, z[i] - c
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f + g * g), FAR))
+        ke, kf, kg = k * e, k * f, k * g
+        total += k
+        u += ke
+        v += kf
+        w += kg
+        xx += ke * e
+        yy += kf * f
+        zz += kg * g
+        xy += ke * f
+        xz += ke * g
+        yz += kf * g
+    return total, u, v, w, xx, yy, zz, xy, xz, yz
+
+
+@loop(SUM)
+def _plane_moments(x, y, p, a, b):  # type: ignore[no-untyped-def]
+    """The same in the plane: xx, yy, xy."""
+    total, u, v, xx, yy, xy = f32(0), f32(0), f32(0), f32(0), f32(0), f32(0)
+    for i in range(len(p)):
+        e, f = x[i] - a, y[i] - b
+        k = p[i] * exp(max(f32(-0.5) * (e * e + f * f), FAR))
+        ke, kf = k * e, k * f
+        total += k
+        u += ke
+        v += kf
+        xx += ke * e
+        yy += kf * f
+        xy += ke * f
+    return total, u, v, xx, yy, xy
+
+
+@loop()
+def plane_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
+    """`overlap_slopes` of x, y and their turn, where z is zero: J is (I, (-m_y, m_x)'); zero for the others."""
+    total, gradient, hessian, s = 0.0, np.zeros(6), np.zeros((6, 6)), t.astype(np.float32)
+    for j in range(len(m)):
+        e, f = m[j, 0], m[j, 1]
+        a, b = f32(e) + s[0], f32(f) + s[1]
+        first, last = _near(x[0], a)
+        k, u, v, xx, yy, xy = _plane_moments(x[0, first:last], x[1, first:last], p[first:last], a, b)
+        if k == 0:  # far from all
+            continue
+        A, B = e * xy - f * (xx - k), e * (yy - k) - f * xy
+        total += q[j] * k
+        gradient[0] += q[j] * u
+        gradient[1] += q[j] * v
+        gradient[5] += q[j] * (e * v - f * u)
+        hessian[0, 0] += q[j] * (xx - k)
+        hessian[0, 1] += q[j] * xy
+        hessian[1, 1] += q[j] * (yy - k)
+        hessian[0, 5] += q[j] * A
+        hessian[1, 5] += q[j] * B
+        hessian[5, 5] += q[j] * (e * B - f * A - u * e - v * f)
+    hessian[1, 0], hessian[5, 0], hessian[5, 1] = hessian[0, 1], hessian[0, 5], hessian[1, 5]
+    return total, gradient, hessian
+
+
+@loop()
+def overlap_slopes(x, p, m, q, t):  # type: ignore[no-untyped-def]
+    """(f, its gradient (6,), its Hessian (6, 6)) by shifts and turns of the points m about the origin.
+
+    Points x (3, n) are in the order of x[0].
+    """
+    total, gradient, hessian = 0.0, np.zeros(6), np.zeros((6, 6))
+    E, A, s = np.empty((3, 3)), np.empty((6, 3)), t.astype(np.float32)
+    for j in range(len(m)):
+        e, f, g = m[j, 0], m[j, 1], m[j, 2]
+        a, b, c = f32(e) + s[0], f32(f) + s[1], f32(g) + s[2]
+        first, last = _near(x[0], a)
+        k, u, v, w, xx, yy, zz, xy, xz, yz = _moments(
+            x[0, first:last], x[1, first:last], x[2, first:last], p[first:last], a, b, c
+        )
+        if k == 0:  # far from all
+            continue
+        total += q[j] * k
+        E[0, 0], E[1, 1], E[2, 2] = xx - k, yy - k, zz - k
+        E[0, 1], E[0, 2], E[1, 2] = xy, xz, yz
+        E[1, 0], E[2, 0], E[2, 1] = xy, xz, yz
+        for b in range(3):  # A = J' E, whose lower half is m x (columns of E)
+            A[0, b], A[1, b], A[2, b] = E[0, b], E[1, b], E[2, b]
+            A[3, b] = f * E[2, b] - g * E[1, b]
+            A[4, b] = g * E[0, b] - e * E[2, b]
+            A[5, b] = e * E[1, b] - f * E[0, b]
+        for a in range(6):
+            for b in range(3):
+                hessian[a, b] += q[j] * A[a, b]
+        for a in range(3, 6):  # m x (rows of A)
+            hessian[a, 3] += q[j] * (f * A[a, 2] - g * A[a, 1])
+            hessian[a, 4] += q[j] * (g * A[a, 0] - e * A[a, 2])
+            hessian[a, 5] += q[j] * (e * A[a, 1] - f * A[a, 0])
+        hessian[3, 3] -= q[j] * (v * f + w * g)
+        hessian[4, 4] -= q[j] * (u * e + w * g)
+        hessian[5, 5] -= q[j] * (u * e + v * f)
+        mixed = (q[j] * (u * f + v * e) / 2, q[j] * (u * g + w * e) / 2, q[j] * (v * g + w * f) / 2)
+        hessian[3, 4] += mixed[0]
+        hessian[4, 3] += mixed[0]
+        hessian[3, 5] += mixed[1]
+        hessian[5, 3] += mixed[1]
+        hessian[4, 5] += mixed[2]
+        hessian[5, 4] += mixed[2]
+        gradient[0] += q[j] * u
+        gradient[1] += q[j] * v
+        gradient[2] += q[j] * w
+        gradient[3] += q[j] * (f * w - g * v)
+        gradient[4] += q[j] * (g * u - e * w)
+        gradient[5] += q[j] * (e * v - f * u)
+    for a in range(3):
+        for b in range(3, 6):
+            hessian[a, b] = hessian[b, a]
+    return total, gradient, hessian

@@ -1,0 +1,166 @@
+"""Climbing the overlap f(R, t) of two weighted point sets over rigid motions, by Newton's method.
+
+A step is Newton's with the eigenvalues of the Hessian made negative, at most as long as one sigma, halved until f
+grows. `slopes_loops` has f and its derivatives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._numba.arrays import F64
+from dkdist._numba.compilation import loop
+from dkdist.alignment._slopes_numba import WHOLE, overlap_slopes, plane_slopes
+
+SHORTEST = 1e-5
+LEAST_CURVATURE = 1e-3  # of the largest one
+HALVINGS = 12
+TURNS = {1: [], 2: [5], 3: [3, 4, 5]}  # coordinates of a motion after its shifts: the plane's third axis
+
+
+def climb(
+    x: F64, p: F64, y: F64, q: F64, sigma: float, starts: tuple[F64, F64], rotates: bool,
+    steps: int, shortest: float = SHORTEST,
+) -> tuple[F64, F64, F64]:  # fmt: skip
+    """(R (r, d, d), t (r, d), f (r,)) at local maxima of f, in at most ``steps`` from the motions (R, t) ``starts``.
+
+    A step below ``shortest``, in sigma, is the last one.
+    """
+    d = x.shape[1]
+    columns, weights = _sorted(x, p, np.argsort(x[:, 0], kind="stable"), sigma)
+    rows = np.zeros((len(y), 3))
+    rows[:, :d] = y / sigma
+    rotations = np.zeros((len(starts[0]), 3, 3))
+    rotations[:, 2, 2] = rotations[:, 1, 1] = 1
+    rotations[:, :d, :d] = starts[0]
+    shifts = np.zeros((len(rotations), 3))
+    shifts[:, :d] = starts[1] / sigma
+    free = np.array([*range(d), *(TURNS[d] if rotates else [])])
+    values = climb_all(columns, weights, rows, q, rotations, shifts, free, d < 3, steps, shortest)
+    return rotations[:, :d, :d].copy(), shifts[:, :d] * sigma, values
+
+
+@loop()
+def _sorted(x, p, order, sigma):  # type: ignore[no-untyped-def]
+    """Points (3, N) in units of sigma and weights in an ``order``, with points of no weight after the last one."""
+    n, d = x.shape
+    columns = np.zeros((3, (n + WHOLE - 1) // WHOLE * WHOLE), np.float32)
+    weights = np.zeros(columns.shape[1], np.float32)
+    for i in range(n):
+        weights[i] = p[order[i]]
+        for a in range(d):
+            columns[a, i] = x[order[i], a] / sigma
+    columns[0, n:] = columns[0, n - 1]
+    return columns, weights
+
+
+@loop()
+def _slopes(flat, x, p, R, y, q, t, m):  # type: ignore[no-untyped-def]
+    """f, gradient and Hessian at a motion; ``m`` becomes R y."""
+    for j in range(len(y)):
+        for a in range(3):
+            m[j, a] = R[a, 0] * y[j, 0] + R[a, 1] * y[j, 1] + R[a, 2] * y[j, 2]
+    return plane_slopes(x, p, m, q, t) if flat else overlap_slopes(x, p, m, q, t)
+
+
+@loop()
+def _turned(R, w, flat):  # type: ignore[no-untyped-def]
+    """exp([w]) R (Rodrigues), with rows made orthonormal again."""
+    if flat:  # about the third axis
+        c = np.cos(w[2]) * R[0, 0] - np.sin(w[2]) * R[1, 0]
+        s = np.sin(w[2]) * R[0, 0] + np.cos(w[2]) * R[1, 0]
+        length = np.hypot(c, s)
+        return np.array([[c / length, -s / length, 0.0], [s / length, c / length, 0.0], [0.0, 0.0, 1.0]])
+    angle = np.sqrt((w**2).sum())
+    K = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+    if angle < 1e-9:
+        turn = np.eye(3) + K
+    else:
+        turn = np.eye(3) + np.sin(angle) / angle * K + (1 - np.cos(angle)) / angle**2 * (K @ K)
+    S = turn @ R
+    return 1.5 * S - 0.5 * (S @ S.T @ S)
+
+
+@loop()
+def _solved(H, g):  # type: ignore[no-untyped-def]
+    """H^(-1) g by Cholesky's method, and whether H certainly has no eigenvalue below the least curvature allowed.
+
+    Eigenvalues that sum to T and whose product is D are at least D ((n - 1) / T)^(n - 1) if positive.
+    """
+    n, L, v = len(H), np.zeros_like(H), g.copy()
+    product, total = 1.0, np.trace(H)
+    if not total > 0:
+        return v, False
+    for i in range(n):
+        for j in range(i + 1):
+            rest = H[i, j]
+            for k in range(j):
+                rest -= L[i, k] * L[j, k]
+            if i == j:
+                if rest <= 0:
+                    return v, False
+                product *= rest / total
+                L[i, i] = np.sqrt(rest)
+            else:
+                L[i, j] = rest / L[j, j]
+    for i in range(n):
+        for k in range(i):
+            v[i] -= L[i, k] * v[k]
+        v[i] /= L[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            v[i] -= L[k, i] * v[k]
+        v[i] /= L[i, i]
+    return v, product * (n - 1) ** (n - 1) >= LEAST_CURVATURE
+
+
+@loop()
+def _step(gradient, hessian, free, size):  # type: ignore[no-untyped-def]
+    """Newton's step in the free ones of 6 coordinates, turns in units of 1 / ``size``, no longer than 1."""
+    n = len(free)
+    g, H, scale = np.empty(n), np.empty((n, n)), np.ones(n)
+    for a in range(n):
+        if free[a] >= 3:
+            scale[a] = 1 / size
+    for a in range(n):
+        g[a] = gradient[free[a]] * scale[a]
+        for b in range(n):
+            H[a, b] = -hessian[free[a], free[b]] * scale[a] * scale[b]
+    v, plain = _solved(H, g)
+    if not plain:
+        curvatures, axes = np.linalg.eigh(H)
+        least = LEAST_CURVATURE * np.abs(curvatures).max() + 1e-300
+        v = axes @ ((axes.T @ g) / np.maximum(np.abs(curvatures), least))
+    length = np.sqrt((v**2).sum())
+    if length > 1:
+        v /= length
+    step = np.zeros(6)
+    for a in range(n):
+        step[free[a]] = v[a] * scale[a]
+    return step, min(length, 1.0)
+
+
+@loop()
+def climb_all(x, p, y, q, rotations, shifts, free, flat, steps, shortest):  # type: ignore[no-untyped-def]
+    """Move every (rotation, shift) to a local maximum, in place; the values of f."""
+    size, m = np.sqrt((y**2).sum() / len(y)) + 1e-12, np.empty_like(y)
+    values = np.zeros(len(rotations))
+    for r in range(len(rotations)):
+        R, t = rotations[r].copy(), shifts[r].copy()
+        value, gradient, hessian = _slopes(flat, x, p, R, y, q, t, m)
+        step, length = _step(gradient, hessian, free, size)
+        halved = 0
+        for _ in range(steps):
+            S, s = _turned(R, step[3:], flat), t + step[:3]
+            found, gradient, hessian = _slopes(flat, x, p, S, y, q, s, m)
+            if found > value:
+                R, t, value, halved = S, s, found, 0
+                if length < shortest:
+                    break
+                step, length = _step(gradient, hessian, free, size)
+            elif halved < HALVINGS and length > shortest:
+                step, length, halved = step / 2, length / 2, halved + 1
+            else:
+                break
+        rotations[r], shifts[r], values[r] = R, t, value
+    return values

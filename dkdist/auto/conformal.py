@@ -1,0 +1,290 @@
+"""Conformal prediction: sets of classes and intervals that cover the truth with a given probability.
+
+If the scores s_1, .., s_n of held-out rows and that of the next one are exchangeable,
+
+    P(s <= the k-th smallest of s_1, .., s_n) >= coverage,    k = ceil((n + 1) coverage),
+
+and at most 1 / (n + 1) more if no two are equal. With fewer rows than coverage / (1 - coverage) nothing finite is
+enough. (Vovk, Gammerman, Shafer 2005; Lei et al. 2018, theorem 2.)
+
+Rows of one group (a patient) are not exchangeable with those of another, but groups are. For the next row of a new
+group each of G groups counts the same, however many rows it has, and the mass 1 / (G + 1) is the new group's:
+
+    P(s <= q) >= coverage,   q the smallest with  1/(G + 1) sum_g (share of s in group g that are <= q)  >= coverage
+
+so that with fewer than coverage / (1 - coverage) groups nothing finite is enough. (Dunn, Wasserman, Ramdas 2022,
+Distribution-free prediction sets for two-layer hierarchical models; Lee, Barber, Willett 2023.)
+
+Sets of classes are the least ambiguous ones:
+
+    classes with 1 - p_c <= q(coverage), and the likeliest one;   q of the scores 1 - p_(true class) of held-out rows
+
+Of all sets that cover as much these hold the fewest classes on average, if the probabilities are right. The likeliest
+class is always included, so that no set is empty: if the likeliest class alone is right more often than the requested
+coverage, the coverage of the sets is larger too. (Sadinle, Lei, Wasserman: Least ambiguous set-valued classifiers
+(2019), theorem 1.)
+
+Intervals around predictions of a regression are wide where it is unsure:
+
+    variance_i = a + b / n_i,    interval = prediction +- q(coverage) sqrt(variance_i)
+
+n_i is the size of the set: a row made of few points is noisier. a, b >= 0 are those of the largest Gaussian likelihood
+of the residuals of held-out rows, and q the conformal quantile of |residual| / sqrt(variance), so that the intervals
+cover what they say whether or not residuals are Gaussian, and whatever a and b are; a and b decide where they are wide.
+(Lei et al.: Distribution-free predictive inference for regression (2018), section 5.2. Barber et al.: Predictive
+inference with the jackknife+ (2021), for rows that were left out one by one.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from dkdist._numba.arrays import F64, I64
+from dkdist._utils.serialization import kept
+from dkdist._utils.validation import as_flag, real_array
+
+MOST_KEPT = 10_000  # scores: a ten-thousandth of the coverage
+ROUNDING = 1e-9  # of a rank
+MOST_STEPS = 50  # of the likelihood; some ten are taken
+SETTLED = 1e-9  # of the variances: when they no longer change
+LEAST = 1e-6  # of the mean squared residual: what no variance is below
+
+
+@kept
+@dataclass(frozen=True)
+class ConformalScores:
+    """Sorted scores of held-out rows at even ranks, of ``n_rows`` rows or of as many groups of equal weight."""
+
+    n_rows: int
+    values: tuple[float, ...]
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless there are as many scores as rows or groups, or 10,000, in ascending order."""
+        if (
+            not min(self.n_rows, MOST_KEPT) <= len(self.values) <= MOST_KEPT
+            or (np.diff(self.values) < 0).any()
+        ):
+            raise ValueError(
+                f"{len(self.values)} conformal scores of {self.n_rows} rows do not fit, or are unsorted"
+            )
+
+    def quantile(self, coverage: float) -> float:
+        """What the score of the next row is at most, with a probability of ``coverage``; infinite for too few rows.
+
+        Raises ValueError unless 0 < coverage < 1.
+        """
+        rank = int(np.ceil((self.n_rows + 1) * require_coverage(coverage) - ROUNDING))
+        if rank > self.n_rows:
+            return float("inf")
+        place = -(-rank * len(self.values) // self.n_rows)  # the first kept rank that is no smaller
+        return self.values[place - 1]
+
+
+def conformal_scores(scores: F64, groups: Any = None) -> ConformalScores:
+    """The record of scores (n,), which must be finite, of rows or of ``groups`` (n,) of rows; n >= 1."""
+    scores = finite_rows("scores", scores, 1)
+    require_held_out(len(scores))
+    order = np.argsort(scores, kind="stable")
+    n_kept = min(len(scores), MOST_KEPT)
+    if groups is None:
+        n = len(scores)
+        ranks = -(-np.arange(1, n_kept + 1) * n // n_kept)
+        return ConformalScores(n, tuple(scores[order][ranks - 1].tolist()))
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    below = np.cumsum(1.0 / sizes[group[order]]) / len(sizes)  # share of the groups at or below each score
+    places = np.searchsorted(below, np.arange(1, n_kept + 1) / n_kept - ROUNDING)
+    return ConformalScores(len(sizes), tuple(scores[order][np.minimum(places, len(scores) - 1)].tolist()))
+
+
+def require_held_out(n: int) -> None:
+    """Refuse to learn from no rows how sure predictions are."""
+    if n == 0:
+        raise ValueError("found no row that was held out: how sure predictions are is learned from such rows")
+
+
+def require_coverage(coverage: Any) -> float:
+    """``coverage`` as a float between 0 and 1, neither of them."""
+    try:
+        number = float(coverage)
+    except (TypeError, ValueError, OverflowError):
+        number = np.nan
+    if isinstance(coverage, (bool, str, bytes)) or not 0 < number < 1:
+        raise ValueError(f"coverage must be a number between 0 and 1, such as 0.9; found {coverage!r:.200}")
+    return number
+
+
+def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) -> F64:
+    """``values`` as float64 of so many dimensions, all finite, of ``n_rows`` rows if given; ValueError by name."""
+    array = real_array(name, values).astype(np.float64, copy=False)
+    if array.ndim != n_dims or (n_rows is not None and len(array) != n_rows):
+        wanted = "some rows" if n_rows is None else f"{n_rows} rows"
+        raise ValueError(f"{name} must be {n_dims}-D, of {wanted}; found shape {array.shape}")
+    if not np.isfinite(array).all():
+        row = int(np.argmax(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
+        raise ValueError(f"{name} must be finite; found {array[row]} in row {row}: leave it out")
+    return array
+
+
+@kept
+@dataclass(frozen=True)
+class PredictionSets:
+    """Conformal scores of held-out rows, one less the probability of their class: of all, and of every class."""
+
+    scores: ConformalScores
+    by_class: tuple[ConformalScores, ...]
+
+    def members(
+        self, probabilities: Any, coverage: float = 0.9, class_conditional: bool = False
+    ) -> NDArray[np.bool_]:
+        """(n, n_classes) which classes the set of each row holds, from ``probabilities`` (n, n_classes).
+
+        With ``class_conditional`` the coverage holds for each class. A class with too few held-out rows for the
+        coverage is in all sets; with too few held-out rows of any class, every class is. ValueError unless the coverage
+        lies between 0 and 1.
+        """
+        p = finite_rows("probabilities", probabilities, 2)
+        scores = self.by_class if as_flag("class_conditional", class_conditional) else (self.scores,)
+        held = 1 - p <= np.array([own.quantile(coverage) for own in scores])
+        held[np.arange(len(p)), p.argmax(axis=1)] = True
+        return np.asarray(held)
+
+
+def fit_prediction_sets(probabilities: Any, labels: I64, groups: Any = None) -> PredictionSets:
+    """Learn from held-out rows: ``probabilities`` (n, n_classes) by models that did not see them, and ``labels`` (n,),
+    the index of each one's class. Rows of one of the ``groups`` (n,) count as much as one row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dkdist.auto.conformal import fit_prediction_sets
+    >>> p = np.array([[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.55, 0.45]])
+    >>> fit_prediction_sets(p, np.array([0, 0, 1, 1])).members([[0.9, 0.1], [0.5, 0.5]], 0.8)
+    array([[ True, False],
+           [ True,  True]])
+    """
+    p = finite_rows("probabilities", probabilities, 2)
+    if len(labels) != len(p) or labels.min(initial=0) < 0 or labels.max(initial=0) >= p.shape[1]:
+        raise ValueError(
+            f"labels must be {len(p)} indices of {p.shape[1]} classes; found shape {np.shape(labels)}"
+        )
+    scores = 1 - p[np.arange(len(p)), labels]
+    by_class = tuple(_scores_of(scores, groups, labels == c) for c in range(p.shape[1]))
+    return PredictionSets(_scores_of(scores, groups, np.ones(len(p), np.bool_)), by_class)
+
+
+def _scores_of(scores: F64, groups: Any, rows: NDArray[np.bool_]) -> ConformalScores:
+    if not rows.any():
+        return ConformalScores(0, ())
+    return conformal_scores(scores[rows], None if groups is None else np.asarray(groups)[rows])
+
+
+@kept
+@dataclass(frozen=True)
+class PredictionIntervals:
+    """Variance ``of_model`` + ``of_size`` / size of a residual, at least ``least``, and conformal scores."""
+
+    of_model: float
+    of_size: float
+    least: float
+    scores: ConformalScores
+
+    def standard_deviations(self, n: int, sizes: Any = None) -> F64:
+        """(n,) of the residuals of rows with these set sizes, as `fit_intervals` takes them."""
+        return np.sqrt(np.maximum(self.of_model + self.of_size * _one_over(n, sizes), self.least))
+
+    def interval(self, predictions: Any, coverage: float = 0.9, sizes: Any = None) -> F64:
+        """(n, 2) lower and upper ends around ``predictions`` (n,).
+
+        Raises ValueError for another coverage than between 0 and 1, and arrays of other lengths. Infinite where fewer
+        rows were held out than coverage / (1 - coverage): nine for .9.
+        """
+        middle = finite_rows("predictions", predictions, 1)
+        half = self.scores.quantile(coverage) * self.standard_deviations(len(middle), sizes)
+        return np.stack([middle - half, middle + half], axis=1)
+
+
+def fit_intervals(
+    predictions: Any, targets: Any, sizes: Any = None, groups: Any = None
+) -> PredictionIntervals:
+    """Learn from held-out rows how far predictions are off.
+
+    Parameters
+    ----------
+    predictions, targets : (n,) arrays
+        Predictions of rows that their model did not learn from (out of fold, or left out one by one), and the truth.
+    sizes : (n,) array, optional
+        Points of each set, or their effective number where they are weighted; by default size does not count.
+    groups : (n,) array, optional
+        Rows of one group count as much as one row: intervals are for rows of new groups.
+
+    Returns
+    -------
+    PredictionIntervals
+
+    Raises
+    ------
+    ValueError
+        Naming what is not finite, not positive or of another length.
+
+    Notes
+    -----
+    Coverage is exact in finite samples for given a and b; that these two are learned from the same rows changes it by
+    some 1 / n. Cost: n log n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dkdist.auto.conformal import fit_intervals
+    >>> rng = np.random.default_rng(0)
+    >>> sizes = rng.integers(2, 200, 4000)
+    >>> truth = rng.normal(size=4000)
+    >>> found = truth + rng.normal(size=4000) * np.sqrt(0.01 + 1 / sizes)
+    >>> model = fit_intervals(found[:2000], truth[:2000], sizes=sizes[:2000])
+    >>> low, high = model.interval(found[2000:], 0.9, sizes=sizes[2000:]).T
+    >>> covered = (low <= truth[2000:]) & (truth[2000:] <= high)
+    >>> bool(abs(covered.mean() - 0.9) < 0.02), bool(abs(covered[sizes[2000:] < 20].mean() - 0.9) < 0.05)
+    (True, True)
+    """
+    middle = finite_rows("predictions", predictions, 1)
+    require_held_out(len(middle))
+    squares = (finite_rows("targets", targets, 1, len(middle)) - middle) ** 2
+    columns = np.stack([np.ones(len(middle)), _one_over(len(middle), sizes)], axis=1)
+    if not np.isfinite(squares.sum()):
+        raise ValueError(
+            "targets and predictions differ by more than floats can square: divide them by a number"
+        )
+    least = LEAST * float(squares.mean()) if squares.any() else 1.0
+    of_model, of_size = _variance(squares, columns, least)
+    unscored = PredictionIntervals(of_model, of_size, least, ConformalScores(0, ()))
+    scores = np.sqrt(squares) / unscored.standard_deviations(len(middle), sizes)
+    return PredictionIntervals(of_model, of_size, least, conformal_scores(scores, groups))
+
+
+def _variance(squares: F64, columns: F64, least: float) -> tuple[float, float]:
+    """a, b >= 0 of the largest likelihood: Fisher's scoring, each step least squares in units of the last variances."""
+    variance = np.full(len(squares), max(float(squares.mean()), least))
+    found = np.zeros(2)
+    for _ in range(MOST_STEPS):
+        found, _ = nnls(columns / variance[:, None], squares / variance)
+        before, variance = variance, np.maximum(columns @ found, least)
+        if np.abs(variance - before).max() <= SETTLED * variance.max():
+            break
+    return float(found[0]), float(found[1])
+
+
+def _one_over(n: int, sizes: Any) -> F64:
+    """One over the sizes; zeros where none are given."""
+    return np.zeros(n) if sizes is None else 1 / _positive("sizes", sizes, n)
+
+
+def _positive(name: str, values: Any, n: int) -> F64:
+    array = finite_rows(name, values, 1, n)
+    if (array <= 0).any():
+        row = int(np.argmax(array <= 0))
+        raise ValueError(f"{name} must be positive; found {array[row]} in row {row}")
+    return array

@@ -1,0 +1,171 @@
+"""What was learned: functions of rows, each on its own leaf, whose shares add up to the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist._base.inputs import Sets
+from dkdist._numba.arrays import F32, F64, Array
+from dkdist._runtime.map_reduce import collect
+from dkdist._utils.serialization import kept
+from dkdist.auto.bagged_trees import BaggedTrees
+from dkdist.auto.representation_rows import RowKernel
+from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.kernel_ridge import CONSTANT
+from dkdist.models.model_text import require_working
+
+ROWS_AT_A_TIME = 1024
+
+
+@kept
+@dataclass(frozen=True)
+class KernelMachine:
+    """f(x) = share sum_j (k(x, a_j) + c) dual_j, on the rows a (n, m) that it learned from, and their images."""
+
+    leaf: int
+    kernel: RowKernel
+    rows: tuple[F32, ...]
+    duals: F64
+    centre: F64
+    share: float
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless all images have the same shape, with as many duals and a centre."""
+        shapes = {image.shape for image in self.rows}
+        expected = {(len(self.duals), len(self.centre))}
+        if shapes != expected or self.duals.ndim != 2 or self.centre.ndim != 1:
+            raise ValueError(
+                f"the rows of a kernel member have the shapes {sorted(shapes)}, which do not fit duals of shape "
+                f"{self.duals.shape} and a centre of shape {self.centre.shape}"
+            )
+
+    def values(self, X: F32) -> F64:
+        """(n, t) of rows X (n, m)."""
+        parts = [self._some(X[i : i + ROWS_AT_A_TIME]) for i in range(0, len(X), ROWS_AT_A_TIME)]
+        return np.concatenate(parts) if parts else np.empty((0, self.duals.shape[1]))
+
+    def _some(self, X: F32) -> F64:
+        K = self.kernel.of(X.astype(np.float64), self.rows, self.centre)
+        return np.asarray(self.share * (K @ self.duals + CONSTANT * self.duals.sum(axis=0)))
+
+    def gradient(self, x: F32) -> F64:
+        """(m, t) derivative by one row x (m,)."""
+        return self.share * self.kernel.gradient(x.astype(np.float64), self.rows, self.duals, self.centre)
+
+
+@kept
+@dataclass(frozen=True)
+class LinearMachine:
+    """f(x) = share (W x + b), on rows of random features."""
+
+    leaf: int
+    W: Array
+    b: Array
+    share: float
+
+    def values(self, X: F32) -> F64:
+        """(n, t) of rows X (n, D)."""
+        return np.asarray(self.share * (X @ self.W.T + self.b), np.float64)
+
+    def gradient(self, x: F32) -> F64:
+        """(D, t) derivative by one row of features."""
+        return np.asarray(self.share * self.W.T, np.float64)
+
+
+@kept
+@dataclass(frozen=True)
+class TreeMember:
+    """f(x) = share times the mean of trees, on rows of summaries."""
+
+    leaf: int
+    trees: BaggedTrees
+    share: float
+
+    def values(self, X: F32) -> F64:
+        """(n, t) of rows X (n, m)."""
+        return self.share * self.trees.values(X)
+
+    def path_gradient(self, start: F32, row: F32) -> F64:
+        """(m, t) whose product with row - start (m,) is the difference of values; see `BaggedTrees.path_gradient`."""
+        return self.share * self.trees.path_gradient(start, row)
+
+
+Member = KernelMachine | LinearMachine | TreeMember
+
+
+@kept
+@dataclass(frozen=True)
+class Machine:
+    """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""
+
+    trees: FeatureTrees
+    widths: tuple[int, ...]
+    parts: tuple[Member, ...]
+    n_outputs: int
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless every member predicts ``n_outputs`` numbers of the rows that the trees make."""
+        width_by_leaf: dict[int, int] = {}
+        for root in self.trees.roots:
+            _check_node(root, width_by_leaf)
+        if any(self.widths[leaf : leaf + 1] != (width,) for leaf, width in width_by_leaf.items()):
+            raise ValueError(
+                f"the trees make rows of {width_by_leaf} features by leaf, expected {self.widths}"
+            )
+        if not self.parts:
+            raise ValueError("the model has no members")
+        for part in self.parts:
+            if part.leaf not in width_by_leaf:
+                raise ValueError(f"a member of the model is on leaf {part.leaf}, which makes no rows")
+            width = width_by_leaf[part.leaf]
+            values = part.values(np.zeros((1, width), np.float32))
+            if values.shape != (1, self.n_outputs) or not np.isfinite(values).all():
+                raise ValueError(
+                    f"a member on leaf {part.leaf} predicts {values!r:.80} of a row of {width} features, expected "
+                    f"{self.n_outputs} finite numbers"
+                )
+
+    @property
+    def leaves(self) -> list[int]:
+        """Those that rows are needed of."""
+        return sorted({part.leaf for part in self.parts})
+
+    def data(self, sets: Sets) -> SearchData:
+        """The sets, with what makes their rows."""
+        return SearchData(sets, self.trees, list(self.widths), False)
+
+    def values(self, sets: Sets) -> F64:
+        """(n, t) of all sets; a store's blocks are read, used and let go."""
+        data = self.data(sets)
+        blocks = data.blocks(self.leaves, together=True)
+        work = partial(_values, data.features(self.leaves), self.parts, self.n_outputs)
+        return np.concatenate(collect(blocks, work, blocks.bounds[:-1].tolist(), label="predict"))
+
+
+def _check_node(node: Node, width_by_leaf: dict[int, int]) -> None:
+    """Try the maps of a node and of its children, and add the widths of their rows by leaf."""
+    require_working("Machine", node.spec)
+    if node.leaf in width_by_leaf:
+        raise ValueError(f"two representations are on leaf {node.leaf}")
+    if node.leaf >= 0:
+        width_by_leaf[node.leaf] = node.spec.n_features
+    for child in node.children:
+        if child.spec.n_inputs != node.spec.n_features:
+            raise ValueError(
+                f"features of {child.spec.n_inputs} columns are made of rows of {node.spec.n_features}"
+            )
+        _check_node(child, width_by_leaf)
+
+
+def _values(features: Any, parts: Sequence[Any], n_outputs: int, block: Any, first: int) -> F64:
+    total = np.zeros((len(block), n_outputs))
+    for leaf, X in features(block, first, None):
+        for part in parts:
+            if part.leaf == leaf:
+                total += part.values(X)
+    return total

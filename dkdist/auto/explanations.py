@@ -1,0 +1,120 @@
+"""A machine as what `dkdist.inspection` explains: for every representation a function of its rows, with gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64
+from dkdist._runtime.process import drawn
+from dkdist.auto.ensemble import KernelMachine, Machine, Member
+from dkdist.inspection._tuning import MAX_BACKGROUND_ROWS
+from dkdist.inspection.set_function import SetFunction, gaussian_path_gradient
+from dkdist.linear.feature_trees import FeatureTrees, Node
+from dkdist.sets import SampleSets
+
+
+def set_function(machine: Machine) -> SetFunction:
+    """The machine's prediction (t,) of a set."""
+    trees = machine.trees.only(machine.leaves)
+    terms = tuple(MachineTerm(root, machine.parts, machine.n_outputs) for root in trees.roots)
+    return MachineFunction(terms, np.zeros(machine.n_outputs), trees, machine.parts)
+
+
+@dataclass(frozen=True)
+class MachineFunction(SetFunction):
+    """A sum of terms, whose values are those that the machine predicts to the last bits."""
+
+    trees: FeatureTrees
+    parts: Sequence[Member]
+
+    def values(self, sets: SampleSets) -> F64:
+        """(n_sets, t), by rows made as the machine makes them."""
+        total = np.tile(self.constant, (len(sets), 1))
+        for leaf, rows in drawn(self.trees).of_sets(sets):
+            for part in self.parts:
+                if part.leaf == leaf:
+                    total += part.values(rows)
+        return total
+
+
+@dataclass(frozen=True)
+class MachineTerm:
+    """What the parts on one tree add, as a function of the rows at its root."""
+
+    root: Node
+    parts: Sequence[Member]
+    n_outputs: int
+
+    @property
+    def spec(self) -> Any:
+        """The specification of the embedding at the root."""
+        return self.root.spec
+
+    @property
+    def training_rows(self) -> F32 | None:
+        """Rows (r, m) of at most 256 sets that a kernel part at the root was trained on; None without such a part."""
+        for part in self._on(self.root):
+            if isinstance(part, KernelMachine):
+                rows = part.rows[0]
+                order = np.random.default_rng(0).permutation(len(rows))  # the same for all terms
+                return rows[np.sort(order[:MAX_BACKGROUND_ROWS])]
+        return None
+
+    def values(self, rows: F32) -> F64:
+        """(n, t) at rows (n, m)."""
+        return self._values(self.root, rows)
+
+    def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
+        """Gradients (m, t) averaged from the starts (t, m), one for each output, to a row (m,), or those at the row.
+
+        None at a row of parts that are all step functions.
+        """
+        leaves = {leaf for leaf, _ in self.root.leaves()}
+        if starts is None and not any(hasattr(p, "gradient") for p in self.parts if p.leaf in leaves):
+            return None
+        return self._gradient(self.root, row, starts)
+
+    def _values(self, node: Node, rows: F32) -> F64:
+        total = np.zeros((len(rows), self.n_outputs))
+        for part in self._on(node):
+            total += part.values(rows)
+        for child in node.children:
+            total += self._values(child, child.spec.draw().transform(rows))
+        return total
+
+    def _gradient(self, node: Node, row: F32, starts: F32 | None) -> F64:
+        """Of what grows on a row (m,): back from features to what they are of, over a straight path of each."""
+        total = np.zeros((len(row), self.n_outputs))
+        for part in self._on(node):
+            total += _part_gradient(part, row, starts)
+        for child in node.children:
+            features = child.spec.draw()
+            child_starts = None if starts is None else features.transform(starts)
+            by_feature = self._gradient(child, features.transform(row[None])[0], child_starts)
+            total += features.pull_back(row, by_feature, starts)
+        return total
+
+    def _on(self, node: Node) -> list[Member]:
+        return [part for part in self.parts if part.leaf == node.leaf]
+
+
+def _part_gradient(part: Any, row: F32, starts: F32 | None) -> F64:
+    """(m, t) averaged from the starts (t, m) to the row.
+
+    A part may have ``path_gradient(start (m,), row (m,))``, whose product with row - start is the difference of its
+    values (t,) exactly. Such a part without a ``gradient`` is a step function.
+    """
+    if starts is None:
+        return np.asarray(part.gradient(row)) if hasattr(part, "gradient") else np.zeros(())
+    if hasattr(part, "path_gradient"):
+        return np.column_stack([part.path_gradient(start, row)[:, j] for j, start in enumerate(starts)])
+    if isinstance(part, KernelMachine) and part.kernel.sigma is not None:
+        total = sum(
+            gaussian_path_gradient(starts, row, image, part.duals, part.kernel.sigma) for image in part.rows
+        )
+        return np.asarray(total * (part.share / len(part.rows)))
+    return np.asarray(part.gradient(row))  # linear: the same everywhere

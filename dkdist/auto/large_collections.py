@@ -1,0 +1,163 @@
+"""Learning from more sets than a kernel matrix holds: the chosen kernels as random features, from one pass.
+
+Each chosen representation becomes an embedding, random features of its rows at the chosen width, and ridge regression;
+all are trained in the same pass, and averaged as they do best on sets that were held out. Members by n-grams of
+strings learn from sparse rows, of more n-grams.
+
+Ridge regression on the n-grams of many strings: rows are sparse, and 32,768 columns cost less than 4,096 dense ones.
+
+A name has some 35 n-grams among 30,000. Conjugate gradients take products with the sparse rows alone. A Gaussian kernel
+of such rows, which is exact for few strings, has no good approximation by a few thousand random features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from dkdist._base.inputs import Sets, of_blocks
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F64
+from dkdist._utils.memory_budget import memory_limit, resident_bytes
+from dkdist.auto._tuning import MAX_NGRAMS
+from dkdist.auto.ensemble import LinearMachine
+from dkdist.auto.folds import draw_hold_out
+from dkdist.auto.representation_rows import RowKernel, View
+from dkdist.auto.scoring import TrainingData
+from dkdist.auto.successive_halving import Average, Trial, best_average
+from dkdist.embeddings.invariant_features import InvariantSpec
+from dkdist.embeddings.ngrams import NGramEmbedding, NGramParams
+from dkdist.kernels.random_fourier_features import STRUCTURED_FROM, FourierSpec
+from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.many_models import Linear
+from dkdist.linear.ridge import IncrementalRidge
+from dkdist.linear.search_training import Candidate, Problem, measure, train
+from dkdist.sets import SampleSets
+
+SYMBOL_BYTES = 3 * 5 * 12  # five n-grams of 12 bytes each, in the parts, in their concatenation and in a copy
+
+
+def with_sparse_ngrams(trials: Sequence[Trial], sets: Sets) -> tuple[list[Trial], list[bool]]:
+    """The trials, with one that is linear in the n-grams of all sets in place of those by n-grams of a sample.
+
+    The n-grams of a user's own embedding stay. Also which of the trials have sparse rows: none if these would take more
+    than half of the memory that is left.
+    """
+    if SYMBOL_BYTES * sets.n_points > (memory_limit() - resident_bytes()) / 2:
+        return list(trials), [False] * len(trials)
+    result, specs = [], set()
+    for trial in trials:
+        if not isinstance(trial.view.spec, NGramParams):
+            result.append(trial)
+        elif trial.view.spec not in specs:
+            specs.add(trial.view.spec)
+            result.append(replace(trial, kernel=RowKernel(None), view=_widen(trial.view, sets)))
+    return result, [isinstance(trial.view.spec, NGramParams) for trial in result]
+
+
+def _widen(view: View, sets: Sets) -> View:
+    if view.entry.family != "ngrams":
+        return view
+    embedding = NGramEmbedding(max_features=MAX_NGRAMS).fit(sets)
+    return replace(view, entry=replace(view.entry, embedding=embedding), spec=embedding.spec_)
+
+
+def fit_sparse_ridge(
+    spec: NGramParams, sets: Sets, y: F64, weights: F64, alphas: Sequence[float]
+) -> list[tuple[F64, F64]]:
+    """Coefficients (t, m) and intercepts (t,) of ridge regression for each penalty; targets y (n, t), weights (n,)."""
+    rows = sparse.vstack(of_blocks(partial(_sparse_rows, spec), sets, "ngrams"), format="csr")
+    models = []
+    for alpha in alphas:
+        ridge = Ridge(alpha, solver="sparse_cg", tol=1e-4).fit(rows, y, sample_weight=weights)
+        models.append((np.atleast_2d(ridge.coef_), np.atleast_1d(ridge.intercept_)))
+    return models
+
+
+def _sparse_rows(spec: NGramParams, sets: Sets, first: int) -> sparse.csr_array:
+    loaded = sets if isinstance(sets, SampleSets) else sets.points_alone()
+    return spec.draw().sparse_rows(loaded)
+
+
+HELD_OUT = 0.1
+NEARBY = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the penalty that was best on fewer sets
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Machines on the leaves of trees, and their average on the rows that were held out to choose it."""
+
+    trees: FeatureTrees
+    widths: list[int]
+    machines: list[LinearMachine]
+    average: Average
+    calibration: F64 | None
+
+
+def learn_streamed(data: TrainingData, members: Sequence[Trial], n_components: int) -> Streamed:
+    """Train all members on nine tenths of the sets, average what does best on the others."""
+    sets, y, weights, seed = data.sets, data.y, data.weights, data.seed
+    held_out = np.zeros(len(data), np.bool_)
+    held_out[draw_hold_out(len(data), data.classes, data.groups, HELD_OUT, seed, Role.HELD_OUT)] = True
+    learned = np.flatnonzero(~held_out)
+    members, are_sparse = with_sparse_ngrams(members, sets[learned])
+    trees, widths = _trees(members, n_components, seed)
+    problem = Problem(y, None, weights, held_out, seed, False)
+    search = SearchData(sets, trees, widths, False)
+    dense, models = [], list[list[Linear]]()
+    for leaf, (trial, is_sparse) in enumerate(zip(members, are_sparse, strict=True)):
+        alphas = [factor * trial.alpha for factor in NEARBY]
+        if is_sparse:
+            found = fit_sparse_ridge(trial.view.spec, sets[learned], y[learned], weights[learned], alphas)
+            models.append([Linear(leaf, W, b) for W, b in found])
+        else:
+            dense.append(Candidate({}, IncrementalRidge(alphas=alphas), leaf))
+            models.append([])
+    for candidate, of_member in zip(dense, train(search, dense, problem), strict=True):
+        models[candidate.leaf] = of_member
+    every = [model for of_member in models for model in of_member]
+    values = iter(measure(search, every, problem))
+    evaluation = data.evaluation_set(np.flatnonzero(held_out))
+    tried = []
+    for trial, of_member in zip(members, models, strict=True):
+        for factor, _ in zip(NEARBY, of_member, strict=True):
+            own = next(values)[None]
+            tried.append(replace(trial, alpha=factor * trial.alpha, values=own, loss=evaluation.loss(own)))
+    average = best_average(sorted(tried, key=lambda trial: trial.loss), evaluation)
+    linear = {id(trial): model for trial, model in zip(tried, every, strict=True)}
+    machines = [
+        LinearMachine(linear[id(trial)].leaf, linear[id(trial)].W, linear[id(trial)].b, share)
+        for trial, share in zip(average.members, average.shares, strict=True)
+    ]
+    return Streamed(trees, widths, machines, average, evaluation.calibration(average.values))
+
+
+def _trees(members: Sequence[Trial], n_components: int, seed: int) -> tuple[FeatureTrees, list[int]]:
+    """A leaf for each member; those of one embedding share its rows."""
+    own: dict[Any, Node] = {}
+    roots, widths = [], []
+    for leaf, trial in enumerate(members):
+        spec, sigma = trial.view.spec, trial.row_kernel.sigma
+        if sigma is None:
+            before = own.get(spec, Node(spec))
+            if before.leaf < 0:
+                own[spec] = replace(before, leaf=leaf)
+            else:
+                roots.append(Node(spec, (), leaf))
+            widths.append(spec.n_features)
+            continue
+        method = "structured" if spec.n_features > STRUCTURED_FROM else "orthogonal"
+        features = FourierSpec(spec.n_features, n_components, sigma, method, seed)
+        widths.append(n_components)
+        if trial.view.images:
+            roots.append(Node(InvariantSpec(spec, features, trial.view.entry.images, spec.domain), (), leaf))
+        else:
+            before = own.get(spec, Node(spec))
+            own[spec] = replace(before, children=(*before.children, Node(features, (), leaf)))
+    return FeatureTrees((*own.values(), *roots)), widths

@@ -1,0 +1,292 @@
+"""Rows of all representations of the same sets, made together from one reading of the points; kernels of rows.
+
+Kernels are linear, or Gaussian at some widths, averaged over the images of one of the two sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist._base.influence import influences
+from dkdist._base.inputs import Sets
+from dkdist._base.params import AroundEmbedding, Domain, Tables
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._runtime.map_reduce import collect
+from dkdist._utils.serialization import kept
+from dkdist.auto.representations import Representation, fitted_spec
+from dkdist.embeddings.set_pca import SetPCA
+from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
+from dkdist.linear.kernel_ridge import squared_distances
+from dkdist.sets import SampleSets
+
+WIDTHS = (0.25, 0.5, 1.0, 2.0)  # of Gaussians, times the median distance of rows
+EQUAL = 1e-6  # of the squared lengths of two rows: a squared distance that is rounding of float32
+
+
+@kept
+@dataclass(frozen=True)
+class View:
+    """A representation that was fitted: its specification, the leaf it stands on, and the columns of its images."""
+
+    entry: Representation
+    spec: Any
+    leaf: int
+    images: tuple[I64, ...] = ()
+
+    def of(self, rows: Mapping[int, F32]) -> list[F32]:
+        """Its rows (n, m), and those of its images, among the rows of all leaves."""
+        own = rows[self.leaf]
+        return [own, *(own[:, columns] for columns in self.images)]
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a row."""
+        return int(self.spec.n_features)
+
+
+@dataclass(frozen=True)
+class Views:
+    """All views of a collection, and the trees of features that make their rows."""
+
+    views: tuple[View, ...]
+    specs: tuple[Any, ...]
+
+    @property
+    def trees(self) -> FeatureTrees:
+        """One root for each leaf."""
+        return FeatureTrees(tuple(Node(spec, (), leaf) for leaf, spec in enumerate(self.specs)))
+
+    @property
+    def row_bytes(self) -> int:
+        """What a set's rows of all leaves take, and those of the images of one view."""
+        images = max((len(view.images) * view.n_features for view in self.views), default=0)
+        return 4 * (images + sum(int(spec.n_features) for spec in self.specs))
+
+    def data(self, sets: Sets) -> SearchData:
+        """The sets with these trees."""
+        return SearchData(sets, self.trees, [spec.n_features for spec in self.specs], False)
+
+    def standardised(self, rows: Mapping[int, F32]) -> tuple[Views, dict[int, F32]]:
+        """With the columns standardised of those that ask for it, by the rows of some sets; and these rows."""
+        specs, made, views = list(self.specs), dict(rows), []
+        for view in self.views:
+            spec = view.spec
+            if view.entry.standardised:
+                spec = specs[view.leaf] = StandardisedSpec.of(view.spec, rows[view.leaf])
+                made[view.leaf] = spec.of_rows(rows[view.leaf])
+            views.append(replace(view, spec=spec))
+        return Views(tuple(views), tuple(specs)), made
+
+
+def fitted_views(entries: Sequence[Representation], sample: SampleSets) -> Views:
+    """All representations that a sample of sets has, fitted on it, not standardised yet; equal ones share a leaf."""
+    leaves: dict[Any, int] = {}
+    maps: dict[str, tuple[SetPCA, SampleSets]] = {}
+    views = []
+    for entry in entries:
+        seen = sample
+        if entry.before is not None:
+            before, seen = _once(maps, entry.before, sample)
+            entry = replace(entry, before=before)
+        spec = fitted_spec(entry, seen)
+        if spec is None:
+            continue
+        leaf = leaves.setdefault((spec, entry.standardised), len(leaves))
+        views.append(View(entry, spec, leaf, tuple(spec.moved_columns(one) for one in entry.images[1:])))
+    return Views(tuple(views), tuple(spec for spec, _ in leaves))
+
+
+def _once(
+    maps: dict[str, tuple[SetPCA, SampleSets]], before: SetPCA, sample: SampleSets
+) -> tuple[SetPCA, SampleSets]:
+    """What comes before an embedding, fitted, and the sample through it; those alike are one."""
+    if (key := repr(before)) not in maps:
+        maps[key] = before, before.fit_transform(sample)
+    return maps[key]
+
+
+def rows_of(views: Views, sets: Sets, leaves: Sequence[int]) -> dict[int, F32]:
+    """Rows (n_sets, m) float32 of each of the leaves; points are read once."""
+    parts = _parts(views, sets, leaves)
+    return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in leaves}
+
+
+def more_rows(
+    views: Views, sets: Sets, wanted: I64, rows: Mapping[int, F32], known: I64, leaves: Sequence[int]
+) -> dict[int, F32]:
+    """`rows_of` the ``wanted`` sets, of which ``rows`` are those that are ``known``; both rise."""
+    there = np.isin(wanted, known, assume_unique=True)
+    parts, places = _parts(views, sets[wanted[~there]], leaves), np.flatnonzero(~there)
+    every = {}
+    for leaf in leaves:
+        every[leaf] = own = np.empty((len(wanted), rows[leaf].shape[1]), np.float32)
+        own[there], first = rows[leaf], 0
+        for part in parts:
+            made = part.pop(leaf)
+            own[places[first : first + len(made)]] = made
+            first += len(made)
+    return every
+
+
+def _parts(views: Views, sets: Sets, leaves: Sequence[int]) -> list[dict[int, F32]]:
+    """The rows of each block of sets."""
+    data = views.data(sets)
+    blocks, features = data.blocks(leaves, together=True), data.features(leaves)
+    return collect(
+        blocks, partial(_rows_by_leaf, features), blocks.bounds[:-1].tolist(), label="representations"
+    )
+
+
+def _rows_by_leaf(features: Any, block: Any, first: int) -> dict[int, F32]:
+    return dict(features(block, first, None))
+
+
+@kept
+@dataclass(frozen=True)
+class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
+    """An embedding whose columns have ``centre`` subtracted and are multiplied by ``inverse`` scales."""
+
+    embedding: Any
+    centre: tuple[float, ...]
+    inverse: tuple[float, ...]
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless the embedding has as many columns."""
+        if len(self.centre) != self.n_features:
+            raise ValueError(f"{len(self.centre)} columns are standardised of {self.n_features}")
+
+    @classmethod
+    def of(cls, embedding: Any, rows: F32) -> StandardisedSpec:
+        """By the mean and standard deviation of some rows (n, m); constant columns become zero."""
+        scale = rows.std(axis=0, dtype=np.float64)
+        inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        return cls(embedding, tuple(rows.mean(axis=0, dtype=np.float64).tolist()), tuple(inverse.tolist()))
+
+    @property
+    def domain(self) -> Domain | None:
+        """The embedding's."""
+        return self.embedding.domain  # type: ignore[no-any-return]
+
+    def of_rows(self, rows: F32) -> F32:
+        """Standardised rows, of rows (n, m) of the embedding."""
+        return np.asarray((rows - np.array(self.centre)) * np.array(self.inverse), np.float32)
+
+    def _tables(self) -> StandardisedParameters:
+        return StandardisedParameters(self)
+
+
+class StandardisedParameters(Tables[StandardisedSpec]):
+    """The embedding's tables."""
+
+    def __init__(self, spec: StandardisedSpec) -> None:
+        self.spec = spec
+        self._embedding = spec.embedding.draw()
+        self._inverse = np.array(spec.inverse)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Standardised rows: (n_sets, m) float32."""
+        return self.spec.of_rows(self._embedding.embed(sets))
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d): the embedding's, by the derivative of its own columns."""
+        elsewhere = None if at is one.relative else at
+        return influences(self._embedding, one, self._inverse[:, None] * gradient, elsewhere)
+
+
+@kept
+@dataclass(frozen=True)
+class RowKernel:
+    """k(x, y) = exp(-|x - y|^2 / (2 sigma^2)), or (x - c).(y - c) / scale where sigma is None."""
+
+    sigma: float | None
+    scale: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What a leaderboard says of it."""
+        return "linear" if self.sigma is None else f"Gaussian, sigma {self.sigma:.3g}"
+
+    def of(self, X: F64, Y: Sequence[Any], centre: Any) -> F64:
+        """(n, k): the mean over the images ``Y[0], Y[1], ...`` of the second sets, each (k, m)."""
+        if self.sigma is None:
+            return np.asarray((X - centre) @ ((Y[0] - centre) / self.scale).T)
+        total = np.zeros((len(X), len(Y[0])))
+        for image in Y:
+            total += self.of_distances(squared_distances(X, image))
+        return total / len(Y)
+
+    def of_distances(self, d2: F64) -> F64:
+        """The Gaussian of squared distances."""
+        assert self.sigma is not None
+        k = d2 * (-1 / (2 * self.sigma**2))
+        return np.exp(k, out=k)
+
+    def gradient(self, x: F64, Y: Sequence[Any], duals: F64, centre: Any) -> F64:
+        """(m, t) derivative by x (m,) of sum_j k(x, y_j) duals_j."""
+        if self.sigma is None:
+            return np.asarray(((Y[0] - centre) / self.scale).T @ duals)
+        total = np.zeros((len(x), duals.shape[1]))
+        for image in Y:
+            k = np.exp(squared_distances(x[None], image)[0] / (-2 * self.sigma**2))[:, None] * duals
+            total += image.T @ k - np.outer(x, k.sum(axis=0))
+        return total / (len(Y) * self.sigma**2)
+
+
+class ComparedRows:
+    """Rows (n, m) and their images, all against all: distances are found once for every kernel.
+
+    Products are float32, in half the time of float64: squared distances are off by some 1e-7 of the squared lengths of
+    rows about their mean, and kernel matrices by far less than any penalty that is tried.
+    """
+
+    def __init__(self, rows: Sequence[F32]) -> None:
+        self._centre = rows[0].mean(axis=0, dtype=np.float64).astype(np.float32)
+        self._X, self._images = rows[0] - self._centre, rows[1:]
+        self._squares = _squares(self._X)
+        self._d2 = self._distances(self._X, self._squares)
+
+    def kernels(self) -> list[RowKernel]:
+        """Those to try; linear ones alone know no images."""
+        scale = float(self._squares.mean())
+        linear = [RowKernel(None, scale)] if not self._images and scale > 0 else []
+        d2 = self._d2[np.triu_indices(len(self._d2), 1)]
+        median = float(np.sqrt(np.median(d2[d2 > 0]))) if (d2 > 0).any() else 0.0
+        return linear + [RowKernel(width * median) for width in WIDTHS if median > 0]
+
+    def matrices(self, kernels: Sequence[RowKernel]) -> list[F64]:
+        """(n, n) of every kernel, the mean over the images of the second sets."""
+        found = [
+            self._linear(kernel) if kernel.sigma is None else kernel.of_distances(self._d2)
+            for kernel in kernels
+        ]
+        for image in self._images:
+            moved = image - self._centre
+            d2 = self._distances(moved, _squares(moved))
+            for kernel, total in zip(kernels, found, strict=True):
+                total += kernel.of_distances(d2)
+        for total in found if self._images else ():
+            total /= 1 + len(self._images)
+        return found
+
+    def _distances(self, others: F32, squares: F64) -> F64:
+        """(n, k) squared, of all rows to others about the same middle; exactly 0 where rounding is all there is."""
+        total = self._squares[:, None] + squares
+        d2 = total - 2.0 * (self._X @ others.T)
+        d2[d2 < EQUAL * total] = 0.0
+        return np.asarray(d2)
+
+    def _linear(self, kernel: RowKernel) -> F64:
+        """Products of rows about their mean, from distances."""
+        products = self._squares[:, None] + self._squares
+        products -= self._d2
+        products *= 0.5 / kernel.scale
+        return products
+
+
+def _squares(rows: F32) -> F64:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))

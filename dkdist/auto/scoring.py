@@ -1,0 +1,198 @@
+"""Sets with their targets, and the error of predictions: squared errors of numbers, log losses of classes.
+
+Squared errors of decision values prefer narrow kernels, which say little of any set, to wider ones that tell more of
+them right. So classes are judged by their probabilities softmax(beta v), with the one beta that does best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist._numba.arrays import F64, I64
+from dkdist.auto._log_loss_numba import add_log_losses
+from dkdist.auto._tuning import SIGNIFICANCE_Z
+from dkdist.auto.folds import repeated_folds
+from dkdist.linear.calibration import calibrated
+from dkdist.linear.kernel_ridge import FoldsByLength, folds_by_length
+
+N_STEPS, TOLERANCE = 8, 1e-3  # of Newton's method, and the relative change of beta that ends it
+MAX_BETA = 100.0  # beta of classes that nothing confuses
+Repeats = Sequence[Sequence[I64]]
+Score = Callable[[F64, I64], float]
+"""Score of predictions (n, t), larger is better, for the sets at some positions of the call of ``fit``."""
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Targets (n, t), weights (n,) with mean 1, and repeats of cross-validation folds.
+
+    ``rows`` (n,) are the positions of the sets in the call of ``fit``; ``classes`` (n,) or None for regression;
+    ``criterion`` maps (predictions, rows) to a score that is maximised instead of the loss; ``groups`` (n,) or None.
+    """
+
+    y: F64
+    weights: F64
+    repeats: Repeats
+    rows: I64
+    classes: I64 | None = None
+    criterion: Callable[[F64, I64], float] | None = None
+    groups: Any = None
+
+    @cached_property
+    def folds_by_length(self) -> FoldsByLength:
+        """The folds of all repeats, grouped by length as `left_out` takes them."""
+        return folds_by_length(self.repeats)
+
+    def loss(self, values: F64) -> float:
+        """Mean error of predictions (n_repeats, n, t), or the negative criterion."""
+        if self.criterion is not None:
+            return -float(np.mean([self.criterion(one, self.rows) for one in values]))
+        return float(self._errors(values) @ self.weights / len(self.y))
+
+    def is_significantly_worse(self, values: F64, others: F64) -> bool:
+        """Whether predictions are worse than others by `SIGNIFICANCE_Z` standard errors of the paired difference."""
+        if self.criterion is not None:
+            return False
+        mean, standard_error = self._paired(values, others)
+        return mean > SIGNIFICANCE_Z * standard_error
+
+    def beats_constant(self, values: F64) -> bool:
+        """Whether predictions beat the constant by one standard error of the paired difference, or by the criterion.
+
+        The one-standard-error rule (Breiman et al., Classification and regression trees, 1984, section 3.4.3): the
+        simplest model within one standard error of the best is preferred.
+        """
+        constant = self.constant_values
+        if self.criterion is not None:
+            return self.loss(values) < self.loss(constant)
+        mean, standard_error = self._paired(constant, values)
+        return mean > standard_error
+
+    def calibration(self, values: F64) -> F64 | None:
+        """The calibration of decision values (n_repeats, n, t), from their mean over repeats; None for numbers."""
+        if self.classes is None:
+            return None
+        return calibrated(values.mean(axis=0), self.classes, max(2, self.y.shape[1]), self.weights)
+
+    @property
+    def constant_values(self) -> F64:
+        """The weighted mean target of the rows outside each fold: (n_repeats, n, t)."""
+        values = np.empty((len(self.repeats), *self.y.shape))
+        total, weight = self.weights @ self.y, self.weights.sum()
+        for own, folds in zip(values, self.repeats, strict=True):
+            for fold in folds:
+                w = self.weights[fold]
+                own[fold] = (total - w @ self.y[fold]) / (weight - w.sum())
+        return values
+
+    def _paired(self, values: F64, others: F64) -> tuple[float, float]:
+        """Mean and standard error of the difference of errors; rows of one group count as one observation."""
+        excess = (self._errors(values) - self._errors(others)) * self.weights
+        n = len(excess)
+        mean = float(excess.mean())
+        centred: F64 = excess - mean
+        if self.groups is not None:
+            group = np.unique(self.groups, return_inverse=True)[1]
+            centred = np.asarray(np.bincount(group, centred), np.float64)
+        return mean, float(np.sqrt(centred @ centred)) / n
+
+    def _errors(self, values: F64) -> F64:
+        """Error (n,) of each row, averaged over repeats."""
+        if self.classes is None:
+            return np.asarray(((values - self.y) ** 2).sum(axis=2).mean(axis=0))
+        return log_losses(values, self.classes, self.weights)
+
+
+def log_losses(values: F64, classes: I64, weights: F64) -> F64:
+    """(n,) mean over repeats of -log p of each row's class, of decision values (n_repeats, n, t).
+
+    A share of 1 / (n + 2) of each row is counted for the other classes (Platt 1999): few rows that are all right say
+    little of how sure one may be.
+    """
+    v = np.concatenate([-values, values], axis=2) if values.shape[2] == 1 else values
+    own = np.broadcast_to(classes[:, None], (*v.shape[:2], 1))
+    differences = v - np.take_along_axis(v, own, axis=2)
+    smoothing = differences.sum(axis=2) / ((v.shape[2] - 1) * (len(classes) + 2))
+    losses = np.zeros(len(classes))
+    add_log_losses(differences, smoothing, np.asarray(weights), N_STEPS, TOLERANCE, MAX_BETA, losses)
+    return losses / len(values)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Sets (None where only targets count), targets (n, t), weights (n,) with mean 1, classes and groups (n,) if any.
+
+    ``positions`` (n,) are those of the sets in the call of ``fit``. ``fold_labels`` (n,) are folds that the user's
+    splitter chose, or None. ``criterion`` is what a choice maximises; None means squared error or log loss.
+    """
+
+    sets: Any
+    y: F64
+    classes: I64 | None
+    weights: F64
+    groups: NDArray[Any] | None
+    positions: I64
+    cv: Any
+    fold_labels: I64 | None
+    seed: int
+    criterion: Score | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: I64) -> TrainingData:
+        """The same for some rows, ascending."""
+        if len(rows) == len(self):
+            return self
+        weights = self.weights[rows]
+        optional: dict[str, Any] = {
+            name: None if (values := getattr(self, name)) is None else values[rows]
+            for name in ("sets", "classes", "groups", "fold_labels")
+        }
+        return replace(
+            self, y=self.y[rows], weights=weights / weights.mean(), positions=self.positions[rows], **optional
+        )
+
+    def permuted(self, rng: np.random.Generator) -> TrainingData:
+        """Targets, with their weights, permuted among sets; among groups of one target each, else within groups."""
+        order = self._permutation(rng)
+        classes = None if self.classes is None else self.classes[order]
+        return replace(
+            self,
+            y=self.y[order],
+            classes=classes,
+            weights=self.weights[order],
+            positions=self.positions[order],
+        )
+
+    def _permutation(self, rng: np.random.Generator) -> I64:
+        if self.groups is None:
+            return rng.permutation(len(self))
+        _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
+        if (self.y == self.y[first][group]).all():
+            return first[rng.permutation(len(first))[group]]
+        order = np.arange(len(self))
+        for g in range(len(first)):
+            rows = np.flatnonzero(group == g)
+            order[rows] = rng.permutation(rows)
+        return order
+
+    def evaluation_set(self, rows: I64) -> EvaluationSet:
+        """Targets and inner folds of some rows, which candidates are compared by."""
+        some = replace(self, sets=None).take(rows)
+        classes = None if some.classes is None else np.unique(some.classes, return_inverse=True)[1]
+        repeats = repeated_folds(len(some), classes, some.groups, some.cv, some.fold_labels, some.seed)
+        return EvaluationSet(
+            some.y, some.weights, repeats, some.positions, some.classes, some.criterion, some.groups
+        )
+
+    @property
+    def constant(self) -> F64:
+        """The weighted mean target (t,): what is predicted without looking at the sets."""
+        return np.average(self.y, axis=0, weights=self.weights)

@@ -1,0 +1,342 @@
+"""Base class of `SetClassifier` and `SetRegressor`: nested selection, reports and predictions of sets."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist._base.embedding import known_sets, learn_names
+from dkdist._base.inputs import Sets
+from dkdist._base.parameter_checks import draw_seed, real_matrix, whole
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F64, I64
+from dkdist._runtime.progress import Progress, show_progress
+from dkdist._utils.validation import as_verbose, user_level
+from dkdist.auto import selection as choosing
+from dkdist.auto._tuning import MIN_SETS_WITHOUT_WARNING
+from dkdist.auto.best_pipeline import best_pipeline
+from dkdist.auto.budgets import Budget
+from dkdist.auto.ensemble import KernelMachine, LinearMachine, Machine, TreeMember
+from dkdist.auto.explanations import set_function
+from dkdist.auto.folds import fold_labels
+from dkdist.auto.leaderboard import (
+    Evidence,
+    Leaderboard,
+    equivalence_margin,
+    format_summary,
+    make_leaderboard,
+    verdict,
+)
+from dkdist.auto.outer_predictions import CONSTANT, OuterFolds, OuterPredictions, collect, draw_outer_folds
+from dkdist.auto.scoring import Score, TrainingData
+from dkdist.auto.selection import N_COMPONENTS, SelectedModel, choose
+from dkdist.auto.successive_halving import Trial
+from dkdist.embeddings.set_scaler import SetScaler
+from dkdist.inspection.answers import answer
+from dkdist.inspection.fitted_pipeline import Subject
+from dkdist.sets import SampleSets
+
+
+class SetLearner(MetaEstimatorMixin, BaseEstimator):
+    """Base of the automatic models; subclasses encode targets, score predictions and calibrate them."""
+
+    _score_name: str
+    _loss_name: str
+    _takes_text = True
+    _notes: tuple[str, ...] = ()
+    saved_attributes: ClassVar[dict[str, Any]] = {
+        "n_features_in_": int, "feature_names_in_": NDArray[np.generic] | None, "origin_": F64, "machine_": Machine,
+        "scaler_": SetScaler | None, "background_": SampleSets | None, "leaderboard_": Leaderboard,
+        "leads_": dict[str, tuple[float, float]], "judged_": I64, "_best": Trial, "_used": I64, "_seed": int,
+        "_weights": F64, "_score_name": str | None, "p_value_": float, "fallback_": str | None,
+        "verdicts_": dict[str, str], "_evidence": Evidence, "_evaluated_on": str, "_notes": tuple[str, ...],
+        "_n_members": int, "_best_part": KernelMachine | LinearMachine | None, "_best_index": int,
+    }  # fmt: skip
+    """Annotations of the fitted attributes, by which model files check them; those that may be None may be missing."""
+
+    def __init__(
+        self,
+        candidates: Any = "auto",
+        *,
+        scoring: Any = None,
+        cv: Any = "auto",
+        budget: Any = None,
+        n_permutations: Any = None,
+        verbose: Any = False,
+        random_state: Any = None,
+    ) -> None:
+        self.candidates = candidates
+        self.scoring = scoring
+        self.cv = cv
+        self.budget = budget
+        self.n_permutations = n_permutations
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _learn(
+        self, sets: Sets, y: F64, classes: I64 | None, weights: F64, groups: Any, score: Score
+    ) -> tuple[SelectedModel, OuterPredictions]:
+        """Select, fit and evaluate by targets (n, t) of sets, and weights (n,)."""
+        n_permutations = None if self.n_permutations is None else whole("n_permutations", self.n_permutations)
+        used = np.flatnonzero(weights)
+        if len(used) < 2:
+            raise ValueError(f"at least 2 sets must have a weight above 0; found {len(used)}")
+        if len(used) < MIN_SETS_WITHOUT_WARNING:
+            warnings.warn(
+                f"{len(used)} sets are few: scores have large standard errors, and the model may fall back to the "
+                f"constant. Give {MIN_SETS_WITHOUT_WARNING} or more if you can",
+                stacklevel=user_level(),
+            )
+        own_groups = None if groups is None else as_groups(groups, len(sets))[used]
+        own_classes = None if classes is None else classes[used]
+        data = TrainingData(
+            sets if len(used) == len(sets) else sets[used], y[used], own_classes, weights[used] / weights[used].mean(),
+            own_groups, used, self.cv, fold_labels(self.cv, len(used), own_classes, own_groups),
+            draw_seed(self.random_state), None if self.scoring is None else score,
+        )  # fmt: skip
+        self.n_features_in_, self.origin_ = sets.n_dims, sets.origin
+        learn_names(self, sets)
+        budget = Budget.of(self.budget)
+        folds = self._outer_folds(data, budget)
+        n_selections = len(folds.test_rows) + folds.refit
+        with show_progress(
+            n_selections, type(self).__name__, "selections", as_verbose(self.verbose)
+        ) as progress:
+            model = None
+            if folds.refit:  # first, so that errors name sets by their positions among all
+                model = choose(data, self.candidates, budget.part(2 / 3))
+                progress.advance(1)
+            last, train, outer = self._evaluate(data, folds, budget, progress)
+        learned, model = (train, last) if model is None else (data, model)
+        self._used, self._weights, self._seed = learned.positions, learned.weights, data.seed
+        self.p_value_ = outer.p_value()
+        if n_permutations is not None:
+            self.p_value_ = self._refitted_p_value(data, outer.statistic, n_permutations)
+        self._keep(model, outer, folds, score)
+        return model, outer
+
+    def _outer_folds(self, data: TrainingData, budget: Budget) -> OuterFolds:
+        return draw_outer_folds(data, choosing.EXACT_SETS, single=bool(np.isfinite(budget.seconds)))
+
+    def _evaluate(
+        self, data: TrainingData, folds: OuterFolds, budget: Budget, progress: Progress | None = None
+    ) -> tuple[SelectedModel, TrainingData, OuterPredictions]:
+        """The model of the last outer fold, what it learned from, and the predictions of all folds."""
+        parts = []
+        for test in folds.test_rows:
+            train = data.take(np.setdiff1d(np.arange(len(data)), test))
+            model = choose(train, self.candidates, budget.part())
+            parts.append(model.fold_predictions(data.sets[test]))
+            if progress is not None:
+                progress.advance(1)
+        return model, train, collect(data, folds, parts)
+
+    def _refitted_p_value(self, data: TrainingData, observed: float, n_permutations: int) -> float:
+        """Repeat selection and evaluation with permuted targets."""
+        rng = np.random.default_rng([data.seed, Role.P_VALUE])
+        n_as_large = 0
+        name = f"{type(self).__name__}, permuted targets"
+        with show_progress(n_permutations, name, "evaluations", as_verbose(self.verbose)) as progress:
+            for _ in range(n_permutations):
+                permuted = data.permuted(rng)
+                budget = Budget.of(self.budget)
+                *_, outer = self._evaluate(permuted, self._outer_folds(permuted, budget), budget)
+                n_as_large += outer.statistic >= observed - 1e-9 * abs(observed)
+                progress.advance(1)
+        return (1 + n_as_large) / (1 + n_permutations)
+
+    def _keep(self, model: SelectedModel, outer: OuterPredictions, folds: OuterFolds, score: Score) -> None:
+        """Set the fitted attributes."""
+        self.machine_, self.scaler_, self.background_ = model.machine, model.scaler, model.background
+        self.fallback_ = CONSTANT if model.is_constant else None
+        self.leaderboard_, self.leads_ = make_leaderboard(outer, model.trials, model.evaluation, score)
+        scores = {entry["name"]: entry["score"] for entry in self.leaderboard_}
+        margin = equivalence_margin(scores[CONSTANT], self.scoring is None)
+        self._evidence = Evidence(self.p_value_, margin, model.is_constant)
+        self.verdicts_ = {name: verdict(name, *lead, self._evidence) for name, lead in self.leads_.items()}
+        self.judged_ = outer.positions
+        self._evaluated_on, self._notes = folds.description, ()
+        self._best = model.best.alone()
+        members = [i for i, part in enumerate(model.machine.parts) if part is model.best_part]
+        self._best_index = members[0] if members else -1
+        self._best_part = None if members else model.best_part
+        self._n_members = len(model.ensemble.parts)
+
+    def check_loaded(self) -> None:
+        """Raise ValueError unless loaded attributes fit each other and can be shown."""
+        d, used = self.n_features_in_, self._used
+        dims = {root.spec.n_dims for root in self.machine_.trees.roots} | {len(self.origin_)}
+        if self.scaler_ is not None:
+            dims.add(self.scaler_.n_features_in_)
+        if self.background_ is not None:
+            dims.add(self.background_.n_dims)
+        if dims != {d}:
+            raise ValueError(f"the model takes points of {d} dimensions, and its parts of {sorted(dims)}")
+        if used.ndim != 1 or self._weights.shape != used.shape:
+            raise ValueError(
+                f"{used.shape} sets were learned from, with weights of shape {self._weights.shape}"
+            )
+        if self._best_part is None and self._best_index not in range(len(self.machine_.parts)):
+            raise ValueError(f"the best candidate is member {self._best_index} of {len(self.machine_.parts)}")
+        self.summary()
+        self.leaderboard_._repr_html_()
+
+    def summary(self) -> str:
+        """Scores on held-out sets, the p-value, and whether the model is better than each simple baseline.
+
+        Returns
+        -------
+        str
+            Scores of the model and of the baselines from outer folds, best first; selection scores of the other
+            candidates; the p-value; and for each baseline one of "better", "not better" (a lead of the equivalence
+            margin is excluded) and "not established", with the lead in standard errors.
+        """
+        check_is_fitted(self)
+        n_candidates = len(self.leaderboard_) - 1
+        title = f"{type(self).__name__}: {n_candidates} candidates, {self._n_members} in the ensemble"
+        if self.fallback_ is not None:
+            title = f"{type(self).__name__}: {n_candidates} candidates; no ensemble beat the constant, which predicts"
+        return format_summary(
+            self.leaderboard_, self.leads_, self._evidence, title=title, score_name=self._score_name,
+            evaluated_on=self._evaluated_on, selected_by=self._loss_name if self.scoring is None else self._score_name,
+            notes=self._notes,
+        )  # fmt: skip
+
+    @property
+    def best_estimator_(self) -> Pipeline:
+        """The best single candidate as a fitted pipeline of public parts, with 4,096 random features for its kernel."""
+        check_is_fitted(self)
+        if self._best.view.entry.embedding is None:
+            raise AttributeError("the best candidate is the size of sets, which no public embedding gives")
+        part = self.machine_.parts[self._best_index] if self._best_part is None else self._best_part
+        n_components = part.W.shape[1] if isinstance(part, LinearMachine) else N_COMPONENTS
+        assert not isinstance(part, TreeMember)
+        before, rows = best_pipeline(self.scaler_, self._best, part, n_components, self._seed)
+        return Pipeline([*before.steps, ("learner", self._learner(rows, part))])
+
+    @property
+    def best_name_(self) -> str:
+        """What the leaderboard calls the best single candidate."""
+        check_is_fitted(self)
+        return self._best.view.entry.name
+
+    def _learner(self, rows: Any, part: Any) -> Any:
+        """The learner of ``best_estimator_``, fitted on rows, or by what a pass found."""
+        raise NotImplementedError
+
+    def _values(self, X: Any) -> F64:
+        """Predictions (n, t); a store's blocks are read, used and let go."""
+        check_is_fitted(self)
+        return self.machine_.values(self._scaled(X))
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        by: str = "point",
+        at: ArrayLike | None = None,
+        reference: ArrayLike | None = None,
+        background: Any = None,
+        random_state: Any = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Explain predictions: what each point, or each dimension, adds, or what points elsewhere would add.
+
+        `dkdist.explain` defines these numbers and says how they sum to the prediction.
+
+        Parameters
+        ----------
+        X : sets
+            A store is read block by block.
+        by : {"point", "dimension"}, default="point"
+            What the prediction is divided among.
+        at : (q, d) array, optional
+            Places: how fast each prediction would rise if points came in there. This is a derivative at the set, and
+            close to zero where the model is flat.
+        reference : number or (k,) array, optional
+            Prediction that contributions of points are counted from. By default 0 for decision values, so that
+            contributions sum to these, and the mean of the targets for numbers.
+        background : sets, optional
+            Sets to compare with. By point, by default up to 256 of the training sets, or ``background_`` where the
+            model holds no training sets; by dimension ``background_``. At most 32 of those given are used.
+        random_state : int, Generator or None, default=None
+            For dimensions, and for the choice among more than 32 background sets; by default that of the model.
+        as_frame : bool, default=False
+            Whether to return a pandas DataFrame, as `dkdist.explain` describes it.
+
+        Returns
+        -------
+        list of (n_i,) float64 arrays, or (n_i, k)
+            By point: towards ``classes_[1]`` of two classes, else towards each class; for each of several targets.
+            Gradients are averaged along a path from the background to the set (Sundararajan, Taly, Yan 2017).
+        (n_sets, d) or (n_sets, q) float64 array, or with a last axis k
+            By dimension, and at places.
+        pandas.DataFrame
+            With ``as_frame``.
+        """
+        check_is_fitted(self)
+        seed = self._seed if random_state is None else draw_seed(random_state)
+        return answer(self._subject(), X, by, at, reference, background, seed, as_frame)
+
+    def _subject(self) -> Subject:
+        """The model as what is explained."""
+        scale, shift, single = self._units()
+        scalers = () if self.scaler_ is None else (self.scaler_,)
+        function = set_function(self.machine_)
+        outputs = getattr(self, "classes_", range(len(scale)))
+        return Subject(function, self, scalers, shift, scale, shift, single, outputs, self.background_)
+
+    def _units(self) -> tuple[F64, F64, bool]:
+        """What the machine's values are multiplied by, what is added, and whether predictions have one output."""
+        raise NotImplementedError
+
+    def _scaled(self, X: Any) -> Sets:
+        sets = self._sets(X)
+        return sets if self.scaler_ is None else self.scaler_.transform(sets)
+
+    def _sets(self, X: Any) -> Sets:
+        return known_sets(self, X, text=True)
+
+
+def as_weights(given: ArrayLike | None, n: int) -> F64:
+    """Weights (n,) of sets, not negative and not all zero; ones where none are given."""
+    if given is None:
+        return np.ones(n)
+    weights = real_matrix("sample_weight", given)
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be one number for each of {n} sets; found shape {weights.shape}"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        i = int(np.argmax(~(np.isfinite(weights) & (weights >= 0))))
+        raise ValueError(
+            "sample_weight must be finite, not negative, and not all zero; found "
+            f"{'zeros alone' if not weights.any() else f'{weights[i]} for set {i}'}"
+        )
+    return weights
+
+
+def scored(model: SetLearner, X: Any, y: Any, sample_weight: Any) -> float:
+    """The score by ``scoring``; a scorer that takes no weights is refused where weights are given."""
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return float(check_scoring(model, model.scoring)(model, X, y, **weights))
+
+
+def as_groups(given: Any, n: int) -> NDArray[Any]:
+    """Labels of the groups of n sets, two or more of them, as numbers."""
+    groups = np.asarray(given)
+    if groups.shape != (n,):
+        raise ValueError(f"groups must be one label for each of {n} sets; found shape {groups.shape}")
+    names, index = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(
+            f"groups must be 2 at least, to leave one out; found {names.tolist()[0]!r} for all sets"
+        )
+    return index

@@ -1,1 +1,0 @@
-"""What was learned: machines that predict, what explains them, and what is kept beside them."""

@@ -1,1 +1,0 @@
-"""Ways to see a set as a row, and kernels of such rows."""

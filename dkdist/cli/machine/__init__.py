@@ -1,1 +1,0 @@
-"""What a command takes of this machine: plans, compiled loops, completion in its shell."""

@@ -1,0 +1,1 @@
+"""Report of a model on a store, as one HTML page."""

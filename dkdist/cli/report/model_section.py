@@ -1,0 +1,152 @@
+"""With what, where and when: versions, the processor, and how to cite.
+
+What the model is: its steps with their parameters, what it settled, and what was tried beside it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+import dkdist as dk
+from dkdist._runtime.process import kernels
+from dkdist._utils.memory_budget import memory_limit
+from dkdist._utils.text import escaped, grid_table, pairs_table
+from dkdist.cli.report.evidence import Evidence
+from dkdist.cli.report.page import Section, paragraph, picture
+
+MOST_VALUES = 12  # of a tuple or a small array that are shown
+COLUMNS = "parameter", "given", "settled"
+
+
+def model_section(evidence: Evidence) -> Section:
+    """Leaderboard, steps, and the curve of a learner that went through the data more than once."""
+    steps = list(_steps(evidence.pipeline))
+    parts = _tried(evidence.model) if hasattr(evidence.model, "leaderboard_") else []
+    if evidence.pipeline is not evidence.model:
+        parts.append(paragraph("The best one alone, as a pipeline:", "note"))
+    for k, step in enumerate(steps, 1):
+        parts.append(grid_table(f"{k}. {type(step).__name__}", COLUMNS, _facts(step), len(COLUMNS)))
+    if len(getattr(steps[-1], "loss_curve_", ())) > 1:
+        caption = "Loss of every epoch of the training."
+        parts.append(picture(lambda ax: dk.plot.learning_curve(steps[-1], ax=ax), caption, (6.4, 3.6)))
+    return Section("Model", parts)
+
+
+def _tried(model: Any) -> list[str]:
+    """What a model without choices predicts by, and what else it tried."""
+    board = model.leaderboard_
+    size = 7.2, 1.2 + 0.34 * len(board)
+    caption = "What was tried, on sets of the training that were left out. Baselines are squares."
+    return [
+        paragraph(
+            f"{type(model).__name__} predicts by an average of {len(model.machine_.parts)} of its candidates."
+        ),
+        board._repr_html_(),
+        picture(lambda ax: dk.plot.leaderboard(model, ax=ax), caption, size),
+        *map(paragraph, model.summary().rpartition("\n\n")[2].splitlines()),
+    ]
+
+
+def _steps(model: Any) -> Iterator[Any]:
+    if not isinstance(model, Pipeline):
+        yield model
+        return
+    for _, step in model.steps:
+        if step is not None and not isinstance(step, str):
+            yield from _steps(step)
+
+
+def _facts(step: Any) -> list[tuple[object, object, object]]:
+    """Parameters as they were given (bare where they are the default), and what became of them in the fit."""
+    defaults = {name: p.default for name, p in inspect.signature(type(step)).parameters.items()}
+    settled = {name: _short(value) for name, value in vars(step).items() if not name.startswith("_")}
+    rows: list[tuple[object, object, object]] = []
+    for name, value in step.get_params(deep=False).items():
+        chosen = "" if repr(value) == repr(defaults.get(name)) else " (chosen)"
+        rows.append((name, f"{_short(value) or value}{chosen}", settled.pop(f"{name}_", "")))
+    return rows + [(name, "", text) for name, text in sorted(settled.items()) if name.endswith("_") and text]
+
+
+def _short(value: Any) -> str:
+    """A value in a few words; nothing of what has many."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, str)) or value is None:
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Number):
+        return f"{value:,}"
+    if (isinstance(value, np.ndarray) and value.ndim == 1) or isinstance(value, (tuple, list)):
+        if len(value) == 0:
+            return "none"
+        parts = [_short(one) for one in value] if len(value) <= MOST_VALUES else []
+        return ", ".join(parts) if all(parts) else ""
+    return ""
+
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr", "matplotlib")
+CITED = (
+    "Sutherland, Oliva, Poczos, Schneider: Linear-time learning on distributions with approximate kernel embeddings. "
+    "AAAI 2016.",
+    "Rahimi, Recht: Random features for large-scale kernel machines. NIPS 2007.",
+)
+
+
+def run_section(_: Evidence) -> Section:
+    """Versions of what computes, and what decides its last bits."""
+    found = kernels()
+    pairs: list[tuple[object, object]] = [
+        ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("dkdist", dk.__version__),
+        ("Python", platform.python_version()),
+        *((name, _version(name)) for name in PACKAGES),
+        ("system", platform.platform()),
+        (
+            "processor",
+            f"{_processor()}, {os.cpu_count()} cores, {memory_limit() / 2**30:.0f} GiB",
+        ),
+        ("BLAS", ", ".join(found["BLAS"])),
+        ("compiled loops for", found["compiled loops"][0]),
+    ]
+    said = (
+        "For the same seed and block size, results have the same bits on processors of one kind; on others the last "
+        "digits may differ."
+    )
+    return Section("Environment", [pairs_table("", pairs), paragraph(said, "note")])
+
+
+def citing_section(_: Evidence) -> Section:
+    """The software in this version, and the papers behind its main road."""
+    entry = (
+        "@software{dkdist,\n  title = {dkdist: learning from distributions},\n"
+        f"  version = {{{dk.__version__}}},\n  year = {{{datetime.now(UTC).year}}}\n}}"
+    )
+    return Section("How to cite", [f"<pre>{escaped(entry)}</pre>", *(paragraph(one) for one in CITED)])
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    """The name of the processor, where the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,55 @@
+"""``dkdist report``: a model, a store and what the one says of the other, as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import dkdist as dk
+from dkdist._utils.files import replacing
+from dkdist.cli.console import scheduler, stopwatch
+from dkdist.cli.model import target_of
+from dkdist.cli.output import require_output_file
+from dkdist.cli.predict import require_learner
+from dkdist.cli.report.data_section import data_section, points_section
+from dkdist.cli.report.evidence import Evidence, gathered
+from dkdist.cli.report.model_section import citing_section, model_section, run_section
+from dkdist.cli.report.page import page
+from dkdist.cli.report.score_section import score_section
+
+
+def report(args: Namespace) -> None:
+    """Predict every set, and write what that shows."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("a report draws its pictures with matplotlib: pip install 'dkdist[plots]'")
+    require_output_file("--output", args.output, overwrite=args.overwrite)
+    sets, watch = dk.open_sets(args.store), stopwatch()
+    target = _target(sets, args.target)
+    model = require_learner(dk.load_model(args.model), args.model)
+    with scheduler(args):
+        evidence = gathered(model, sets, target, target_of(sets, target))
+        text = report_page(evidence, f"{Path(args.model).name}: {target}")
+    with replacing(args.output, overwrite=args.overwrite) as file:
+        file.write(text.encode("utf-8"))
+    print(f"wrote {args.output} ({len(text) / 1e6:.1f} MB) in {watch():.1f} s")
+    print("open it in any browser; it loads nothing from elsewhere", file=sys.stderr)
+
+
+def report_page(evidence: Evidence, title: str) -> str:
+    """The page."""
+    sections = (score_section, data_section, model_section, points_section, run_section, citing_section)
+    return page(title, [section(evidence) for section in sections])
+
+
+def _target(sets: Any, given: str | None) -> str:
+    """The target that was named, or the only one."""
+    if given is not None:
+        return given
+    names = list(sets.targets)
+    if len(names) != 1:
+        known = ", ".join(names) or "none at all"
+        raise ValueError(f"the store has the targets {known}: say by --target which the model predicts")
+    return str(names[0])

@@ -1,0 +1,1 @@
+"""Coresets: few weighted points whose kernel distance to many is small."""

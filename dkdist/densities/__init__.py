@@ -1,1 +1,0 @@
-"""Embeddings by densities: divergences (P1), L2, histograms."""

@@ -1,0 +1,49 @@
+"""Random features of distances: exp(-gamma d), and the moments that standardise columns (P2, Eq. 3).
+
+Elementwise loops, so that a row's bits depend on that row alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64
+from dkdist._numba.compilation import ELEMENTWISE, loop
+from dkdist._numba.elementary import exp, f32
+
+UNDERFLOW = f32(-87.0)  # exp of less is no normal float32
+
+
+@loop(ELEMENTWISE)
+def fill_features(D, gamma, share, out):  # type: ignore[no-untyped-def]
+    """out = share exp(-gamma D), for (n, R) float32 distances; 0 where it would be below 1e-38."""
+    for i in range(len(D)):
+        row, made = D[i], out[i]
+        for j in range(len(row)):
+            x = -gamma * row[j]
+            made[j] = share * exp(max(x, UNDERFLOW)) if x > UNDERFLOW else f32(0)
+
+
+@loop(ELEMENTWISE)
+def standardise(out, centre, inverse):  # type: ignore[no-untyped-def]
+    """out = (out - centre) / scale in place, given 1 / scale; columns of scale 0 have inverse 0."""
+    for i in range(len(out)):
+        row = out[i]
+        for j in range(len(row)):
+            row[j] = (row[j] - centre[j]) * inverse[j]
+
+
+def column_moments(rows: F32) -> tuple[int, F64, F64]:
+    """(n, mean, sum of squares about the mean) of the columns of some rows."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    spread = np.zeros(rows.shape[1])
+    for start in range(0, len(rows), 256):  # float64 copies of few rows at a time
+        spread += ((rows[start : start + 256] - mean) ** 2).sum(axis=0)
+    return len(rows), mean, spread
+
+
+def merged(one: tuple[int, F64, F64], other: tuple[int, F64, F64]) -> tuple[int, F64, F64]:
+    """Column moments of two sets of rows together (Chan, Golub, LeVeque 1979)."""
+    (n, a, s), (m, b, t) = one, other
+    total = n + m
+    return total, a + (b - a) * (m / total), s + t + (b - a) ** 2 * (n * m / total)

@@ -1,0 +1,224 @@
+"""Parameters of distance embeddings: objects -> distances to random objects -> random features (P2).
+
+    phi_j(x) = exp(-gamma d(x, omega_j)) / sqrt(R),   or d(x, omega_j) itself for gamma = 0
+
+Several gammas have their features side by side, each divided by the root of their number too: the kernel is the mean
+of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dkdist._base.params import Specification, Tables
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F32, F64, I64, Array
+from dkdist._numba.products import steady_factor
+from dkdist._utils.serialization import kept
+from dkdist.distances._distance_embedding_numba import fill_features, standardise
+from dkdist.distances.base import Comparing, Distance, points_for, require_squares, traits
+from dkdist.distances.dtw import DynamicTimeWarping
+from dkdist.distances.elastic import ERP, MSM, TWED, SoftDTW
+from dkdist.distances.energy import Energy
+from dkdist.distances.hausdorff import Chamfer, DirectedModifiedHausdorff, Hausdorff, ModifiedHausdorff
+from dkdist.distances.pair_function import as_float32
+from dkdist.distances.sliced_wasserstein import SlicedWasserstein
+from dkdist.distances.strings.damerau_levenshtein import DamerauLevenshtein
+from dkdist.distances.strings.jaro_winkler import JaroWinkler
+from dkdist.distances.strings.levenshtein import Levenshtein
+from dkdist.distances.wasserstein import Wasserstein
+from dkdist.sets import SampleSets
+from dkdist.sets.point_checks import SampleSetError, locate
+from dkdist.sets.strings import translation
+
+N_DIRECTIONS = 50  # of sliced Wasserstein distances asked for by name
+
+
+def _sliced(n_dims: int, seed: int) -> Distance:
+    normal = np.random.default_rng([seed, Role.DIRECTIONS, 1]).standard_normal((N_DIRECTIONS, n_dims))
+    return SlicedWasserstein(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+
+
+NAMED: dict[str, Callable[[int, int], Distance]] = {
+    "dtw": lambda n_dims, seed: DynamicTimeWarping(),
+    "erp": lambda n_dims, seed: ERP(),
+    "twed": lambda n_dims, seed: TWED(),
+    "msm": lambda n_dims, seed: MSM(),
+    "soft-dtw": lambda n_dims, seed: SoftDTW(),
+    "levenshtein": lambda n_dims, seed: Levenshtein(),
+    "osa": lambda n_dims, seed: Levenshtein(transposition=1),
+    "indel": lambda n_dims, seed: Levenshtein(substitution=2),
+    "damerau-levenshtein": lambda n_dims, seed: DamerauLevenshtein(),
+    "jaro-winkler": lambda n_dims, seed: JaroWinkler(),
+    "modified-hausdorff": lambda n_dims, seed: ModifiedHausdorff(),
+    "directed-modified-hausdorff": lambda n_dims, seed: DirectedModifiedHausdorff(),
+    "hausdorff": lambda n_dims, seed: Hausdorff(),
+    "chamfer": lambda n_dims, seed: Chamfer(),
+    "energy": lambda n_dims, seed: Energy(),
+    "sliced-wasserstein": _sliced,
+    "wasserstein": lambda n_dims, seed: Wasserstein(),
+}
+"""Distances by name, made for points of ``n_dims`` dimensions and a seed."""
+
+
+class ByContent:
+    """Base of records of arrays: equal where their arrays are, to the bit."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        arrays = vars(self).values()
+        return tuple(None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays)
+
+
+@kept
+@dataclass(frozen=True, eq=False)
+class Omegas(ByContent):
+    """The random objects, as plain arrays."""
+
+    points: Array
+    offsets: I64
+    weights: F32 | None
+
+    @classmethod
+    def of(cls, sets: SampleSets, distance: Distance) -> Omegas:
+        """The arrays of a collection, as the distance takes its points."""
+        weights = None if sets.weights is None else sets.weights.reshape(-1)
+        return cls(points_for(distance, sets), sets.offsets, weights)
+
+    def sets(self, alphabet: str | None, distance: Distance, origin: F64) -> SampleSets:
+        """The collection that they are."""
+        if traits(distance).knows_differences:
+            return SampleSets._trusted(self.points, self.offsets, self.weights, alphabet, origin)
+        return SampleSets(self.points, self.offsets, self.weights, alphabet, origin)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@kept
+@dataclass(frozen=True, eq=False)
+class Mixing(ByContent):
+    """The matrix (R, R) by which rows of features are multiplied."""
+
+    matrix: F32
+
+
+@kept
+@dataclass(frozen=True)
+class DistanceSpec(Specification["DistanceParameters"]):
+    """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.
+
+    ``alphabet`` is that of the omegas of text; ``unknown`` says whether other symbols may come ("differ": they are
+    equal to none) or not ("raise"). Features have ``centre`` subtracted and are divided by ``scale``, if there are, or
+    are mixed.
+    """
+
+    _kept = 0  # random objects are made ready by each who draws
+
+    distance: Distance
+    omegas: Omegas
+    gammas: tuple[float, ...]
+    n_dims: int
+    alphabet: str | None = None
+    unknown: str = "raise"
+    centre: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
+    mixing: Mixing | None = None
+    domain: None = field(default=None, repr=False)
+
+    @property
+    def n_distances(self) -> int:
+        """Distances of an object: R, or more where a distance has several parts."""
+        return len(self.omegas) * self.distance.n_parts
+
+    @property
+    def n_features(self) -> int:
+        """Length of an object's row."""
+        return self.n_distances * len(self.gammas)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of an object's points matters."""
+        return bool(self.distance.ordered)
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Refuse points too far for squares, and symbols that are not in the alphabet, unless these may come."""
+        require_squares(self.distance, sets, first)
+        if sets.alphabet is None or self.alphabet is None or self.unknown == "differ":
+            return
+        known = translation(sets.alphabet, self.alphabet)[sets.relative[:, 0]] >= 0
+        if not known.all():
+            row = int(np.argmin(known))
+            i, r = locate(sets.offsets, row)
+            symbol = sets.alphabet[int(sets.relative[row, 0])]
+            raise SampleSetError(
+                f"symbol {r} of set {first + i} is {symbol!r}, which no string had in "
+                "fit: fit on strings that have all symbols, or give unknown_symbols='differ' (it is then equal to none)"
+            )
+
+    def _tables(self) -> DistanceParameters:
+        return DistanceParameters(self)
+
+
+class DistanceParameters(Tables[DistanceSpec]):
+    """Prepared omegas of a `DistanceSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: DistanceSpec) -> None:
+        self.spec = spec
+        self._comparing = Comparing(spec.distance, spec.alphabet)
+        self._moments = (
+            None if spec.centre is None or spec.scale is None else _inverse(spec.centre, spec.scale)
+        )
+        mixing, m = spec.mixing, spec.n_features
+        if mixing is not None and mixing.matrix.shape != (m, m):
+            raise ValueError(f"expected a matrix for {m} features, found shape {mixing.matrix.shape}")
+        self._mixing = None if mixing is None else steady_factor(mixing.matrix)
+        self._packed = self._comparing.prepare(spec.omegas.points, spec.omegas.offsets, spec.omegas.weights)
+
+    def distances(self, sets: SampleSets) -> F32:
+        """(n_sets, n_distances) float32; `PairError` for those of a user's function that float32 does not hold."""
+        out = np.empty((len(sets), self.spec.n_distances), self._comparing.dtype)
+        self._comparing.fill(self._packed, sets, out)
+        return out if out.dtype == np.float32 else as_float32(out)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, n_features) float32."""
+        return self.features(self.distances(sets))
+
+    def features(self, D: F32) -> F32:
+        """Rows of objects at distances D (n, n_distances): (n, n_features) float32."""
+        spec = self.spec
+        if spec.gammas == (0.0,) and self._moments is None:
+            return D
+        out = np.empty((len(D), spec.n_features), np.float32)
+        share, m = np.float32(1 / np.sqrt(spec.n_features)), D.shape[1]
+        for k, gamma in enumerate(spec.gammas):
+            columns = out[:, k * m : (k + 1) * m]
+            if gamma == 0:
+                columns[:] = D
+            else:
+                fill_features(D, np.float32(gamma), share, columns)
+        if self._moments is not None:
+            standardise(out, *self._moments)
+        if self._mixing is None:
+            return out
+        mixed = np.empty_like(out)
+        self._mixing.product(out, mixed)
+        return mixed
+
+
+def _inverse(centre: tuple[float, ...], scale: tuple[float, ...]) -> tuple[F32, F32]:
+    deviation = np.array(scale)
+    # constant features are zero
+    inverse = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    return np.array(centre, np.float32), inverse.astype(np.float32)

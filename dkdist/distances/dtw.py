@@ -1,0 +1,302 @@
+"""Dynamic time warping between series of any lengths, a block of them against many short series at once.
+
+    D_ij = c(x_i, y_j) + min(D_(i-1)j, D_i(j-1), D_(i-1)(j-1)),   D_(-1)(-1) = 0,   d(x, y) = D_(n-1)(m-1)
+
+and infinity elsewhere outside the table. Omegas of similar length stand side by side in packs of 128 lanes, padded to
+the longest: what is behind the end of a lane never enters its result, which is read at the lane's own corner. Those
+that are left, too few for a pack, go one by one along the diagonals of their tables (`diagonal_loops`), which adds the
+same numbers in the same order. Four
+points of the object go through a pack together, so that a point of the omegas is loaded once for four; an object
+starts with points at infinity if its length is no multiple of four. Costs are differences, not products, so that an
+offset common to all series changes nothing beyond the rounding of the points. All is elementwise in float32: the
+relative error is about sqrt(n + m) * 6e-8. Cost of a pair: n m (2 d + 5) flops, in vector registers.
+
+Series side by side in packs of lanes, as many as fill them, and those that are left one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, I64
+from dkdist._numba.compilation import FUSED, loop
+from dkdist._numba.points import cache_lines, read_only
+from dkdist._utils.serialization import kept
+from dkdist._utils.validation import as_flag
+from dkdist.distances._series_numba import WARP, fill_diagonals
+from dkdist.distances.base import Distance, Grain
+from dkdist.distances.series import BackwardSeries, backwards, require_band
+
+LANES = 128
+FEW, SHORT = 50, 100  # so many long series leave lanes empty enough; fewer where diagonals are short, too
+
+
+class PackedSeries(NamedTuple):
+    """Series in packs of `LANES`, and those that are left: what dynamic time warping compares with.
+
+    ``values`` holds, pack after pack from ``starts`` on, the coordinates by (point, dimension, lane). ``lengths`` and
+    ``columns`` are (n_packs, LANES); lanes without a series have length zero.
+    """
+
+    n_omegas: int
+    n_dims: int
+    values: F32
+    starts: I64
+    lengths: I64
+    columns: I64
+    left: BackwardSeries
+
+
+NO_PACKS = (
+    np.empty(0, np.float32),
+    np.zeros(1, np.int64),
+    np.empty((0, LANES), np.int64),
+    np.empty((0, LANES), np.int64),
+)
+
+
+def packed_series(points: F32, offsets: I64) -> PackedSeries:
+    """Series made ready, the longest first."""
+    sizes = offsets[1:] - offsets[:-1]
+    order = (-sizes).argsort(kind="stable")
+    n_packed = len(order) - _n_left(sizes, order)
+    values, starts, lengths, columns = _packs(points, offsets, order[:n_packed]) if n_packed else NO_PACKS
+    left = backwards(points, offsets, order[n_packed:])
+    return PackedSeries(len(order), points.shape[1], values, starts, lengths, columns, left)
+
+
+def _n_left(sizes: I64, order: I64) -> int:
+    """How many series go one by one: those that fill no pack, if these are few enough for how long they are."""
+    n = len(order) % LANES
+    longest = int(sizes[order[len(order) - n]]) if n else 0
+    return n if n * (longest + SHORT) <= FEW * longest else 0
+
+
+def _packs(points: F32, offsets: I64, order: I64) -> tuple[F32, I64, I64, I64]:
+    """The series of this order, the longest first, side by side."""
+    d, sizes = points.shape[1], np.diff(offsets)
+    n_packs = -(-len(order) // LANES)
+    lengths, columns = np.zeros((n_packs, LANES), np.int64), np.zeros((n_packs, LANES), np.int64)
+    lengths.flat[: len(order)], columns.flat[: len(order)] = sizes[order], order
+    packs = [np.zeros((most, d, LANES), np.float32) for most in lengths.max(axis=1)]
+    for k, j in enumerate(order):
+        series = points[offsets[j] : offsets[j + 1]]
+        packs[k // LANES][: len(series), :, k % LANES] = series
+    starts = np.cumsum([0, *(pack.size for pack in packs)])
+    (values,) = cache_lines(int(starts[-1]))  # a vector of another place lies in two lines
+    np.concatenate([pack.ravel() for pack in packs], out=values)
+    return values, starts, lengths, columns
+
+
+ROWS = 4
+GROUNDS = ("sqeuclidean", "euclidean")
+
+f32 = np.float32
+INF = f32(np.inf)
+
+
+@kept
+@dataclass(frozen=True)
+class DynamicTimeWarping(Distance):
+    """Dynamic time warping of multivariate series.
+
+    ``ground`` is the cost of a pair of points, "sqeuclidean" or "euclidean"; ``root`` takes the square root of the sum
+    of costs. aeon's DTW is ("sqeuclidean", False), dtaidistance's is ("sqeuclidean", True).
+
+    ``band`` in [0, 1] is that of Sakoe and Chiba: cell (i, j) of an n x m table is open if
+
+        -max(0, n - m) - r <= j - i <= max(0, m - n) + r,   r = floor(band * max(n, m)),
+
+    so both corners and a path between them are open for every band, and band = 0 leaves the diagonal of equal lengths
+    (dtaidistance: window = r + 1; aeon, for equal lengths: window = band). None and 1 open all cells.
+
+    ``normalize`` divides the sum of costs by n + m, before the root.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> series = [np.array([[0.0], [1.0], [1.0]]), np.array([[0.0], [0.0], [2.0]])]
+    >>> round(float(dk.distance_matrix(series, distance=dk.DynamicTimeWarping(root=True))[0, 1]), 4)
+    1.4142
+    """
+
+    ground: str = "sqeuclidean"
+    root: bool = False
+    band: float | None = None
+    normalize: bool = False
+
+    ordered = squares = True
+
+    def __post_init__(self) -> None:
+        as_flag("root", self.root)
+        as_flag("normalize", self.normalize)
+        if not isinstance(self.ground, str) or self.ground not in GROUNDS:
+            raise ValueError(f"expected ground to be one of {GROUNDS}, found {self.ground!r}")
+        require_band(self.band)
+
+    def grain(self, sizes: I64, n_dims: int) -> Grain:
+        """How pairs are best cut into tasks."""
+        return Grain(LANES, 100 / sizes.mean())
+
+    def prepare(self, points: F32, offsets: I64, weights: F32 | None = None) -> PackedSeries:
+        """The omegas side by side, the longest first; memory is that of the points, padded within a pack."""
+        self.refuse_weights(weights)
+        return packed_series(points, offsets)
+
+    def fill(self, packed: PackedSeries, points: F32, offsets: I64, weights: F32 | None, out: F32) -> None:
+        """out[i, j] = distance of series i to omega j; see the package for the contract."""
+        self.refuse_weights(weights)
+        if points.shape[1] != packed.n_dims:
+            raise ValueError(
+                f"expected series of {packed.n_dims} dimensions as the omegas have, found {points.shape[1]}"
+            )
+        rows = np.ascontiguousarray(points, np.float32)
+        euclidean, band = self.ground == "euclidean", -1.0 if self.band is None else self.band
+        omegas = packed.values, packed.starts, packed.lengths, packed.columns
+        if len(packed.lengths):
+            given, most = (omegas, read_only(rows), read_only(offsets)), max(1, int(packed.lengths.max()))
+            work, above = cache_lines((2 * ROWS + 1) * LANES, most * LANES)
+            _fill(*given, euclidean, self.root, self.normalize, band, work, above, out)
+        if len(packed.left.columns):
+            few = packed.left.values, packed.left.edges, packed.left.columns, rows, offsets
+            options = WARP, euclidean, np.float32(0), np.float32(0), float(band), self.root, self.normalize
+            fill_diagonals(*options, *(read_only(array) for array in few), out)
+
+
+@loop(FUSED)
+def _add_costs(y, x, c, first):  # type: ignore[no-untyped-def]
+    """Add the squared differences of one dimension: y (LANES,), x (ROWS,), c (ROWS * LANES,)."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    for r in range(LANES):
+        a = y[r]
+        c[r] = (f32(0.0) if first else c[r]) + (x0 - a) * (x0 - a)
+        c[r + LANES] = (f32(0.0) if first else c[r + LANES]) + (x1 - a) * (x1 - a)
+        c[r + 2 * LANES] = (f32(0.0) if first else c[r + 2 * LANES]) + (x2 - a) * (x2 - a)
+        c[r + 3 * LANES] = (f32(0.0) if first else c[r + 3 * LANES]) + (x3 - a) * (x3 - a)
+
+
+@loop(FUSED)
+def _add_costs_of_four(y, x, c, first):  # type: ignore[no-untyped-def]
+    """The same for four dimensions: y (4 * LANES,), x (4 * ROWS,)."""
+    p0, p1, p2, p3 = x[0], x[1], x[2], x[3]
+    q0, q1, q2, q3 = x[4], x[5], x[6], x[7]
+    s0, s1, s2, s3 = x[8], x[9], x[10], x[11]
+    t0, t1, t2, t3 = x[12], x[13], x[14], x[15]
+    for r in range(LANES):
+        p, q, s, t = y[r], y[r + LANES], y[r + 2 * LANES], y[r + 3 * LANES]
+        c0 = f32(0.0) if first else c[r]
+        c1 = f32(0.0) if first else c[r + LANES]
+        c2 = f32(0.0) if first else c[r + 2 * LANES]
+        c3 = f32(0.0) if first else c[r + 3 * LANES]
+        c0 = (((c0 + (p0 - p) * (p0 - p)) + (q0 - q) * (q0 - q)) + (s0 - s) * (s0 - s)) + (t0 - t) * (t0 - t)
+        c1 = (((c1 + (p1 - p) * (p1 - p)) + (q1 - q) * (q1 - q)) + (s1 - s) * (s1 - s)) + (t1 - t) * (t1 - t)
+        c2 = (((c2 + (p2 - p) * (p2 - p)) + (q2 - q) * (q2 - q)) + (s2 - s) * (s2 - s)) + (t2 - t) * (t2 - t)
+        c3 = (((c3 + (p3 - p) * (p3 - p)) + (q3 - q) * (q3 - q)) + (s3 - s) * (s3 - s)) + (t3 - t) * (t3 - t)
+        c[r], c[r + LANES], c[r + 2 * LANES], c[r + 3 * LANES] = c0, c1, c2, c3
+
+
+@loop()
+def _roots(c):  # type: ignore[no-untyped-def]
+    for r in range(ROWS * LANES):
+        c[r] = np.sqrt(c[r])
+
+
+@loop()
+def _close(c, low, high, shift):  # type: ignore[no-untyped-def]
+    """Make the costs of one row infinite outside the band; ``shift`` is its j - i."""
+    for r in range(LANES):
+        c[r] = c[r] if (low[r] <= shift) & (shift <= high[r]) else INF
+
+
+@loop()
+def _relax(c, left, corner, above):  # type: ignore[no-untyped-def]
+    """One column of four cells: left (ROWS * LANES,) becomes D of this column, above that of its last row."""
+    for r in range(LANES):
+        up, diagonal = above[r], corner[r]
+        corner[r] = up
+        l0, l1, l2, l3 = left[r], left[r + LANES], left[r + 2 * LANES], left[r + 3 * LANES]
+        d0 = c[r] + min(min(l0, diagonal), up)
+        d1 = c[r + LANES] + min(min(l1, l0), d0)
+        d2 = c[r + 2 * LANES] + min(min(l2, l1), d1)
+        d3 = c[r + 3 * LANES] + min(min(l3, l2), d2)
+        left[r], left[r + LANES], left[r + 2 * LANES], left[r + 3 * LANES] = d0, d1, d2, d3
+        above[r] = d3
+
+
+@loop()
+def _columns(Y, x, d, euclidean, bands, i, begin, end, work, above):  # type: ignore[no-untyped-def]
+    """Cells (i .. i + 3, begin .. end - 1) of a pack."""
+    c, left, corner = work[: ROWS * LANES], work[ROWS * LANES : 2 * ROWS * LANES], work[2 * ROWS * LANES :]
+    for j in range(begin, end):
+        y = Y[j * d * LANES : (j + 1) * d * LANES]
+        for k in range(0, d - d % 4, 4):
+            _add_costs_of_four(y[k * LANES : (k + 4) * LANES], x[k * ROWS : (k + 4) * ROWS], c, k == 0)
+        for k in range(d - d % 4, d):
+            _add_costs(y[k * LANES : (k + 1) * LANES], x[k * ROWS : (k + 1) * ROWS], c, k == 0)
+        if euclidean:
+            _roots(c)
+        for row in range(ROWS if len(bands) else 0):
+            shift = np.int32(j - i - row)
+            _close(c[row * LANES : (row + 1) * LANES], bands[:LANES], bands[LANES:], shift)
+        _relax(c, left, corner, above[j * LANES : (j + 1) * LANES])
+
+
+@loop()
+def _bands(n, lengths, band):  # type: ignore[no-untyped-def]
+    """The least and the largest j - i of each lane, one after the other; none for a lane that is not used."""
+    bands = np.zeros(2 * LANES if band >= 0 else 0, np.int32)
+    for r in range(len(bands) // 2):
+        m = lengths[r]
+        if m:
+            radius = int(np.floor(band * max(n, m)))
+            bands[r] = -max(0, n - m) - radius
+            bands[LANES + r] = max(0, m - n) + radius
+    return bands
+
+
+@loop()
+def _rows_of_four(x, n_dims, n):  # type: ignore[no-untyped-def]
+    """An object (n, d) as (blocks, d, ROWS), flat, with points at infinity before the first."""
+    blocks = -(-n // ROWS)
+    rows = np.full(blocks * ROWS * n_dims, INF, np.float32)
+    pad = blocks * ROWS - n
+    for i in range(n):
+        block, row = (i + pad) // ROWS, (i + pad) % ROWS
+        for k in range(n_dims):
+            rows[(block * n_dims + k) * ROWS + row] = x[i, k]
+    return rows, pad
+
+
+@loop()
+def _fill(packed, points, offsets, euclidean, root, normalize, band, work, room, out):  # type: ignore[no-untyped-def]
+    """``work`` and ``room`` are in whole lines of the cache: half of all vectors would lie in two otherwise."""
+    (values, starts, lengths, columns), d = packed, points.shape[1]
+    for p in range(len(lengths)):
+        Y, M = values[starts[p] : starts[p + 1]], max(lengths[p, 0], 1)
+        above = room[: M * LANES]
+        for s in range(len(offsets) - 1):
+            n = offsets[s + 1] - offsets[s]
+            x, pad = _rows_of_four(points[offsets[s] : offsets[s + 1]], d, n)
+            bands = _bands(n, lengths[p], band)
+            lowest, highest = (bands[:LANES].min(), bands[LANES:].max()) if len(bands) else (-n, M)
+            above[:] = INF
+            for i in range(-pad, n, ROWS):
+                begin, end = max(0, i + lowest), min(M, i + ROWS + highest)
+                work[:] = INF
+                if begin > 0:
+                    for lane in range(LANES):
+                        work[2 * ROWS * LANES + lane] = above[(begin - 1) * LANES + lane]
+                elif i <= 0:  # D_(-1)(-1) = 0 is a corner or beside the last of the points at infinity
+                    zero = (2 * ROWS if pad == 0 else ROWS + pad - 1) * LANES
+                    work[zero : zero + LANES] = f32(0.0)
+                block = (i + pad) * d
+                _columns(Y, x[block : block + ROWS * d], d, euclidean, bands, i, begin, end, work, above)
+            for r in range(LANES):
+                m = lengths[p, r]
+                if m:
+                    total = above[(m - 1) * LANES + r]
+                    total = total / f32(n + m) if normalize else total
+                    out[s, columns[p, r]] = np.sqrt(total) if root else total

@@ -1,0 +1,203 @@
+"""Random objects ("omegas") of D2KE: pieces of sampled data, or drawn from a law of their own (P2, section 4).
+
+Every sampler takes the lengths of the omegas, drawn uniformly from a range, and gives a collection of as many objects.
+Whole objects are the representative-set method (RSM) of the paper.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist._numba.arrays import F64, I64
+from dkdist.sets import SampleSets
+
+Sampler = Callable[["Source", I64], SampleSets]
+
+
+class Source(NamedTuple):
+    """What samplers draw from: some objects of the data, a generator, and what only some of them ask for.
+
+    ``sigma`` (d,) is the deviation of made-up coordinates, ``scores`` (n,) say how much each object is wanted,
+    ``chosen`` (R,) which objects are taken.
+    """
+
+    sets: SampleSets
+    rng: np.random.Generator
+    sigma: F64 | None = None
+    scores: F64 | None = None
+    chosen: I64 | None = None
+
+    def pick(self, lengths: I64) -> I64:
+        """For every length an object that is at least as long, any of them with equal probability."""
+        order = np.argsort(self.sets.sizes, kind="stable")
+        shorter = np.searchsorted(self.sets.sizes[order], lengths)
+        chosen = order[self.rng.integers(shorter, len(order))]
+        return np.asarray(chosen, np.int64)
+
+    def rows(self, parts: list[I64]) -> SampleSets:
+        """Omegas made of rows of the points, with their weights."""
+        taken = np.concatenate(parts)
+        weights = None if self.sets.weights is None else self.sets.weights[taken]
+        edges = edges_of([len(part) for part in parts])
+        made = SampleSets(self.sets.relative[taken], edges, weights, self.sets.alphabet)
+        return self._there(made)
+
+    def points(self, values: F64, lengths: I64) -> SampleSets:
+        """Omegas of real-valued points, which are counted from the origin of the data."""
+        return self._there(SampleSets(values, edges_of(lengths), origin=np.zeros(values.shape[1])))
+
+    def normal(self, steps: F64) -> F64:
+        """Steps (T, d) of unit size about the mean of the data, in units of its standard deviation or of sigma."""
+        x = self.sets.relative.astype(np.float64)
+        return np.asarray(x.mean(axis=0) + (x.std(axis=0) if self.sigma is None else self.sigma) * steps)
+
+    def _there(self, made: SampleSets) -> SampleSets:
+        """The same points, counted from the origin of the data."""
+        return SampleSets._trusted(made.relative, made.offsets, made.weights, made.alphabet, self.sets.origin)
+
+
+def edges_of(lengths: I64 | list[int]) -> I64:
+    """Offsets of objects of these lengths."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _subsample(source: Source, lengths: I64) -> SampleSets:
+    return source.rows(_some_points(source, lengths))
+
+
+def _some_points(source: Source, lengths: I64) -> list[I64]:
+    offsets, parts = source.sets.offsets, []
+    for i, length in zip(source.pick(lengths), lengths, strict=True):
+        n = int(offsets[i + 1] - offsets[i])
+        parts.append(offsets[i] + np.sort(source.rng.choice(n, int(length), replace=False)))
+    return parts
+
+
+def _segment(source: Source, lengths: I64) -> SampleSets:
+    return source.rows(_neighbours(source, lengths))
+
+
+def _neighbours(source: Source, lengths: I64) -> list[I64]:
+    chosen = source.pick(lengths)
+    starts = source.sets.offsets[chosen] + source.rng.integers(0, source.sets.sizes[chosen] - lengths + 1)
+    return [np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)]
+
+
+def _element(source: Source, lengths: I64) -> SampleSets:
+    return _subsample(source, np.ones_like(lengths))
+
+
+def _object(source: Source, lengths: I64) -> SampleSets:
+    chosen = source.rng.permutation(len(source.sets))[: len(lengths)]
+    chosen_sets: SampleSets = source.sets[chosen]
+    return chosen_sets
+
+
+def _leverage(source: Source, lengths: I64) -> SampleSets:
+    assert source.scores is not None
+    share = source.scores / source.scores.sum()
+    chosen = source.rng.choice(len(source.sets), len(lengths), replace=False, p=share)
+    chosen_sets: SampleSets = source.sets[chosen]
+    return chosen_sets
+
+
+def _supervised(source: Source, lengths: I64) -> SampleSets:
+    assert source.chosen is not None
+    chosen_sets: SampleSets = source.sets[source.chosen]
+    return chosen_sets
+
+
+def _mixed(source: Source, lengths: I64) -> SampleSets:
+    """Whole objects as far as they go; pieces of the lengths that are left, contiguous ones of strings."""
+    order, offsets = source.rng.permutation(len(source.sets)), source.sets.offsets
+    objects = [np.arange(offsets[i], offsets[i + 1]) for i in order[: len(lengths)]]
+    pieces = _some_points if source.sets.points_dtype == np.float32 else _neighbours
+    return source.rows(objects + pieces(source, lengths[len(objects) :]))
+
+
+def _gaussian(source: Source, lengths: I64) -> SampleSets:
+    steps = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
+    return source.points(source.normal(steps), lengths)
+
+
+def _walk(source: Source, lengths: I64) -> SampleSets:
+    walks = [
+        np.cumsum(source.rng.standard_normal((n, source.sets.n_dims)), axis=0) / np.sqrt(n)
+        for n in lengths.tolist()
+    ]
+    return source.points(source.normal(np.concatenate(walks)), lengths)
+
+
+def _directions(source: Source, lengths: I64) -> F64:
+    normal = source.rng.standard_normal((int(lengths.sum()), source.sets.n_dims))
+    return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
+
+
+def _norms(source: Source) -> F64:
+    return np.asarray(np.linalg.norm(source.sets.points.astype(np.float64), axis=1))
+
+
+def _sphere(source: Source, lengths: I64) -> SampleSets:
+    radius = np.sqrt((_norms(source) ** 2).mean())
+    return source.points(radius * _directions(source, lengths) - source.sets.origin, lengths)
+
+
+def _ball(source: Source, lengths: I64) -> SampleSets:
+    u = source.rng.random((int(lengths.sum()), 1)) ** (1 / source.sets.n_dims)
+    ball = _norms(source).max() * u * _directions(source, lengths)
+    return source.points(ball - source.sets.origin, lengths)
+
+
+def _uniform(source: Source, lengths: I64) -> SampleSets:
+    symbols = np.unique(source.sets.points)
+    return _text(source, source.rng.choice(symbols, int(lengths.sum())), lengths)
+
+
+def _markov(source: Source, lengths: I64) -> SampleSets:
+    symbols, codes = np.unique(source.sets.points, return_inverse=True)
+    codes, k = codes.reshape(-1), len(symbols)
+    follows = np.ones(len(codes), bool)
+    follows[source.sets.offsets[:-1]] = False
+    to = np.flatnonzero(follows)
+    moves = np.bincount(codes[to - 1] * k + codes[to], minlength=k * k).reshape(k, k).astype(np.float64)
+    anywhere = np.bincount(codes, minlength=k) / len(codes)
+    moves = np.where(moves.sum(axis=1, keepdims=True) > 0, moves, anywhere)  # symbols that only end strings
+    steps = np.cumsum(moves / moves.sum(axis=1, keepdims=True), axis=1)
+    text, u = np.empty(int(lengths.sum()), np.int64), source.rng.random(int(lengths.sum()))
+    for a, b in itertools.pairwise(edges_of(lengths).tolist()):
+        text[a] = min(int(np.searchsorted(np.cumsum(anywhere), u[a], side="right")), k - 1)
+        for t in range(a + 1, b):
+            text[t] = min(int(np.searchsorted(steps[text[t - 1]], u[t], side="right")), k - 1)
+    return _text(source, symbols[text], lengths)
+
+
+def _text(source: Source, codes: NDArray[np.integer], lengths: I64) -> SampleSets:
+    points = codes.astype(source.sets.points_dtype)[:, None]
+    return SampleSets(points, edges_of(lengths), None, source.sets.alphabet)
+
+
+FROM_DATA: dict[str, Sampler] = {
+    "subsample": _subsample,
+    "segment": _segment,
+    "element": _element,
+    "object": _object,
+    "leverage": _leverage,
+    "supervised": _supervised,
+    "mixed": _mixed,
+}
+OF_POINTS: dict[str, Sampler] = {"gaussian": _gaussian, "walk": _walk, "sphere": _sphere, "ball": _ball}
+OF_STRINGS: dict[str, Sampler] = {"uniform": _uniform, "markov": _markov}
+SAMPLERS = FROM_DATA | OF_POINTS | OF_STRINGS
+WITHOUT_REPETITION = ("object", "leverage", "supervised")
+WITHOUT_LENGTHS = ("element", *WITHOUT_REPETITION)
+WITH_SIGMA = ("gaussian", "walk")
+
+
+def draw_omegas(sampler: str, source: Source, n_omegas: int, lengths: tuple[int, int]) -> SampleSets:
+    """``n_omegas`` random objects, their lengths uniform from ``lengths``, both ends included."""
+    return SAMPLERS[sampler](source, source.rng.integers(lengths[0], lengths[1] + 1, n_omegas))

@@ -1,0 +1,220 @@
+"""The similarity of Jaro and Winkler: symbols in common, strings of one word side by side, longer ones one by one.
+
+A symbol of the object matches the first equal one of the omega that is not matched and at most w = max(n, m) // 2 - 1
+places away. With c matches, of which k stand at other symbols when both are read in order, and a common beginning of p
+symbols, 4 at most,
+
+    J = (c / n + c / m + (c - k // 2) / c) / 3,      J + p prefix_weight (1 - J) where J > 0.7
+
+Omegas of one word have a lane each, in which P, T and B have the bits of the omega's and the object's symbols that are
+matched, and of the omega's symbols that are near enough. Of longer strings each symbol has a list of its places in the
+omega, and nothing before the window is ever looked at again: n + m steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._numba.compilation import inlined, loop
+from dkdist.distances.strings._banded_numba import ONE, SHORT, ZERO, ones, u64
+from dkdist.distances.strings._bit_parallel_numba import bases_of
+
+WORD = 63  # symbols of a string that has a lane
+HEAD = 4  # symbols of a beginning, at most
+BOOST = 0.7  # similarity above which a common beginning counts
+CODES = 2**16
+
+
+@inlined()
+def _match(eq, near, P, T, reach, j):  # type: ignore[no-untyped-def]
+    """The match of symbol j, and what is near the next one."""
+    x = eq & near & ~P
+    return (near << ONE) | u64(j < reach), P | (x & (ZERO - x)), T | (u64(x != ZERO) << j)
+
+
+@loop()
+def _match_all(table, bases, state):  # type: ignore[no-untyped-def]
+    """All symbols of an object: state (5 * SHORT,) of B, P, T, w, and what is left for later."""
+    fours = len(bases) - len(bases) % 4
+    for j in range(0, fours, 4):
+        a, b, c, d, k = bases[j], bases[j + 1], bases[j + 2], bases[j + 3], u64(j)
+        for i in range(SHORT):
+            r = u64(i)
+            near, P, T, reach = state[r], state[r + SHORT], state[r + 2 * SHORT], state[r + 3 * SHORT]
+            near, P, T = _match(table[a + r], near, P, T, reach, k)
+            near, P, T = _match(table[b + r], near, P, T, reach, k + u64(1))
+            near, P, T = _match(table[c + r], near, P, T, reach, k + u64(2))
+            near, P, T = _match(table[d + r], near, P, T, reach, k + u64(3))
+            state[r], state[r + SHORT], state[r + 2 * SHORT] = near, P, T
+    for j in range(fours, len(bases)):
+        a, k = bases[j], u64(j)
+        for i in range(SHORT):
+            r = u64(i)
+            near, P, T, reach = state[r], state[r + SHORT], state[r + 2 * SHORT], state[r + 3 * SHORT]
+            near, P, T = _match(table[a + r], near, P, T, reach, k)
+            state[r], state[r + SHORT], state[r + 2 * SHORT] = near, P, T
+
+
+@inlined()
+def _other(eq, left, T, misses, j):  # type: ignore[no-untyped-def]
+    """Whether symbol j, if it is matched, is another than the next matched one of the omega."""
+    low = left & (ZERO - left) & (ZERO - ((T >> j) & ONE))
+    return left ^ low, misses + u64((low & ~eq) != ZERO)
+
+
+@loop()
+def _count_others(table, bases, state):  # type: ignore[no-untyped-def]
+    """What stands at other symbols: from state's P and T, in place of B; ``w`` is overwritten."""
+    for lane in range(SHORT):
+        state[lane], state[lane + 3 * SHORT] = ZERO, state[lane + SHORT]
+    fours = len(bases) - len(bases) % 4
+    for j in range(0, fours, 4):
+        a, b, c, d, k = bases[j], bases[j + 1], bases[j + 2], bases[j + 3], u64(j)
+        for i in range(SHORT):
+            r = u64(i)
+            misses, T, left = state[r], state[r + 2 * SHORT], state[r + 3 * SHORT]
+            left, misses = _other(table[a + r], left, T, misses, k)
+            left, misses = _other(table[b + r], left, T, misses, k + u64(1))
+            left, misses = _other(table[c + r], left, T, misses, k + u64(2))
+            left, misses = _other(table[d + r], left, T, misses, k + u64(3))
+            state[r], state[r + 3 * SHORT] = misses, left
+    for j in range(fours, len(bases)):
+        a, k = bases[j], u64(j)
+        for i in range(SHORT):
+            r = u64(i)
+            left, misses = _other(table[a + r], state[r + 3 * SHORT], state[r + 2 * SHORT], state[r], k)
+            state[r], state[r + 3 * SHORT] = misses, left
+
+
+@inlined()
+def _distance(common, misses, n, m, head, weight):  # type: ignore[no-untyped-def]
+    """1 - the similarity; n, m and common are floats, and ``misses`` is halved already."""
+    c = max(common, 1.0)
+    jaro = (c / max(n, 1.0) + c / max(m, 1.0) + (c - misses) / c) / 3.0
+    found = 1.0 - min(jaro + head * weight * (1.0 - jaro) if jaro > BOOST else jaro, 1.0)
+    return found if common > 0.0 else (0.0 if n + m == 0.0 else 1.0)
+
+
+@loop()
+def _worth(state, heads, first, n, lengths, weight, found):  # type: ignore[no-untyped-def]
+    """Distances of all lanes: ``heads`` (HEAD * SHORT,) are first symbols of the omegas, ``first`` of the object."""
+    for i in range(SHORT):
+        r = u64(i)
+        equal = u64(heads[r] == first[0])
+        head = equal
+        equal = equal & u64(heads[r + SHORT] == first[1])
+        head = head + equal
+        equal = equal & u64(heads[r + 2 * SHORT] == first[2])
+        head = head + equal
+        head = head + (equal & u64(heads[r + 3 * SHORT] == first[3]))
+        common, misses = np.float64(np.int64(ones(state[r + SHORT]))), np.float64(np.int64(state[r] >> ONE))
+        m = np.float64(lengths[r])
+        found[r] = np.float32(_distance(common, misses, n, m, np.float64(np.int64(head)), weight))
+
+
+@loop()
+def fill_words(tiles, texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
+    """Pairs of at most 63 symbols: columns of omegas that have a word each (`string_tiles.words_alone`)."""
+    tables, starts, symbols, _, _, ends, places, columns, lengths = tiles
+    state, bases, found = np.zeros(4 * SHORT, u64), np.empty(WORD, u64), np.empty(SHORT, np.float32)
+    heads, sizes, first = (
+        np.empty(HEAD * SHORT, np.int64),
+        np.zeros(SHORT, np.int64),
+        np.empty(HEAD, np.int64),
+    )
+    for tile in range(len(symbols)):
+        table, mine = tables[starts[tile] : starts[tile + 1]], slice(ends[tile], ends[tile + 1])
+        heads[:] = -1
+        sizes[:] = 0
+        for k in range(mine.start, mine.stop):
+            lane, start = places[k], edges[columns[k]]
+            sizes[lane] = lengths[k]
+            for i in range(min(HEAD, lengths[k])):
+                heads[lane + i * SHORT] = texts[start + i]
+        for s in range(len(offsets) - 1):
+            start, n = offsets[s], offsets[s + 1] - offsets[s]
+            if n > WORD:
+                continue
+            bases_of(codes[start : start + n], symbols[tile], SHORT, bases[:n])
+            for i in range(HEAD):
+                first[i] = codes[start + i] if i < n else -2
+            for lane in range(SHORT):
+                reach = max(max(n, sizes[lane]) // 2 - 1, 0)
+                state[lane] = (ONE << u64(reach + 1)) - ONE
+                state[lane + SHORT], state[lane + 2 * SHORT], state[lane + 3 * SHORT] = ZERO, ZERO, u64(reach)
+            _match_all(table, bases[:n], state)
+            _count_others(table, bases[:n], state)
+            _worth(state, heads, first, np.float64(n), sizes, weight, found)
+            for k in range(mine.start, mine.stop):
+                out[s, columns[k]] = found[places[k]]
+
+
+@inlined()
+def _of_pair(a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags, weight):  # type: ignore[no-untyped-def]
+    """The distance of an object and an omega whose symbol i is number ids[i], the next of its kind at following[i]."""
+    n, m, common, misses, head = len(a), len(b), 0, 0, 0
+    reach = max(max(n, m) // 2 - 1, 0)
+    for symbol in range(n_ids):
+        heres[symbol] = firsts[symbol]
+    for j in range(n):
+        symbol = numbers[a[j]]
+        if symbol < 0:
+            continue
+        here = heres[symbol]
+        while here < j - reach:
+            here = following[here]
+        if here <= j + reach and here < m:
+            flags[here] = 1
+            matched[common] = symbol
+            common += 1
+            here = following[here]
+        heres[symbol] = here
+    at = 0
+    for i in range(m):
+        flag = flags[i]
+        misses += flag & (ids[i] != matched[at])
+        at += flag
+        flags[i] = 0
+    while head < min(HEAD, n, m) and a[head] == b[head]:
+        head += 1
+    floats = np.float64(common), np.float64(misses // 2), np.float64(n), np.float64(m), np.float64(head)
+    return _distance(floats[0], floats[1], floats[2], floats[3], floats[4], weight)
+
+
+@loop()
+def fill_places(texts, edges, codes, offsets, weight, out):  # type: ignore[no-untyped-def]
+    """All other pairs, an omega at a time."""
+    longest, most = 0, 0
+    for s in range(len(offsets) - 1):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    for k in range(len(edges) - 1):
+        most = max(most, edges[k + 1] - edges[k])
+    if max(longest, most) <= WORD:
+        return
+    numbers = np.full(CODES, -1, np.int32)
+    ids, following, flags = np.empty(most, np.int32), np.empty(most, np.int64), np.zeros(most, np.int64)
+    firsts, lasts, heres = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    matched = np.empty(most + 1, np.int32)
+    never = 2 * (longest + most)
+    for k in range(len(edges) - 1):
+        b = texts[edges[k] : edges[k + 1]]
+        if len(b) <= WORD and longest <= WORD:
+            continue
+        n_ids = 0
+        for i in range(len(b)):
+            symbol = numbers[b[i]]
+            if symbol < 0:
+                symbol = n_ids
+                numbers[b[i]], firsts[symbol] = symbol, i
+                n_ids += 1
+            else:
+                following[lasts[symbol]] = i
+            ids[i], lasts[symbol], following[i] = symbol, i, never
+        for s in range(len(offsets) - 1):
+            a = codes[offsets[s] : offsets[s + 1]]
+            if max(len(a), len(b)) > WORD:
+                out[s, k] = np.float32(
+                    _of_pair(a, b, ids, n_ids, following, firsts, numbers, heres, matched, flags, weight)
+                )
+        for i in range(len(b)):
+            numbers[b[i]] = -1

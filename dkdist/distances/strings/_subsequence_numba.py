@@ -1,0 +1,152 @@
+"""Columns of the longest common subsequence as bits, for the edit distance of insertions and deletions alone.
+
+A column of L differs from cell to cell by 0 or 1; S has a bit for each row where it does not (Hyyro 2004). A symbol
+makes the next column of all rows at once:
+
+    U = S & Eq,   S' = (S + U) | (S - U)
+
+and at the end the distance n + m - 2 L is n + |S| - |~S|, the counts of bits within the rows. Strings that share a
+word have a guard bit of 0 below them, which takes what the sum of another carries over; in a chain the top bit of each
+word is that guard, and hands what it gets to the first row of the next word.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._numba.compilation import inlined, loop
+from dkdist.distances.strings._banded_numba import (
+    BITS,
+    LONG,
+    ONE,
+    SHORT,
+    THREE,
+    TOP,
+    TWO,
+    ZERO,
+    ones,
+    stripped,
+    u64,
+    words_of,
+)
+
+FIRST = 62  # edits that the first band is for
+NARROW = 8  # words of a column that is not worth a band
+ROWS = ~(ONE << TOP)
+NEXT = u64(LONG)
+
+
+@loop()
+def short_common(table, bases, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string, whose Eq start at ``bases`` in the table: state (3 * SHORT,) of S, ~S and the rows."""
+    for base in bases:
+        for r in range(SHORT):
+            s = state[r]
+            u = s & table[base + u64(r)]
+            state[r] = ((s + u) | (s - u)) & state[r + 2 * SHORT]
+    for r in range(SHORT):
+        state[r + SHORT] = ~state[r] & state[r + 2 * SHORT]
+
+
+@inlined()
+def _next_in_chain(eq, s, up, out, k):  # type: ignore[no-untyped-def]
+    """The next column of a word, whose bit k of ``up`` comes from below, and what goes up."""
+    u = s & eq
+    both = s + u + ((up >> k) & ONE)
+    return (both | (s - u)) & ROWS, out | ((both >> TOP) << k)
+
+
+@inlined()
+def _next_of_two(eq, eq_above, s, t, up, out, k):  # type: ignore[no-untyped-def]
+    """The same of two words, one after the other."""
+    u = s & eq
+    both = s + u + ((up >> k) & ONE)
+    s = (both | (s - u)) & ROWS
+    u = t & eq_above
+    high = t + u + (both >> TOP)
+    return s, (high | (t - u)) & ROWS, out | ((high >> TOP) << k)
+
+
+@loop()
+def _long_four(table, base0, base1, base2, base3, up, state):  # type: ignore[no-untyped-def]
+    """Four symbols through two words of a chain: state (3 * LONG,) of S, ~S, and S of the second.
+
+    Carries are bits 0 to 3 of ``up`` (LONG,).
+    """
+    for r in range(LONG):
+        k, s, t, below = u64(r), state[r], state[r + 2 * LONG], up[r]
+        s, t, out = _next_of_two(table[base0 + k], table[base0 + k + NEXT], s, t, below, ZERO, ZERO)
+        s, t, out = _next_of_two(table[base1 + k], table[base1 + k + NEXT], s, t, below, out, ONE)
+        s, t, out = _next_of_two(table[base2 + k], table[base2 + k + NEXT], s, t, below, out, TWO)
+        s, t, out = _next_of_two(table[base3 + k], table[base3 + k + NEXT], s, t, below, out, THREE)
+        state[r], state[r + 2 * LONG], up[r] = s, t, out
+
+
+@loop()
+def _long_one(table, base, up, state):  # type: ignore[no-untyped-def]
+    """One symbol."""
+    for r in range(LONG):
+        state[r], up[r] = _next_in_chain(table[base + u64(r)], state[r], up[r], ZERO, ZERO)
+
+
+@loop()
+def long_common(table, bases, words, state):  # type: ignore[no-untyped-def]
+    """All symbols of a string through chains of an even number of words: state (2 * words * LONG,) of S and ~S."""
+    tail, up = len(bases) - len(bases) % 4, np.empty(LONG, u64)
+    for i in range(0, tail, 4):
+        a, b, c, d = bases[i], bases[i + 1], bases[i + 2], bases[i + 3]
+        up[:] = ZERO
+        for w in range(0, words, 2):
+            at = u64(w * LONG)
+            _long_four(table, a + at, b + at, c + at, d + at, up, state[2 * w * LONG : (2 * w + 3) * LONG])
+    for base in bases[tail:]:
+        up[:] = ZERO
+        for w in range(words):
+            _long_one(table, base + u64(w * LONG), up, state[2 * w * LONG : (2 * w + 1) * LONG])
+    for w in range(words):
+        for r in range(2 * w * LONG, (2 * w + 1) * LONG):
+            state[r + LONG] = ~state[r]
+
+
+@inlined()
+def _band(bases, table, m, words, most, S):  # type: ignore[no-untyped-def]
+    """The distance of n and m symbols, n in fours, by ways of at most ``most`` edits: never too small."""
+    n = len(bases)
+    above, below = (most + n - m) // 2, (most - n + m) // 2
+    last = -1
+    for j in range(0, n, 4):
+        first = max(0, j - above) // (BITS - 1)
+        before, last = last, min(words - 1, (j + 3 + below) // (BITS - 1))
+        for w in range(before + 1, last + 1):
+            S[w] = ROWS
+        s0, s1, s2, s3 = bases[j], bases[j + 1], bases[j + 2], bases[j + 3]
+        up = ZERO
+        for w in range(u64(first), u64(last + 1)):
+            s = S[w]
+            s, out = _next_in_chain(table[s0 + w], s, up, ZERO, ZERO)
+            s, out = _next_in_chain(table[s1 + w], s, up, out, ONE)
+            s, out = _next_in_chain(table[s2 + w], s, up, out, TWO)
+            S[w], up = _next_in_chain(table[s3 + w], s, up, out, THREE)
+    found = n + m
+    for w in range(words):
+        found -= 2 * np.int64(ones(~S[w] & ROWS))
+    return found
+
+
+@inlined()
+def indels(a, b, most, only, numbers):  # type: ignore[no-untyped-def]
+    """The distance of two strings if it is at most ``most``, else ``most`` + 1; as `edits` of `banded_loops`."""
+    begin, n, m = stripped(a, b)
+    x, y = (a[begin:n], b[begin:m]) if n >= m else (b[begin:m], a[begin:n])
+    n, m = len(x), len(y)
+    if m == 0 or n - m > most:
+        return min(n, most + 1)
+    table, bases, words = words_of(x, y, BITS - 1, numbers)
+    whole = only or words <= NARROW
+    S, pad = np.empty(words, u64), len(bases) - n
+    k, found = -1, 0
+    while found > k and k < most:
+        wide = found if 0 < found <= 4 * k else 4 * k
+        k = most if whole else min(most, max(n - m + FIRST, wide))
+        found = _band(bases, table, m + pad, words, k, S)
+    return min(found, most + 1)

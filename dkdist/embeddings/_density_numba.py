@@ -1,0 +1,515 @@
+"""The compiled road from points to a row: cosine coefficients, the density at nodes, its homogeneous features.
+
+Sums over points, in up to three dimensions: cosine coefficients, or densities at nodes (see `tensor_loops`).
+
+Cosine coefficients of the listed terms of a ball, in any dimension:
+
+    C_a = sum_i w_i prod_j cos(pi a_j x_ij),   x in [0,1]^d,  sum_i w_i = 1
+
+Points are taken 256 at a time, and each term costs one multiplication and one addition a point.
+
+Reflected Gaussian density estimates at the nodes of a quadrature rule, from cosine coefficients.
+
+    p(x) = sum_a C_a prod_j g_j(a_j) cos(pi a_j x_j),   g_j(0) = 1,  g_j(a) = 2 exp(-(pi a h_j)^2 / 2)
+
+This is the kernel density estimate on [0,1]^d whose Gaussian of standard deviation h_j is reflected at the
+walls, so it integrates to one; h is damping alone. Truncated series dip a little below zero: the user of p
+floors it.
+
+Features whose squared distances are homogeneous divergences of densities.
+
+    d^2(p, q) = int kappa(p(x), q(x)) dx ~ sum_k v_k sum_j w_j |p(x_k)^(1/2 + i l_j) - q(x_k)^(1/2 + i l_j)|^2
+
+so a set is represented by sqrt(v_k w_j) p(x_k)^(1/2) (cos, sin)(l_j log p(x_k)): columns run over the nodes k
+fastest, then cosine and sine, then the frequencies j. A frequency of zero has a cosine part only.
+
+Sums over points of products of functions of each dimension, d = 1, 2 or 3: cosine coefficients, densities at nodes.
+
+    C_a = sum_i u_i prod_j cos(pi a_j x_ij),             a_j = 0 .. K_j - 1
+    p_k = sum_i u_i prod_j G_(k_j)(x_ij),    G_k(x) = sum_(a < K) g_a cos(pi a x_k) cos(pi a x),   x_k = (k + 1/2) / q
+
+for x in [0,1]^d and weights u with sum 1. C knows no bandwidth, which only damps: with g_0 = 1 and
+g_a = 2 exp(-(pi a h)^2 / 2), p is the Gaussian estimate reflected at the walls of the cube, at its nodes. Where one
+bandwidth is asked for, p straight from the points takes q^d instead of K^d sums, and no evaluation afterwards.
+
+Columns of cosines come from the Chebyshev recurrence T_(a+1) = 2 cos(pi x) T_a - T_(a-1), sixteen points at a time. At
+midpoints degrees fold, cos(pi (2 q - a) x_k) = -cos(pi a x_k), and nodes k and q - 1 - k share the sums over even and
+odd degrees. Sums over points are taken eight together, four functions of the last dimension times two products of those
+before it, whose eight lanes stay in registers.
+
+Points are taken 256 at a time in float32. The recurrence amplifies the rounding of a cosine close to +-1: a lone point
+near a wall is off by up to 4e-5 at 16 degrees and 1e-2 at 256, the mean of 200 points by some 100 times less. Every sum
+has an order that follows from the number of the set's points alone, so that its numbers depend on no block, thread or
+neighbour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64, I64, unowned
+from dkdist._numba.compilation import ELEMENTWISE, FUSED, SUM, inlined, loop
+from dkdist._numba.elementary import cospi, f32, larger, log, sincospi, smaller
+from dkdist._numba.points import TILE, cache_lines, fill_shares, read_only, set_arrays, total_weight
+from dkdist._numba.products import separable, three_axes
+from dkdist._numba.simd import (
+    MANY_REGISTERS,
+    add_outer,
+    fused,
+    fused_minus,
+    load,
+    minus,
+    ones,
+    plus,
+    spread,
+    store,
+    times,
+    totals,
+    zeros,
+)
+
+POINTS = 16  # of a vector of cosines
+BOTH = 2 * POINTS  # whose cosines are made together
+ROWS, COLUMNS = 4, 2  # sums together
+SUMS = ROWS * COLUMNS
+# points whose products are summed together, and nodes whose series are: as many as stay in registers
+LANES, NODES = (16, 5) if MANY_REGISTERS else (8, 3)
+LEAST_ROWS = 8  # of the functions of a dimension: NODES are always written, also where there are two
+
+
+@inlined(ELEMENTWISE, early=False)
+def cosines(points, first, m, j, low, scale, cosine):  # type: ignore[no-untyped-def]
+    """cosine[i] = cos(pi x_ij) for the m points from ``first`` on, and something as finite in the rest of the tile."""
+    column, lowest, factor = points[first : first + m, j], low[j], scale[j]
+    for i in range(TILE):
+        cosine[i] = lowest
+    for i in range(m):
+        cosine[i] = f32(column[i])
+    for i in range((m + BOTH - 1) // BOTH * BOTH):
+        u = (cosine[i] - lowest) * factor
+        cosine[i] = cospi(smaller(larger(u, f32(0.0)), f32(1.0)))
+
+
+@inlined(early=False)
+def all_degrees(cosine, m, K, rows, row):  # type: ignore[no-untyped-def]
+    """rows[row + a TILE + i] = cos(pi a x_i) for m points."""
+    for i in range(0, m, BOTH):
+        before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
+        two = plus(here, here)
+        store(before, rows, row + i, POINTS)
+        store(here, rows, row + TILE + i, POINTS)
+        for a in range(2, K):
+            before, here = here, fused_minus(two, here, before)
+            store(here, rows, row + a * TILE + i, POINTS)
+
+
+@inlined(early=False)
+def _nodes(cosine, m, K, q, places, factors, factor, table, entry, folded, rows, row):  # type: ignore[no-untyped-def]
+    """rows[row + k TILE + i] = G_k(x_i) for m points, by the series at factors[factor], table[entry], flat."""
+    terms, half, below = q + q % 2, (q + 1) // 2, smaller(K, q)
+    for a in range(below, terms):
+        store(zeros(2, POINTS), folded, a * BOTH, POINTS)
+    for i in range(0, m, BOTH):
+        before, here = ones(2, POINTS), load(cosine, i, POINTS, 2, POINTS)
+        two = plus(here, here)
+        store(before, folded, 0, POINTS)
+        store(here, folded, BOTH, POINTS)
+        for a in range(2, below):
+            before, here = here, fused_minus(two, here, before)
+            store(here, folded, a * BOTH, POINTS)
+        for a in range(below, K):
+            before, here = here, fused_minus(two, here, before)
+            at = places[a] * BOTH
+            more = fused(spread(factors, factor + a, 0, 2, POINTS), here, load(folded, at, POINTS, 2, POINTS))
+            store(more, folded, at, POINTS)
+        for part in range(0, smaller(m - i, BOTH), POINTS):
+            for start in range(0, half, NODES):
+                k = larger(smaller(start, half - NODES), 0)
+                even, odd = zeros(NODES, POINTS), zeros(NODES, POINTS)
+                for a in range(0, terms, 2):
+                    at, f = entry + k * terms + a, a * BOTH + part
+                    even = add_outer(
+                        spread(table, at, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), even
+                    )
+                    f += BOTH
+                    odd = add_outer(
+                        spread(table, at + 1, terms, NODES, POINTS), load(folded, f, 0, 1, POINTS), odd
+                    )
+                store(minus(even, odd), rows, row + (q - 1 - k) * TILE + i + part, -TILE)
+                store(plus(even, odd), rows, row + k * TILE + i + part, TILE)
+
+
+@inlined(early=False)
+def _left(share, rows, size, lengths, d, c, full, X, x):  # type: ignore[no-untyped-def]
+    """X[x TILE + i] = the c-th product of the functions of all dimensions but the last, times the share of point i."""
+    used = c < lengths[0] * lengths[1]
+    first, second = c // lengths[1] * TILE, size + c % lengths[1] * TILE
+    for i in range(0, full, LANES):
+        product = zeros(1, LANES)
+        if used:
+            product = load(share, i, 0, 1, LANES)
+            if d > 2:
+                product = times(product, load(rows, first + i, 0, 1, LANES))
+            if d > 1:
+                product = times(product, load(rows, second + i, 0, 1, LANES))
+        store(product, X, x * TILE + i, 0)
+
+
+@loop()
+def tensor_sums(  # type: ignore[no-untyped-def]
+    points,
+    spans,
+    weights,
+    weighted,
+    low,
+    scale,
+    column,
+    d,
+    lengths,
+    degrees,
+    q,
+    places,
+    factors,
+    table,
+    room,
+    out,
+):
+    """out[s] <- sums over the points of a set of products of ``lengths`` functions; those of d < 3 begin with ones.
+
+    Functions are cosines of ``degrees``, or with q > 0 series of them at q nodes. It works in ``room``.
+    """
+    share, cosine, folded, rows, X, sums = room
+    n_left, n_last = lengths[0] * lengths[1], lengths[2]
+    groups = (n_last + ROWS - 1) // ROWS
+    size = len(rows) // 3  # of the functions of a dimension
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = total_weight(weights, weighted, start, stop)
+        for k in range(len(sums)):
+            sums[k] = f32(0.0)
+        for first in range(start, stop, TILE):
+            m = smaller(stop - first, TILE)
+            full = (m + LANES - 1) // LANES * LANES
+            fill_shares(weights, weighted, first, m, total, share)
+            for j in range(d):
+                axis = 3 - d + j
+                cosines(points, first, m, column + j, low, scale, cosine)
+                K, at = degrees[axis], axis * size
+                if q > 0:
+                    series, entry = j * len(places), j * table.shape[1]
+                    _nodes(cosine, m, K, q, places, factors, series, table, entry, folded, rows, at)
+                else:
+                    all_degrees(cosine, m, K, rows, at)
+            at = 0
+            for c in range(0, n_left, COLUMNS):
+                for x in range(COLUMNS):
+                    _left(share, rows, size, lengths, d, c + x, full, X, x)
+                for r in range(0, groups * ROWS, ROWS):
+                    tile = zeros(SUMS, LANES)
+                    for i in range(0, full, LANES):
+                        last = load(rows, 2 * size + r * TILE + i, TILE, ROWS, LANES)
+                        tile = add_outer(last, load(X, i, TILE, COLUMNS, LANES), tile)
+                    store(plus(load(sums, at, 0, 1, SUMS), totals(tile)), sums, at, 0)
+                    at += SUMS
+        for c in range(n_left):
+            for r in range(n_last):
+                at = ((c // COLUMNS) * groups + r // ROWS) * SUMS
+                out[s, c * n_last + r] = sums[at + (r % ROWS) * COLUMNS + c % COLUMNS]
+
+
+def room_for(lengths: tuple[int, ...], q: int) -> tuple[F32, ...]:
+    """What `tensor_sums` works in; NODES are always written, of fewer from the tiles before ``rows`` on."""
+    n_left, groups = lengths[0] * lengths[1], -(-lengths[2] // ROWS)
+    n_rows = 3 * max(LEAST_ROWS, ROWS * -(-max(lengths) // ROWS)) * TILE
+    n_sums = -(-n_left // COLUMNS) * groups * SUMS
+    _, rows, *others = cache_lines(NODES * TILE, n_rows, TILE, TILE, (q + 1) * BOTH, COLUMNS * TILE, n_sums)
+    rows[:] = 0
+    share, cosine, folded, X, sums = others
+    return share, cosine, folded, rows, X, sums
+
+
+class NodeSeries(NamedTuple):
+    """Damped cosines at q midpoints, one row for each dimension, as compiled loops take them."""
+
+    q: int
+    degrees: tuple[int, ...]
+    places: I64  # (K,): the degree below q that each one folds to
+    factors: F32  # (d, K): its damping over that one's, with the sign of folding
+    table: F32  # (d, max(q, NODES) * (q or q + 1)): g_a cos(pi a x_k)
+
+
+def node_series(q: int, degrees: tuple[int, ...], bandwidth: tuple[float, ...]) -> NodeSeries:
+    """The series of Gaussians of these standard deviations at q >= 2 midpoints of each dimension."""
+    a, d = np.arange(max(degrees)), len(degrees)
+    damping = np.exp(-((np.pi * np.outer(bandwidth, a)) ** 2) / 2) * np.where(a == 0, 1, 2)
+    around = 2 * q - np.abs(2 * q - a % (4 * q))  # cosines of a and 4 q - a agree at midpoints
+    places = np.where(around == q, 0, q - np.abs(q - around))
+    table = np.zeros((d, max(q, NODES), q + q % 2))  # so many nodes are read at once
+    low = min(q, len(a))
+    table[:, :q, :low] = damping[:, None, :low] * np.cos(np.pi * np.outer((np.arange(q) + 0.5) / q, a[:low]))
+    factors = damping / damping[:, places] * np.sign(q - around)
+    return NodeSeries(
+        q,
+        degrees,
+        read_only(places),
+        read_only(factors.astype(np.float32)),
+        read_only(table.reshape(d, -1).astype(np.float32)),
+    )
+
+
+def tensor_coefficients(
+    points: F32,
+    spans: I64,
+    weights: F32 | None,
+    low: F32,
+    scale: F32,
+    degrees: tuple[int, ...],
+    column: int = 0,
+) -> F32:
+    """Coefficients of all degrees a_j < degrees[j], for d = 1, 2 or 3: (n_sets, K_1 * .. * K_d) float32.
+
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last; ``scale`` is 1 / (high -
+    low) for each dimension. Points outside the box count at its wall. The dimensions are the columns from
+    ``column`` on.
+    """
+    return _sums(points, spans, weights, low, scale, column, degrees, _NO_NODES)
+
+
+def densities_at_nodes(
+    points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, series: NodeSeries
+) -> F32:
+    """Densities at the tensor grid of midpoints, not floored: (n_sets, q^d), the last dimension running fastest."""
+    return _sums(points, spans, weights, low, scale, 0, (series.q,) * len(series.degrees), series)
+
+
+_NOTHING = read_only(np.empty((3, 0), np.float32))
+_NO_NODES = NodeSeries(0, (), read_only(np.empty(0, np.int64)), _NOTHING, _NOTHING)
+
+
+def _sums(
+    points: F32,
+    spans: I64,
+    weights: F32 | None,
+    low: F32,
+    scale: F32,
+    column: int,
+    lengths: tuple[int, ...],
+    series: NodeSeries,
+) -> F32:
+    d, out = len(lengths), np.empty((len(spans), math.prod(lengths)), np.float32)
+    before = (1,) * (3 - d)
+    whole = before + lengths
+    tensor_sums(
+        *set_arrays(points, spans, weights),
+        read_only(low),
+        read_only(scale),
+        column,
+        d,
+        whole,
+        before + (series.degrees or lengths),
+        series.q,
+        series.places,
+        series.factors,
+        series.table,
+        room_for(whole, series.q),
+        out,
+    )
+    return out
+
+
+def term_coefficients(points: F32, spans: I64, weights: F32 | None, low: F32, scale: F32, terms: I64) -> F32:
+    """Coefficients of the listed terms, for any d: (n_sets, n_terms) float32.
+
+    ``terms`` is what `ball_terms` gives: each row (parent, dimension, degree) multiplies an earlier term.
+    """
+    out = np.zeros((len(spans), len(terms)), np.float32)
+    _terms(*set_arrays(points, spans, weights), low, scale, terms, max(2, int(terms[:, 2].max()) + 1), out)
+    return out
+
+
+def ball_terms(axes: tuple[float, ...], order: float = 2) -> tuple[I64, I64]:
+    """All exponents with (a_1 / axes_1)^order + .. + (a_d / axes_d)^order <= 1: (n, d), and terms (n, 3).
+
+    An order of 1 makes a simplex, infinity a box. Each term is an earlier one times one cosine: its parent lacks
+    the last non-zero exponent.
+    """
+    exponents: list[tuple[int, ...]] = [(0,) * len(axes)]
+    rest = [1.0]  # what a term leaves of the 1
+    terms = [(0, 0, 0)]
+    for j, axis in enumerate(axes):
+        for parent in range(len(exponents)):
+            for a in range(1, int(axis * rest[parent] ** (1 / order)) + 1):
+                child = (*exponents[parent][:j], a, *exponents[parent][j + 1 :])
+                exponents.append(child)
+                rest.append(max(0.0, rest[parent] - (a / axis) ** order))
+                terms.append((parent, j, a))
+    return np.array(exponents, np.int64), np.array(terms, np.int64)
+
+
+@loop(SUM)
+def _terms(points, spans, weights, weighted, low, scale, terms, K, out):  # type: ignore[no-untyped-def]
+    d = points.shape[1]
+    share, cosine = np.empty(TILE, f32), np.empty(TILE, f32)
+    T = np.zeros(d * K * TILE, f32)
+    products = np.empty((len(terms), TILE), f32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        total = total_weight(weights, weighted, start, stop)
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            fill_shares(weights, weighted, first, m, total, share)
+            for j in range(d):
+                cosines(points, first, m, j, low, scale, cosine)
+                all_degrees(cosine, m, K, T, j * K * TILE)
+            out[s, 0] += np.sum(share)
+            for i in range(TILE):
+                products[0, i] = share[i]
+            for t in range(1, len(terms)):
+                parent, row, c = products[terms[t, 0]], products[t], f32(0.0)
+                at = (terms[t, 1] * K + terms[t, 2]) * TILE
+                column = T[at : at + TILE]
+                for i in range(TILE):
+                    row[i] = parent[i] * column[i]
+                    c += row[i]
+                out[s, t] += c
+
+
+TAIL = 3e-4  # damping of the first degree that is left out
+
+
+def degree_for(bandwidth: float) -> int:
+    """Number of degrees K so that the Gaussian of this bandwidth damps degree K below 3e-4; a multiple of 4."""
+    K = np.sqrt(2 * np.log(1 / TAIL)) / (np.pi * bandwidth)
+    return max(4, 4 * int(np.ceil(K / 4)))
+
+
+def basis_table(nodes: F64, K: int, bandwidth: float) -> F32:
+    """g(a) cos(pi a x) for every node x and degree a < K: (n_nodes, K)."""
+    a = np.arange(K)
+    damping = np.exp(-((np.pi * a * bandwidth) ** 2) / 2) * np.where(a == 0, 1, 2)
+    return (damping * np.cos(np.pi * np.outer(nodes, a))).astype(np.float32)
+
+
+def term_table(nodes: F64, exponents: I64, bandwidth: F64) -> F32:
+    """prod_j g_j(a_j) cos(pi a_j x_j) for every listed term and node: (n_terms, n_nodes)."""
+    table = np.ones((len(exponents), len(nodes)), np.float32)
+    for j in range(nodes.shape[1]):
+        columns = basis_table(nodes[:, j], int(exponents[:, j].max()) + 1, float(bandwidth[j]))
+        table *= columns.T[exponents[:, j]]
+    return table
+
+
+def tensor_density(C: F32, tables: list[F32]) -> F32:
+    """Densities at the tensor grid of nodes: (n_sets, q_1 * .. * q_d), the last dimension running fastest."""
+    out = np.empty((len(C), int(np.prod([len(t) for t in tables]))), np.float32)
+    G1, G2, G3 = three_axes(tables)
+    if len(tables) == 1:  # the one that the innermost loop goes along
+        G1, G3 = G3, G1
+    _densities(C, G1, G2, np.ascontiguousarray(G3.T), out)
+    return out
+
+
+@loop(FUSED)
+def _densities(C, G1, G2, G3t, out):  # type: ignore[no-untyped-def]
+    """The products of one dimension are too small for a library to be called for each."""
+    C, out, G3t = unowned(C), unowned(out), unowned(G3t)
+    for s in range(len(C)):
+        if G1.size == 1 and G2.size == 1:
+            row = out[s]
+            for c in range(len(row)):
+                row[c] = f32(0.0)
+            for k in range(len(G3t)):
+                for c in range(len(row)):
+                    row[c] += C[s, k] * G3t[k, c]
+            continue
+        X = C[s].reshape(G1.shape[1], G2.shape[1], G3t.shape[0])
+        separable(G1, G2, G3t, X, out[s].reshape(G1.shape[0], G2.shape[0], G3t.shape[1]))
+
+
+FLOOR = 1e-6  # of densities on the unit cube, where the uniform density is 1
+NODE_LANES = 8  # nodes at a time
+LEAST = 1e-30  # what has a logarithm; below it the amplitude is next to nothing
+
+
+def n_parts(frequencies: Sequence[float] | F64) -> int:
+    """Real features per node: one for a frequency of zero, two for any other."""
+    return sum(1 if frequency == 0 else 2 for frequency in frequencies)
+
+
+def homogeneous_features(
+    p: F32, node_weights: F64, frequencies: F64, masses: F64, out: F32, first: int = 0, floor: float = FLOOR
+) -> None:
+    """Fill n_parts * n_nodes columns of ``out``, from ``first`` on, from densities ``p`` (n_sets, n_nodes).
+
+    Densities below ``floor`` count as that: truncated series dip below zero, histograms (0) do not.
+    """
+    full = (p.shape[1] + NODE_LANES - 1) // NODE_LANES * NODE_LANES
+    room = tuple(np.ones((6, full), np.float32))
+    given = read_only(p), read_only(node_weights), read_only(frequencies), read_only(masses)
+    _features(*given, float(floor), first, room, out)
+
+
+@loop(ELEMENTWISE)
+def _features(p, node_weights, frequencies, masses, floor, first, room, out):  # type: ignore[no-untyped-def]
+    """Whole vectors of nodes, whose last numbers are not written: loops have no rest that is done one by one."""
+    value, root_weight, root, logarithm, sine, cosine = room
+    n, full = p.shape[1], len(value)
+    for k in range(n):
+        root_weight[k] = f32(np.sqrt(node_weights[k]))
+    for s in range(len(p)):
+        for k in range(n):
+            value[k] = larger(p[s, k], f32(floor))
+        for k in range(full):
+            root[k] = np.sqrt(value[k]) * root_weight[k]
+            logarithm[k] = log(larger(value[k], f32(LEAST)))
+        column = first
+        for j in range(len(frequencies)):  # zero frequencies first
+            if frequencies[j] == 0.0:
+                row, amplitude = out[s, column : column + n], f32(np.sqrt(masses[j]))
+                for k in range(n):
+                    row[k] = amplitude * root[k]
+                column += n
+        for j in range(len(frequencies)):
+            if frequencies[j] != 0.0:
+                half_turns, amplitude = f32(frequencies[j] / np.pi), f32(np.sqrt(masses[j]))
+                for k in range(full):
+                    si, co = sincospi(half_turns * logarithm[k])
+                    sine[k] = amplitude * root[k] * si
+                    cosine[k] = amplitude * root[k] * co
+                row = out[s, column : column + 2 * n]
+                for k in range(n):
+                    row[k] = cosine[k]
+                for k in range(n):
+                    row[n + k] = sine[k]
+                column += 2 * n
+
+
+def amplitude_slopes(
+    p: F32, node_weights: F64, frequencies: F64, masses: F64, gradient: F64, floor: float = FLOOR
+) -> F64:
+    """(n_nodes, k) derivatives by the densities ``p`` (n_nodes,) of k functions of a row.
+
+    ``gradient`` (n_parts n_nodes, k) are their derivatives by the columns of `homogeneous_features`, in its order, and
+
+        d row / dp = (v w)^(1/2) p^(-1/2) (cos / 2 - l sin, sin / 2 + l cos)(l log p);
+
+    a density below the floor counts as the floor, so that its derivative is zero.
+    """
+    density = p.astype(np.float64)
+    above = density > floor
+    safe = np.where(above, density, 1.0)
+    common = np.where(above, np.sqrt(node_weights / safe), 0.0)
+    slopes, first, n = np.zeros((len(p), gradient.shape[1])), 0, len(p)
+    for j in np.argsort(frequencies != 0, kind="stable"):
+        lam, amplitude = frequencies[j], np.sqrt(masses[j]) * common
+        cosine, sine = np.cos(lam * np.log(safe)), np.sin(lam * np.log(safe))
+        slopes += (amplitude * (cosine / 2 - lam * sine))[:, None] * gradient[first : first + n]
+        first += n
+        if lam != 0:
+            slopes += (amplitude * (sine / 2 + lam * cosine))[:, None] * gradient[first : first + n]
+            first += n
+    return slopes

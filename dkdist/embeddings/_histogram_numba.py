@@ -1,0 +1,66 @@
+"""Histograms of sample sets: shares of the weight in equal cells of a box, as densities.
+
+    density[cell] = (number of cells) * sum of w_i over points in the cell,    sum_i w_i = 1
+
+A cell holds its lower edges, the last one its upper edge too, as in numpy.histogramdd; points outside the box count
+at its wall. Places are computed in float64 with one division, so that a point on an edge is never off by rounding of
+the reciprocal. Cost: about 2 ns a point and dimension, and the cells of each set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.compilation import inlined, loop
+from dkdist._numba.elementary import f32, i32
+from dkdist._numba.points import TILE, set_arrays, total_weight
+
+
+def histograms(
+    points: F32,
+    spans: I64,
+    weights: F32 | None,
+    low: F64,
+    width: F64,
+    n_bins: int,
+    dims: int,
+    column: int = 0,
+) -> F32:
+    """Densities in the n_bins^dims cells of ``dims`` columns from ``column`` on: (n_sets, n_cells) float32.
+
+    ``spans`` (n_sets, 2) are the first row of each set and the row after its last. A flat dimension has width 0:
+    its points lie in the first bin. The last dimension runs fastest.
+    """
+    out = np.empty((len(spans), n_bins**dims), np.float32)
+    width = np.where(width > 0, width, np.inf)
+    _histograms(*set_arrays(points, spans, weights), low, width, n_bins, dims, column, out)
+    return out
+
+
+@inlined({"nnan", "ninf", "nsz"})  # a division stays one
+def _cells(points, first, m, low, width, n_bins, dims, column, cell):  # type: ignore[no-untyped-def]
+    """The cells of the m points from ``first`` on."""
+    cell[:] = i32(0)
+    for j in range(column, column + dims):
+        for i in range(m):
+            place = (float(points[first + i, j]) - low[j]) * n_bins / width[j]
+            cell[i] = cell[i] * i32(n_bins) + i32(min(max(place, 0.0), n_bins - 1.0))
+
+
+@loop()
+def _histograms(points, spans, weights, weighted, low, width, n_bins, dims, column, out):  # type: ignore[no-untyped-def]
+    n_cells = out.shape[1]
+    mass = np.empty(n_cells)  # float64: counts of any size are exact
+    cell = np.empty(TILE, i32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        mass[:] = 0.0
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _cells(points, first, m, low, width, n_bins, dims, column, cell)
+            for i in range(m):
+                mass[cell[i]] += weights[first + i] if weighted else 1.0
+        share = n_cells / total_weight(weights, weighted, start, stop)
+        for k in range(n_cells):
+            out[s, k] = f32(mass[k] * share)

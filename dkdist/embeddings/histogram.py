@@ -1,0 +1,274 @@
+"""`HistogramEmbedding`: sample sets to rows whose squared distances are divergences between histograms.
+
+Parameters of histogram embeddings: sample sets -> histograms -> rows whose squared distances are divergences.
+
+points --counting--> shares p_c of equal cells --p^(1/2 + i l_j)--> row,    |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dkdist._base.influence import each_alone
+from dkdist._base.inputs import check_sets
+from dkdist._base.parameter_checks import is_word, whole
+from dkdist._base.params import (
+    LEAST_WIDTH,
+    Domain,
+    MeanOfRuns,
+    RowOfRuns,
+    Specification,
+    Tables,
+    compute_by_runs,
+    numbered,
+    spans_of,
+)
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._utils.serialization import kept
+from dkdist.embeddings._density_numba import amplitude_slopes, homogeneous_features, n_parts
+from dkdist.embeddings._histogram_numba import histograms
+from dkdist.embeddings.density_choices import StructuredEmbedding, asked_structure, chosen_frequencies
+from dkdist.embeddings.divergences import divergence
+from dkdist.embeddings.structure import Columns
+from dkdist.sets import SampleSets
+
+CELLS_AT_ONCE = 2**18  # of several sets: they stay in the second-level cache
+
+
+@kept
+@dataclass(frozen=True)
+class HistogramSpec(Specification["HistogramParameters"]):
+    """What defines a histogram embedding, in plain numbers; ``draw()`` makes the tables.
+
+    ``structure`` is "joint" (cells of all dimensions) or "marginal" (bins of each dimension alone).
+    """
+
+    domain: Domain
+    structure: str
+    n_bins: int
+    frequencies: tuple[float, ...]
+    masses: tuple[float, ...]
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points."""
+        return self.domain.n_dims
+
+    @property
+    def groups(self) -> list[tuple[int, int]]:
+        """(first column, number of columns) of the dimensions that are counted together."""
+        return [(0, self.n_dims)] if self.structure == "joint" else [(j, 1) for j in range(self.n_dims)]
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a set's row."""
+        cells = [int(self.n_bins**dims) for _, dims in self.groups]
+        return n_parts(self.frequencies) * sum(cells)
+
+    def column_names(self, names: Sequence[str]) -> list[str] | None:
+        """NAME_0, NAME_1, ... of each dimension, if each is taken alone."""
+        return None if self.structure == "joint" else numbered(names, self.n_features)
+
+    def _tables(self) -> HistogramParameters:
+        return HistogramParameters(self)
+
+
+class HistogramParameters(Tables[HistogramSpec]):
+    """Drawn tables of a `HistogramSpec`; immutable, shared by all blocks."""
+
+    def __init__(self, spec: HistogramSpec) -> None:
+        self.spec = spec
+        self._frequencies, self._masses = np.array(spec.frequencies), np.array(spec.masses)
+        self._low = np.array(spec.domain.low)
+        width = np.array(spec.domain.high) - self._low
+        self._width = np.where(width > LEAST_WIDTH, width, 0.0)
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the embedding: (n_sets, m) float32. Points outside the domain count at its wall."""
+        spec = self.spec
+        out = np.empty((len(sets), spec.n_features), np.float32)
+        spans = spans_of(sets)
+        step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
+        for start in range(0, len(sets), step):
+            tile = slice(start, start + step)
+            self._write((self._histograms(sets, spans[tile], *group) for group in spec.groups), out[tile])
+        return out
+
+    def row_sum(self, n_points: int, weight: float) -> RowOfRuns:
+        """The row (m,) of one set that comes in pieces: the same bits as of all at once."""
+        groups = self.spec.groups
+        means = [MeanOfRuns(partial(self._at_once, *group)) for group in groups]
+
+        def take(run: SampleSets, weight: float) -> None:
+            for own in means:
+                own.take(run, weight)
+
+        def made() -> F32:
+            row = np.empty((1, self.spec.n_features), np.float32)
+            self._write((own.mean()[None] for own in means), row)
+            return row.reshape(-1)
+
+        return RowOfRuns(self.spec.n_dims, take, made)
+
+    def _write(self, densities: Iterable[F32], rows: F32) -> None:
+        """Fill rows from the densities (n_rows, n_cells) of each group of dimensions."""
+        column = 0
+        for density in densities:
+            cells = density.shape[1]
+            shares = np.full(cells, 1 / cells)
+            homogeneous_features(density, shares, self._frequencies, self._masses, rows, column, floor=0)
+            column += n_parts(self._frequencies) * cells
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant: that of the share of their cell.
+
+        It is zero in cells that hold no point of the set, where the derivative is infinite.
+        """
+        spec, singles, column = self.spec, each_alone(one, at), 0
+        out, spans = np.zeros((len(at), gradient.shape[1])), spans_of(singles)
+        step = max(1, CELLS_AT_ONCE // spec.n_bins ** spec.groups[0][1])
+        for first, dims in spec.groups:
+            density = self._histograms(one, spans_of(one), first, dims)[0]
+            stop = column + n_parts(self._frequencies) * len(density)
+            equal, own = np.full(len(density), 1 / len(density)), gradient[column:stop]
+            slopes = amplitude_slopes(density, equal, self._frequencies, self._masses, own, floor=0)
+            for start in range(0, len(at), step):
+                tile = slice(start, start + step)
+                out[tile] += self._histograms(singles, spans[tile], first, dims) @ slopes
+            column = stop
+        return out
+
+    def _histograms(self, sets: SampleSets, spans: I64, first: int, dims: int) -> F32:
+        """Densities of the sets at ``spans``; those of many points are taken run by run."""
+        return compute_by_runs(partial(self._at_once, first, dims), sets, spans)
+
+    def _at_once(self, first: int, dims: int, sets: SampleSets, spans: I64) -> F32:
+        return histograms(
+            sets.relative, spans, sets.weights, self._low, self._width, self.spec.n_bins, dims, first
+        )
+
+
+MOST_CELLS = 2**20
+
+
+class HistogramEmbedding(StructuredEmbedding):
+    """Embed sample sets so that squared Euclidean distances between rows are divergences between their histograms.
+
+    Each set's (weighted) shares p_c of the cells of a regular grid are mapped to sqrt(w_j) p_c^(1/2 + i l_j), so that
+    |row_p - row_q|^2 ~ sum_c kappa(p_c, q_c): the explicit feature maps of additive homogeneous kernels.
+
+    Parameters
+    ----------
+    n_bins : int, default=10
+        Equal bins per dimension: n_bins^d cells of joint histograms, at most 2^20.
+    divergence : str or callable, default="jensen-shannon"
+        kappa(x, y): "hellinger" (sqrt x - sqrt y)^2 / 2; "jensen-shannon" in nats; "total-variation" |x - y|; "chi2"
+        (Le Cam) (x - y)^2 / (x + y); or a vectorised, symmetric function that is homogeneous of degree one.
+        "intersection" is "total-variation" by the name of its kernel: the rows are the same, their squared distances
+        sum |p - q| and their inner products the histogram intersection sum min(p, q), as |x - y| = x + y - 2 min(x, y).
+    domain : {"robust", "data", "unit"} or (low, high), default="robust"
+        The box that is scaled to the unit cube, as for `DivergenceEmbedding`; points outside one that was chosen from
+        data count in the outermost cells.
+    structure : {"auto", "joint", "marginal", "pairs"} or list, default="auto"
+        One histogram of all dimensions, one of each, rows side by side, divergences added, or one of each and of pairs
+        whose dependence differs between sets or that a list names, as for `DivergenceEmbedding`. "auto" is joint for
+        d <= 3, then pairs.
+    n_frequencies : int or "auto", default="auto"
+        Number of frequencies l_j; "auto" takes the fewest that reach 0.1 % of kappa (0.2 %
+        against empty cells). Hellinger needs one.
+    frequencies : {"auto", "fitted", "stratified", "gauss", "random"}, default="auto"
+        Where frequencies and weights come from, as for `DivergenceEmbedding`; "auto" is "fitted".
+    random_state : int, Generator or None, default=None
+        Seed of frequencies="random"; nothing else is random.
+    on_error : {"raise", "skip"}, default="raise"
+        What becomes of a bad set, as for `DivergenceEmbedding`.
+    outside : {"raise", "clip"}, default="raise"
+        Whether a set with points outside "unit" or a given box is refused, or they count in the outermost cells.
+
+    Attributes
+    ----------
+    spec_ : HistogramSpec
+        What was chosen, in plain numbers: domain, bins, frequencies and their weights.
+    structure_, pairs_, n_pairs_found_, n_features_in_, origin_, skipped_, outside_share_
+        As for `DivergenceEmbedding`.
+
+    Raises
+    ------
+    SampleSetError, StoreFormatError, ValueError
+        As `DivergenceEmbedding`; ValueError for too many cells, too.
+
+    Notes
+    -----
+    A `SetStore` gives a lazy dask array with known chunks; anything else an ndarray. Rows are float32, (n_sets, m),
+    m = n_cells times twice the number of frequencies (once for Hellinger); a set's row depends on that set alone, bit
+    for bit. Empty cells are zeros. A kappa with a kink (total variation) is right on
+    average over cells, by some percent of a distance, not in each cell. Cost of a set of 200 points in 10 x 10
+    cells: about 2 us on one core; large sets about 5 ns a point.
+
+    References
+    ----------
+    Vedaldi, Zisserman: Efficient additive kernels via explicit feature maps (2012).
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> sets = [np.array([[0.1], [0.2], [0.9]]), np.array([[0.3], [0.8], [0.9]])]
+    >>> A = dk.HistogramEmbedding(2, "hellinger", domain="unit").fit_transform(sets)
+    >>> print(np.round(6 * A**2, 3))  # a Hellinger row holds the square roots of half the shares
+    [[2. 1.]
+     [1. 2.]]
+    """
+
+    _label = "histogram_embedding"
+
+    def __init__(
+        self,
+        n_bins: int = 10,
+        divergence: str | Callable[[Any, Any], Any] = "jensen-shannon",
+        domain: str | tuple[ArrayLike, ArrayLike] = "robust",
+        structure: str = "auto",
+        n_frequencies: int | str = "auto",
+        frequencies: str = "auto",
+        random_state: Any = None,
+        on_error: str = "raise",
+        outside: str = "raise",
+    ) -> None:
+        self.n_bins = n_bins
+        self.divergence = divergence
+        self.domain = domain
+        self.structure = structure
+        self.n_frequencies = n_frequencies
+        self.frequencies = frequencies
+        self.random_state = random_state
+        self.on_error = on_error
+        self.outside = outside
+
+    def fit(self, X: Any, y: Any = None) -> HistogramEmbedding:
+        """Choose domain and frequencies from the sets X; one pass over the data. ``y`` is not used."""
+        n_bins = whole("n_bins", self.n_bins)
+        name = "total-variation" if is_word(self.divergence, "intersection") else self.divergence
+        lam, w = chosen_frequencies(divergence(name), self.frequencies, self.n_frequencies, self.random_state)
+        sets = check_sets(X)
+        d = sets.n_dims
+        structure = asked_structure(self.structure, d)
+        joint = [d] if structure.kind == "joint" else [1, *map(len, structure.together or ())]
+        cells = n_bins ** max(joint)
+        if cells > MOST_CELLS:
+            raise ValueError(
+                f"n_bins={n_bins} gives {cells} cells in {max(joint)} joint dimensions, more than {MOST_CELLS}: lower "
+                "n_bins, or use structure='marginal'"
+            )
+
+        def make(some: Columns) -> HistogramSpec:
+            kind = "marginal" if some.kind == "marginal" else "joint"
+            return HistogramSpec(some.domain, kind, n_bins, lam, w)
+
+        kind = "joint" if structure.kind == "joint" else "marginal"
+        self._arrange(structure, sets, kind, make, n_bins**2)
+        return self

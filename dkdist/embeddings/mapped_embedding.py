@@ -1,0 +1,68 @@
+"""Rows of sets that go through maps of sets to sets first: what an influence on a prediction is, through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dkdist._base.influence import each_alone, influences
+from dkdist._base.params import AroundEmbedding, Specification, Tables
+from dkdist._numba.arrays import F32, F64
+from dkdist._utils.serialization import kept
+from dkdist.sets import SampleSets
+
+
+@kept
+@dataclass(frozen=True)
+class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
+    """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`, one after the other."""
+
+    maps: tuple[Any, ...]
+    embedding: Any
+    domain: None = None
+
+    @property
+    def n_dims(self) -> int:
+        """The dimension d of the points, before all maps."""
+        return int(self.maps[0].n_dims)
+
+    @property
+    def of_each_set(self) -> bool:
+        """Whether a set goes through a map that its own points decide."""
+        return any(step.per_set for step in self.maps)
+
+    def mapped(self, sets: SampleSets) -> SampleSets:
+        """What the embedding is given."""
+        for step in self.maps:
+            sets = step.of_sets(sets)
+        return sets
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Refuse what the embedding refuses; ``first`` is the position of set 0."""
+        if type(self.embedding).require is not Specification.require:
+            self.embedding.require(self.mapped(sets), first)
+
+    def _tables(self) -> MappedEmbedding:
+        return MappedEmbedding(self) if self.of_each_set else PointwiseMapped(self)
+
+
+class MappedEmbedding(Tables[MappedEmbeddingSpec]):
+    """The embedding's tables. They know no derivative where a set decides its map: points are left out in turn."""
+
+    def __init__(self, spec: MappedEmbeddingSpec) -> None:
+        self.spec = spec
+        self._embedding = spec.embedding.draw()
+
+    def embed(self, sets: SampleSets) -> F32:
+        """Rows of the mapped sets: (n_sets, m) float32."""
+        rows: F32 = self._embedding.embed(self.spec.mapped(sets))
+        return rows
+
+
+class PointwiseMapped(MappedEmbedding):
+    """The same where each point is mapped by itself: its influence is that of its image."""
+
+    def influence(self, one: SampleSets, at: F32, gradient: F64) -> F64:
+        """(q, k) influence of points ``at`` (q, d), up to a constant of each column."""
+        images = None if at is one.relative else self.spec.mapped(each_alone(one, at)).relative
+        return influences(self._embedding, self.spec.mapped(one), gradient, images)

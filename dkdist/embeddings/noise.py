@@ -1,0 +1,94 @@
+"""How much of a row of a divergence embedding is noise: what a set's sample, of its size, leaves to chance.
+
+    E |row - limit|^2 ~ sum_k v_k c Var p(x_k) / p(x_k),   c = sum_j w_j (1/4 + l_j^2),
+    Var p(x) ~ sum_i u_i^2 (K(x, x_i) - p(x))^2 / (1 - sum_i u_i^2)
+
+to first order in p - E p, for row_kj = (v_k w_j)^(1/2) p(x_k)^(1/2 + i l_j): the limit is the row of the smoothed
+density E p, to which rows tend as n grows at a fixed bandwidth. u_i are the weights over their sum; K is the reflected
+Gaussian as it is summed, with every degree that is not left out. Two independent samples have E d^2 = d^2 of the limits
++ both noises.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dkdist._base.influence import shares
+from dkdist._numba.arrays import F64
+from dkdist.embeddings._density_numba import FLOOR, basis_table, term_table
+from dkdist.embeddings.divergence_params import DivergenceSpec, coefficients_of, lattice_size
+from dkdist.embeddings.nodes import folded_lattice, midpoints
+from dkdist.sets import SampleSets
+
+AT_ONCE = 4096  # points
+
+
+def row_noise(spec: DivergenceSpec, sets: SampleSets) -> F64:
+    """(n_sets,) expected squared distances of the rows of ``sets`` from their limits; the mean over bandwidths."""
+    low, scale = spec.domain.low_and_scale
+    steepness = float(np.dot(spec.masses, 0.25 + np.array(spec.frequencies) ** 2))
+    made = np.zeros(len(sets))
+    for i in range(len(sets)):
+        unit = np.clip((sets[i] - low) * scale, 0, 1).astype(np.float64)
+        u = shares(sets[i : i + 1])
+        single = float((u**2).sum())
+        if single >= 1 - 1e-12:  # of one point nothing is known
+            made[i] = np.nan
+            continue
+        for bandwidth in spec.scales:
+            for p, squares, cross in _moments(spec, bandwidth, unit, u):
+                variance = np.maximum(squares - 2 * p * cross + p**2 * single, 0) / (1 - single)
+                ratio = np.where(p > FLOOR, variance / np.maximum(p, FLOOR), 0)
+                made[i] += steepness * ratio.mean() / len(spec.scales)
+    return made
+
+
+def _moments(
+    spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
+) -> list[tuple[F64, F64, F64]]:
+    """Of each density at the nodes: sum u K, sum u^2 K^2, sum u^2 K."""
+    if spec.structure == "ball":
+        return [_of_lattice(spec, bandwidth, unit, u)]
+    nodes, degrees = midpoints(spec.n_basis)[0], coefficients_of(spec, bandwidth).degrees
+    axes = []
+    for j, (K, h) in enumerate(zip(degrees, bandwidth, strict=True)):
+        cosines = np.cos(np.pi * np.outer(unit[:, j], np.arange(int(K))))
+        axes.append(cosines @ basis_table(nodes, int(K), h).T.astype(np.float64))
+    if spec.structure == "marginal":
+        return [_sums([axis], u) for axis in axes]
+    return [_sums(axes, u)]
+
+
+def _sums(axes: list[F64], u: F64) -> tuple[F64, F64, F64]:
+    """Sums over points of products of the values along the axes, each (n, q), at all q^d nodes."""
+
+    def total(weights: F64, power: int) -> F64:
+        left = weights[:, None]
+        for axis in axes[:-1]:
+            left = (left[:, :, None] * (axis**power)[:, None, :]).reshape(len(axis), -1)
+        return (left.T @ axes[-1] ** power).ravel()
+
+    parts = [slice(first, first + AT_ONCE) for first in range(0, len(u), AT_ONCE)]
+    if len(parts) > 1:
+        pieces = [_sums([axis[part] for axis in axes], u[part]) for part in parts]
+        return sum(p[0] for p in pieces), sum(p[1] for p in pieces), sum(p[2] for p in pieces)  # type: ignore[return-value]
+    return total(u, 1), total(u**2, 2), total(u**2, 1)
+
+
+def _of_lattice(
+    spec: DivergenceSpec, bandwidth: tuple[float, ...], unit: F64, u: F64
+) -> tuple[F64, F64, F64]:
+    """The same at the nodes of a lattice, from the terms of a ball of degrees."""
+    exponents = coefficients_of(spec, bandwidth).exponents
+    nodes = folded_lattice(lattice_size(spec.n_basis), spec.n_dims)
+    table = term_table(nodes, exponents, np.array(bandwidth)).astype(np.float64)
+    found = [np.zeros(len(nodes)) for _ in range(3)]
+    for first in range(0, len(unit), AT_ONCE // 16):
+        part = slice(first, first + AT_ONCE // 16)
+        cosines = np.ones((len(unit[part]), len(exponents)))
+        for j in range(spec.n_dims):
+            cosines *= np.cos(np.pi * np.outer(unit[part, j], exponents[:, j]))
+        K, v = cosines @ table, u[part]
+        for total, value in zip(found, (v @ K, v**2 @ K**2, v**2 @ K), strict=True):
+            total += value
+    return found[0], found[1], found[2]

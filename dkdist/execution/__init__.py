@@ -1,1 +1,0 @@
-"""Dask, and only here: lazy arrays, bounded folds over blocks, plans, checkpoints."""

@@ -1,1 +1,0 @@
-"""What runs on a Dask cluster alone: connecting, comparing versions, handing out work, naming failures."""

@@ -1,1 +1,0 @@
-"""What a Dask dashboard shows of a run: curves of loss and speed, names of stages, reports."""

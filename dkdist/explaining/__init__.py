@@ -1,1 +1,0 @@
-"""Why: what each point of a set adds to a prediction."""

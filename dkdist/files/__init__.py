@@ -1,1 +1,0 @@
-"""What is written and read as files: models, features, imported and compacted stores."""

@@ -1,0 +1,186 @@
+"""What is explained: k functions of a set, each a sum of functions of its rows.
+
+    f(P) = constant + sum_t g_t(row_t(P)),    d/dt f((1 - t) P + t delta_x) = sum_t g_t'(row_t(P)) . IF_t(x)
+
+A pipeline has one row, that of its embedding; an average of several models has one for each representation. In place of
+the derivative g_t' a path from a start to the row gives its average, see `dkdist.inspection.set_function`.
+
+Gradients of a function of a row, averaged along the straight path from a start to the row.
+
+    G = int_0^1 f'(start + t (row - start)) dt,    G . (row - start) = f(row) - f(start)
+
+These are integrated gradients (Sundararajan, Taly, Yan 2017), the Aumann-Shapley values of the path. Where classes are
+far apart, f is flat at the row and its derivative there is noise; the average keeps the slope between start and row.
+Each of k functions has a start of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dkdist._base.embedding import count_outside
+from dkdist._base.influence import influences
+from dkdist._numba.arrays import F32, F64, Array
+from dkdist._runtime.process import drawn
+from dkdist.inspection._tuning import N_PATH_NODES
+from dkdist.linear.kernel_ridge import squared_distances
+from dkdist.sets import SampleSets
+
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(N_PATH_NODES)  # on [-1, 1]
+
+
+def contrast_weights(values: F64, background_values: F64) -> F64:
+    """Weights (k, r) of r background sets, of sum 1: proportional to the distances of their values from those of a set.
+
+    ``values`` (k,) are those of the set. The mean of the background with these weights is a start at which f differs
+    from the set's value. The plain mean may lie in the region of one class, where nothing is left to be explained.
+    """
+    weights = np.abs(background_values - values).T
+    weights[weights.max(axis=1) == 0] = 1.0
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def gaussian_path_gradient(starts: Array, row: Array, centres: Array, coef: F64, sigma: float) -> F64:
+    """Average the gradient of sum_j exp(-|x - y_j|^2 / (2 sigma^2)) coef_j from starts to a row (m,): (m, k).
+
+    ``centres`` (n, m) are the y_j, ``coef`` (n, k), and ``starts`` (k, m). Squared distances from the points of a path
+    follow from those of its ends, so that the cost is that of the ends and k n exponentials for each node.
+    """
+    ends, Y = np.vstack([starts, row]).astype(np.float64), np.asarray(centres, np.float64)
+    d2 = squared_distances(ends, Y)
+    steps = ends[-1] - ends[:-1]
+    lengths2 = (steps**2).sum(axis=1)[:, None]
+    total, total_t = np.zeros(d2[:-1].shape), np.zeros(d2[:-1].shape)  # of k and of t k over the path
+    for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
+        t = (node + 1) / 2
+        path_d2 = (1 - t) * d2[:-1] + t * d2[-1] - t * (1 - t) * lengths2
+        kernel = weight / 2 * np.exp(path_d2 / (-2 * sigma**2))
+        total += kernel
+        total_t += t * kernel
+    mean, mean_t = coef.T * total, coef.T * total_t
+    by_start, by_step = mean.sum(axis=1)[:, None], mean_t.sum(axis=1)[:, None]
+    gradient = (mean @ Y - by_start * ends[:-1] - by_step * steps).T / sigma**2
+    kernel = np.exp(d2 / (-2 * sigma**2))
+    rises = kernel[-1] @ coef - np.einsum("kn,nk->k", kernel[:-1], coef)
+    return as_secant(gradient, steps, rises)
+
+
+def as_secant(gradient: F64, steps: F64, rises: F64) -> F64:
+    """Return the gradients (m, k) nearest to those given whose products with the steps (k, m) are the rises (k,)."""
+    lengths2 = (steps**2).sum(axis=1)
+    errors = rises - np.einsum("km,mk->k", steps, gradient)
+    return np.asarray(
+        gradient + steps.T * np.divide(errors, lengths2, out=np.zeros_like(errors), where=lengths2 > 0)
+    )
+
+
+class Term(Protocol):
+    """A function of one kind of row."""
+
+    @property
+    def spec(self) -> Any:
+        """The specification of the embedding that makes its rows."""
+
+    @property
+    def training_rows(self) -> F32 | None:
+        """Rows (r, m) of some training sets, the same ones for all terms; None if the term holds none."""
+
+    def values(self, rows: F32) -> F64:
+        """(n, k) at rows (n, m)."""
+
+    def gradient(self, row: F32, starts: F32 | None) -> F64 | None:
+        """Gradients (m, k) averaged from the starts (k, m), one for each function, to a row (m,), or those at the row.
+
+        An averaged gradient times row - start is the difference of the values. A step function has none at a row: None.
+        """
+
+
+@dataclass(frozen=True)
+class PathBackground:
+    """Sets among which paths start: for each term their rows (.., r, m) or None, and their values (r, k)."""
+
+    rows: tuple[Any, ...]
+    values: F64
+
+    def starts(self, values: F64) -> list[Any]:
+        """For each term k starts (.., k, m) of paths to a set with the values (k,); None for terms without rows."""
+        weights = contrast_weights(values, self.values)
+        return [None if rows is None else np.asarray(weights @ rows, np.float32) for rows in self.rows]
+
+
+@dataclass(frozen=True)
+class SetFunction:
+    """k functions of a set: ``constant`` (k,) and the sum of the terms."""
+
+    terms: tuple[Term, ...]
+    constant: F64
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of a set's points may matter."""
+        return any(getattr(term.spec, "ordered", False) for term in self.terms)
+
+    def require(self, sets: SampleSets, first: int) -> None:
+        """Refuse sets that an embedding would refuse, by name; ``first`` is the position of set 0."""
+        for term in self.terms:
+            term.spec.require(sets, first)
+            count_outside(term.spec.domain, sets, first)
+
+    def values(self, sets: SampleSets) -> F64:
+        """(n_sets, k)."""
+        total = np.tile(self.constant, (len(sets), 1))
+        for term in self.terms:
+            total += term.values(drawn(term.spec).embed(sets))
+        return total
+
+    @property
+    def training_background(self) -> PathBackground | None:
+        """Some training sets, for the terms that hold rows of theirs; their values are those of these terms."""
+        rows = tuple(term.training_rows for term in self.terms)
+        values = [term.values(R) for term, R in zip(self.terms, rows, strict=True) if R is not None]
+        return PathBackground(rows, np.sum(values, axis=0)) if values else None
+
+    def background(self, sets: SampleSets) -> PathBackground:
+        """Some sets, for all terms."""
+        tables = [drawn(term.spec) for term in self.terms]
+        rows = (t.inner_rows(sets) if hasattr(t, "inner_rows") else t.embed(sets) for t in tables)
+        return PathBackground(tuple(rows), self.values(sets))
+
+    def path_influences(
+        self, sets: SampleSets, background: PathBackground | None
+    ) -> Iterator[tuple[SampleSets, F64, F64]]:
+        """Each set alone, its values (k,), and the influence (n_i, k) of its points along the path to it.
+
+        Where there is no background, derivatives at the set take the place of averages.
+        """
+        for i in range(len(sets)):
+            one = sets[i : i + 1]
+            (values,) = self.values(one)
+            term_starts = [None] * len(self.terms) if background is None else background.starts(values)
+            total = np.zeros((one.n_points, len(values)))
+            for term, starts in zip(self.terms, term_starts, strict=True):
+                tables = drawn(term.spec)
+                inner = starts is not None and hasattr(tables, "path_influence")
+                gradient = term.gradient(tables.embed(one)[0], None if inner else starts)
+                if gradient is not None:
+                    total += (
+                        tables.path_influence(one, starts, gradient)
+                        if inner
+                        else influences(tables, one, gradient)
+                    )
+            yield one, values, total
+
+    def local_influences(self, sets: SampleSets, at: F32) -> Iterator[F64]:
+        """For each set the influence (q, k) of points ``at`` (q, d), by derivatives at the set."""
+        for i in range(len(sets)):
+            one, total = sets[i : i + 1], np.zeros((len(at), len(self.constant)))
+            for term in self.terms:
+                tables = drawn(term.spec)
+                gradient = term.gradient(tables.embed(one)[0], None)
+                if gradient is not None:
+                    total += influences(tables, one, gradient, at)
+            yield total

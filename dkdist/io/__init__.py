@@ -1,0 +1,17 @@
+"""The store: sample sets in a Zarr directory, written once, appended to, and read block by block.
+
+`write_sets` and `SetWriter` write, `open_sets` gives a lazy `SetStore`, and `StoreFormatError` says what is
+wrong with a store.
+"""
+
+from dkdist.io._zarr.set_writer import SetWriter as SetWriter
+from dkdist.io._zarr.verify import VerifyReport as VerifyReport
+from dkdist.io.errors import StoreFormatError as StoreFormatError
+from dkdist.io.readers.array_files import ArrayReader as ArrayReader
+from dkdist.io.readers.fcs import CytometryReader as CytometryReader
+from dkdist.io.readers.lidar import LidarReader as LidarReader
+from dkdist.io.readers.sources import SourceError as SourceError
+from dkdist.io.readers.table_files import TableReader as TableReader
+from dkdist.io.set_store import SetStore as SetStore
+from dkdist.io.set_store import open_sets as open_sets
+from dkdist.io.write_sets import write_sets as write_sets

@@ -1,0 +1,1 @@
+"""The format "dkdist.sets" on Zarr: layout, checksums, locations, reading and writing."""

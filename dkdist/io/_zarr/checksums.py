@@ -1,0 +1,291 @@
+"""Chunks and their places: checksums of objects, the table of a commit that holds them all, and reading by it.
+
+There is one checksum a chunk; for a shard one of its index and one a chunk inside. Chunks of this format, and the index
+of every shard, end with the crc32c of their bytes. Whoever decodes them checks it, so that these four bytes stand for
+all the others and cost nothing to look at. Chunks that others wrote without such an end are summed here.
+
+A crc32c at the end of a chunk tells that its bytes are whole, and nothing about where they belong: two exchanged
+chunks, one of another store, or an older one would be read as if they were right. So a commit has a table of all
+checksums, one object, ``points/table.GENERATION.TOKEN``, written before the commit that names it, with its length and
+its own crc32c:
+
+    {"arrays": [[name, first, n_objects, width, tail], ...]}\n    then n_objects x width numbers (<u4) an array
+
+Objects before ``first`` were written when there was no table, and are bound to nothing. ``tail`` (or null) is the
+object that an append grew: it lies under a name of its own, ``points/tail.GENERATION.TOKEN.POSITION``, until the
+commit is made and it may take the place of the shorter one (see `tails`). Both names are within the folder of the
+points, where no reader of Zarr looks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import zarr
+from crc32c import crc32c
+from numpy.typing import NDArray
+from zarr.abc.codec import Codec
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+
+from dkdist._numba.arrays import I64
+from dkdist.io._zarr.location.address import get_bytes
+from dkdist.io._zarr.location.remote import Wrapped
+from dkdist.io.errors import MAX_TABLE_BYTES, RESTORE, StoreFormatError, WrongChunkError, decoding
+
+U8 = NDArray[np.uint8]
+U32 = NDArray[np.uint32]
+END = 4  # bytes of a crc32c
+EXTENT = 16  # bytes of an offset and a length in the index of a shard
+INDEXES_KEPT = 32  # of shards, between the request for the index and those for chunks
+POSITION = re.compile(r"(?:c[/.])?(\d+)(?:[/.]\d+)*")
+KEY = re.compile(r"(points|features)/table\.\d{1,16}\.[0-9a-f]{8}")
+
+
+class Coding(NamedTuple):
+    """How objects of an array are coded: chunks, or shards of ``inner`` chunks; with a crc32c at their end or none."""
+
+    inner: int | None
+    ends_with_crc: bool
+
+    @property
+    def width(self) -> int:
+        """Checksums an object."""
+        return 1 if self.inner is None else 1 + self.inner
+
+    @property
+    def index_bytes(self) -> int:
+        """The length of the index at the end of a shard."""
+        return EXTENT * (self.inner or 0) + END
+
+    def chunk_sum(self, data: U8) -> int:
+        """The checksum of a chunk as it is stored."""
+        return last_word(data) if self.ends_with_crc else crc32c(data.tobytes())
+
+    def sums(self, data: U8) -> U32:
+        """(width,): the checksums of an object as it is stored; for a shard that of its index comes first."""
+        if self.inner is None:
+            return np.array([self.chunk_sum(data)], np.uint32)
+        index = data[-self.index_bytes :]
+        spans = [data[a:b] for a, b in self.extents(index).tolist()]
+        return np.array([last_word(index), *(self.chunk_sum(d) if len(d) else 0 for d in spans)], np.uint32)
+
+    def extents(self, index: U8) -> I64:
+        """(inner, 2): where the chunks of a shard begin and end; a chunk that is not there has no bytes."""
+        found = np.frombuffer(index[:-END].tobytes(), "<u8").reshape(-1, 2).astype(np.int64)
+        return np.where(found[:, :1] < 0, 0, np.stack([found[:, 0], found.sum(axis=1)], axis=1))
+
+
+def coding_of(array: zarr.Array[Any]) -> Coding | None:
+    """How the objects of an array are coded; None for shards of a form that this library does not write."""
+    codecs = array.metadata.codecs  # type: ignore[union-attr]
+    shard = codecs[0]
+    if not isinstance(shard, ShardingCodec):
+        known = not any(isinstance(codec, ShardingCodec) for codec in codecs)
+        return Coding(None, isinstance(codecs[-1], Crc32cCodec)) if known else None
+    numbers, *rest = shard.index_codecs
+    little = isinstance(numbers, BytesCodec) and _said(numbers)["endian"] == "little"
+    closed = len(rest) == 1 and isinstance(rest[0], Crc32cCodec)
+    if len(codecs) > 1 or not little or not closed or _said(shard)["index_location"] != "end":
+        return None
+    inner = math.prod(a // b for a, b in zip(array.shards or (), array.chunks, strict=True))
+    return Coding(inner, isinstance(shard.codecs[-1], Crc32cCodec))
+
+
+def _said(codec: Codec) -> dict[str, Any]:
+    """The configuration of a codec, in the words of the store's metadata."""
+    return cast("dict[str, Any]", codec.to_dict()["configuration"])
+
+
+def object_key(array: zarr.Array[Any], position: int) -> str:
+    """The key of an object of an array, a chunk or shard of whole rows."""
+    return f"{array.path}/{array.metadata.encode_chunk_key((position, *[0] * (array.ndim - 1)))}"
+
+
+def last_word(data: U8) -> int:
+    """The last four bytes as a number."""
+    return int.from_bytes(data[-END:].tobytes(), "little")
+
+
+class TableRecord(NamedTuple):
+    """What a commit says about its table."""
+
+    key: str
+    length: int
+    crc32c: int
+
+    def attrs(self) -> dict[str, Any]:
+        """As it stands in the root document."""
+        return {"key": self.key, "length": self.length, "crc32c": self.crc32c}
+
+
+class Bound(NamedTuple):
+    """What a table says about one array: the checksums (n, width) of its objects from ``first`` on, and its tail."""
+
+    first: int
+    sums: U32
+    tail: int | None = None
+    tail_key: str = ""
+
+    def of(self, index: int) -> U32 | None:
+        """The checksums of an object; None for one that is bound to nothing."""
+        return self.sums[index - self.first] if 0 <= index - self.first < len(self.sums) else None
+
+
+Table = Mapping[str, Bound]
+
+
+def new_key(generation: int, folder: str = "points") -> str:
+    """A name for the table of a commit to be, which no other writer has."""
+    return f"{folder}/table.{generation}.{uuid.uuid4().hex[:8]}"
+
+
+def tail_key(table_key: str, position: int) -> str:
+    """The name of the tail of the array at a position of the table."""
+    return f"{table_key.replace('/table.', '/tail.')}.{position}"
+
+
+def encoded(table: Table) -> bytes:
+    """A table as it is stored; its arrays in the order of their names."""
+    names = sorted(table)
+    head = [[name, table[name].first, *table[name].sums.shape, table[name].tail] for name in names]
+    rows = [table[name].sums.astype("<u4").tobytes() for name in names]
+    return b"".join([json.dumps({"arrays": head}).encode(), b"\n", *rows])
+
+
+def recorded(key: str, data: bytes) -> TableRecord:
+    """What a commit has to say about a table."""
+    return TableRecord(key, len(data), crc32c(data))
+
+
+def parse_record(record: Any, label: str) -> TableRecord | None:
+    """What the attributes of a commit say about its table; None if they say nothing."""
+    if record is None:
+        return None
+    with decoding(f"what the commit of {label} says about its table of checksums"):
+        key, length, crc = record["key"], record["length"], record["crc32c"]
+        if (
+            not KEY.fullmatch(key)
+            or type(length) is not int
+            or type(crc) is not int
+            or not 0 < length <= MAX_TABLE_BYTES
+        ):
+            raise ValueError(f"it makes no sense: {record}")
+    return TableRecord(key, length, crc)
+
+
+def read_table(store: Store, record: TableRecord | None, label: str) -> Table | None:
+    """The table that a commit names: empty if it names none, None if it is gone, as after the next commit."""
+    if record is None:
+        return {}
+    (data,) = get_bytes(store, [record.key])
+    if data is None:
+        return None
+    if (len(data), crc32c(data)) != (record.length, record.crc32c):
+        raise StoreFormatError(
+            f"the table of checksums of {label} ({record.key}) is not the one that was committed: it is damaged, or "
+            f"of another commit. {RESTORE}"
+        )
+    with decoding(f"{record.key} of {label}"):
+        return _parsed(record.key, data)
+
+
+def _parsed(key: str, data: bytes) -> Table:
+    end = data.index(b"\n") + 1
+    numbers = np.frombuffer(data, "<u4", offset=end)
+    table, start = {}, 0
+    for position, (name, first, n, width, tail) in enumerate(json.loads(data[:end])["arrays"]):
+        stop = start + n * width
+        table[name] = Bound(first, numbers[start:stop].reshape(n, width), tail, tail_key(key, position))
+        start = stop
+    return table
+
+
+class ArrayObjects(Wrapped):
+    """The objects of one array, between Zarr and the storage."""
+
+    def __init__(self, store: Store, name: str, coding: Coding) -> None:
+        super().__init__(store)
+        self._folder, self._coding = f"{name}/", coding
+
+    def position(self, key: str) -> int | None:
+        """Which object of the array this is; None for its metadata."""
+        found = POSITION.fullmatch(key, len(self._folder))
+        return None if found is None else int(found[1])
+
+
+class CheckedArray(ArrayObjects):
+    """What is read of an array, compared with the commit; ``tails`` reads the tail under its own name."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        coding: Coding,
+        bound: Callable[[], Bound | None],
+        *,
+        tails: bool = False,
+    ) -> None:
+        super().__init__(store, name, coding)
+        self._bound, self._tails = bound, tails
+        self._indexes: OrderedDict[str, tuple[int, I64]] = OrderedDict()
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """The object, or the asked part of it; raises `WrongChunkError` if it is another one."""
+        bound, position = self._bound(), self.position(key)
+        expected = None if bound is None or position is None else bound.of(position)
+        if bound is not None and self._tails and position == bound.tail:
+            key = bound.tail_key
+        value = await self._store.get(key, prototype, byte_range)
+        if value is None and bound is not None and key == bound.tail_key:
+            raise WrongChunkError(f"there is no {key}")
+        if value is not None and expected is not None:
+            await self._check(key, value.as_numpy_array(), byte_range, expected)
+        return value
+
+    async def _check(self, key: str, data: U8, part: ByteRequest | None, expected: U32) -> None:
+        coding = self._coding
+        if part is None and coding.inner is None:
+            _require(key, coding.chunk_sum(data), int(expected[0]))
+        elif part is None:
+            _require(key, coding.sums(data).tolist(), expected.tolist())
+        elif isinstance(part, SuffixByteRequest) and part.suffix == coding.index_bytes:
+            _require(key, last_word(data), int(expected[0]))
+            self._indexes[key] = int(expected[0]), coding.extents(data)
+            while len(self._indexes) > INDEXES_KEPT:
+                self._indexes.popitem(last=False)
+        elif isinstance(part, RangeByteRequest) and coding.inner is not None:
+            extents = await self._extents(key, expected)
+            inside = (extents[:, 0] >= part.start) & (extents[:, 1] <= part.end) & (extents[:, 1] > 0)
+            if not inside.any():
+                raise WrongChunkError(f"bytes {part.start} to {part.end} of it hold no chunk of this shard")
+            for k in np.flatnonzero(inside):
+                first, last = extents[k] - part.start
+                _require(key, coding.chunk_sum(data[first:last]), int(expected[1 + k]))
+        else:
+            raise NotImplementedError(f"a part of a chunk was asked for ({part}), which cannot be checked")
+
+    async def _extents(self, key: str, expected: U32) -> I64:
+        """Where the chunks of a shard lie; its index was read before them, and is read again if it was forgotten."""
+        crc, extents = self._indexes.get(key, (None, None))
+        if extents is None or crc != expected[0]:
+            await self.get(key, default_buffer_prototype(), SuffixByteRequest(self._coding.index_bytes))
+            _, extents = self._indexes[key]
+        return extents
+
+
+def _require(key: str, found: int | list[int], expected: int | list[int]) -> None:
+    if found != expected:
+        raise WrongChunkError(
+            f"{key} is not what was committed at this place: it is of another place, of another store, or older"
+        )

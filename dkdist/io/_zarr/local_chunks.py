@@ -1,0 +1,162 @@
+"""Chunks on a local disk, straight from their files into the rows that want them: bytes, crc32c, blosc, and no Zarr.
+
+Only arrays of the usual form are read so: little-endian numbers through blosc and crc32c, in files of their own or in
+shards. Each chunk must be what the commit has for its place, whole by its own crc32c, and of the length of a chunk by
+its header, before it is decoded. Whatever else is found raises here: the reader then goes Zarr's way, which finds the
+tails of appends and says what is wrong with a store (see `committed`).
+
+Two blocks that share a chunk decode it once: it is kept until all of its rows were asked for, in one cache a process,
+which threads share. What is used for the longest time no more goes first; a child of a fork begins with nothing, and
+with a lock that no thread of its parent holds.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from itertools import count
+from typing import Any, cast
+
+import numpy as np
+import zarr
+from crc32c import crc32c
+from numcodecs.blosc import decompress
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
+
+from dkdist._numba.arrays import Array
+from dkdist._utils.memory_budget import require_memory
+from dkdist.io._zarr.checksums import END, U32, Bound, Coding, coding_of, object_key
+from dkdist.io._zarr.location.disk import DiskStore
+from dkdist.io.errors import WrongChunkError
+
+HEADER = struct.Struct("<4I")  # four bytes; the lengths of the content, of a block of it, and as it is stored
+CHAIN = (BytesCodec, BloscCodec, Crc32cCodec)
+_numbers = count()
+
+MOST_BYTES = 32 * 2**20
+NOTHING = None, 0
+
+
+class KeptChunks:
+    """Arrays under keys, of up to ``most_bytes`` together, until all of their rows were asked for."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with nothing."""
+        self._lock, self._kept, self._bytes = threading.Lock(), OrderedDict[Hashable, tuple[Array, int]](), 0
+
+    def take(self, key: Hashable, rows: int) -> Array | None:
+        """The chunk, of which so many rows are used now, if it is here still."""
+        with self._lock:
+            chunk, left = self._kept.get(key, NOTHING)
+            if chunk is not None:
+                self._keep(key, chunk, left - rows)
+            return chunk
+
+    def keep(self, key: Hashable, chunk: Array, left: int) -> None:
+        """Remember a chunk of which so many rows were not used yet, and forget others if all do not fit."""
+        with self._lock:
+            self._keep(key, chunk, left)
+
+    def _keep(self, key: Hashable, chunk: Array, left: int) -> None:
+        if self._kept.pop(key, None) is None:
+            self._bytes += chunk.nbytes
+        if left > 0:
+            self._kept[key] = chunk, left
+        else:
+            self._bytes -= chunk.nbytes
+        while self._bytes > self._most:
+            self._bytes -= self._kept.popitem(last=False)[1][0].nbytes
+
+
+KEPT = KeptChunks()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=KEPT.forget)
+
+
+def local_chunks(store: Store, array: zarr.Array[Any]) -> LocalChunks | None:
+    """The chunks of an array, if they are on a disk and of the usual form."""
+    codecs, coding = array.metadata.codecs, coding_of(array)  # type: ignore[union-attr]
+    inner = codecs[0].codecs if isinstance(codecs[0], ShardingCodec) else codecs
+    usual = len(inner) == len(CHAIN) and all(map(isinstance, inner, CHAIN))
+    if not isinstance(store, DiskStore) or coding is None or not usual or sys.byteorder != "little":
+        return None
+    said = cast("dict[str, Any]", inner[0].to_dict())
+    order = said.get("configuration", {}).get("endian", "little")  # bytes have none
+    return LocalChunks(store, array, coding) if order == "little" else None
+
+
+class LocalChunks:
+    """The chunks of one array of an opened commit on a disk."""
+
+    def __init__(self, disk: DiskStore, array: zarr.Array[Any], coding: Coding) -> None:
+        self._disk, self._array, self._coding = disk, array, coding
+        self._rows, self._row, self._dtype = int(array.chunks[0]), array.shape[1:], array.dtype
+        self._number = next(_numbers)
+
+    def read(self, start: int, stop: int, bound: Bound | None) -> Array:
+        """Rows start .. stop - 1 as they were committed; raises if they are not plainly that."""
+        values, size = np.empty((stop - start, *self._row), self._dtype), self._rows
+        for k in range(start // size, -(-stop // size)):
+            first, last = max(k * size, start), min((k + 1) * size, stop)
+            part = values[first - start : last - start]
+            if last - first == size:
+                self._decode(k, bound, part)
+            else:
+                part[:] = self._shared(k, bound, last - first)[first - k * size : last - k * size]
+        return values
+
+    def _shared(self, k: int, bound: Bound | None, used: int) -> Array:
+        """A chunk of which some rows are used now, and neighbours may want others."""
+        chunk = KEPT.take((self._number, k), used)
+        if chunk is None:
+            chunk = np.empty((self._rows, *self._row), self._dtype)
+            self._decode(k, bound, chunk)
+            KEPT.keep((self._number, k), chunk, self._rows - used)
+        return chunk
+
+    def _decode(self, k: int, bound: Bound | None, chunk: Array) -> None:
+        """Fill a chunk of rows with what is stored at its place."""
+        data = self._stored(k, bound)
+        _, content, _, length = HEADER.unpack_from(data)
+        if (content, length) != (chunk.nbytes, len(data) - END):
+            raise WrongChunkError(f"chunk {k} has another length than a chunk")
+        require_memory(content, "a decoded chunk needs")  # whose array has no pages yet
+        decompress(_body(data), chunk)
+
+    def _stored(self, k: int, bound: Bound | None) -> bytes:
+        """A chunk as it is stored: a file, or a part of one that the index of a shard gives."""
+        inner = self._coding.inner
+        position, place = (k, 0) if inner is None else divmod(k, inner)
+        key = object_key(self._array, position)
+        sums = None if bound is None else bound.of(position)
+        if inner is None:
+            return _closed(key, self._disk.read_unseen(self._array.path, key), sums, 0)
+        index = self._part(key, SuffixByteRequest(self._coding.index_bytes), sums, 0)
+        first, last = self._coding.extents(np.frombuffer(index, np.uint8))[place].tolist()
+        return self._part(key, RangeByteRequest(first, last), sums, 1 + place)
+
+    def _part(self, key: str, part: ByteRequest, sums: U32 | None, i: int) -> bytes:
+        return _closed(key, self._disk.read_bytes(key, part) or b"", sums, i)
+
+
+def _closed(key: str, data: bytes, sums: U32 | None, i: int) -> bytes:
+    """Bytes that end with their crc32c, which is sum i of those that were committed for an object, if any were."""
+    end = int.from_bytes(data[-END:], "little")
+    if (sums is not None and sums[i] != end) or crc32c(_body(data)) != end:
+        raise WrongChunkError(f"{key} is not what was committed at this place")
+    return data
+
+
+def _body(data: bytes) -> memoryview:
+    """What stands before the crc32c at the end, where it is."""
+    return memoryview(data)[: max(len(data) - END, 0)]

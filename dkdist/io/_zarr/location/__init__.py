@@ -1,0 +1,1 @@
+"""Locations of stores: local folders, zip files, URLs and Zarr store objects."""

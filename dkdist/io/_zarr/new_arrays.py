@@ -1,0 +1,118 @@
+"""The arrays of a new store, from the form of its sets alone: dtypes, chunks, codecs, shards, and which closes last.
+
+Whoever writes the sets - one writer, batch by batch, or many tasks at once - makes the same arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.storage import MemoryStore
+
+from dkdist.io._zarr.batches import Form
+from dkdist.io._zarr.layout import ROW_ARRAYS, Metadata
+from dkdist.io._zarr.location.address import Address, get_bytes
+from dkdist.io.errors import DOCUMENT
+from dkdist.sets.labels import require_portable_names
+
+OFFSETS_CHUNK = 131_072
+STRINGS_CHUNK = 16_384
+CHUNK_BYTES = 2**20
+MOST_ROWS = 2**52
+SHARD_CHUNKS = 32
+CHUNKS_WITHOUT_SHARDS = 10_000
+
+Shards = int | Literal["auto"] | None
+
+
+def row_bytes(form: Form) -> int:
+    """What a point and its weights take, uncompressed."""
+    sizes = [np.dtype(form[n][0]).itemsize * int(np.prod(form[n][1])) for n in ROW_ARRAYS if n in form]
+    return int(sum(sizes))
+
+
+def check_chunks(chunk_rows: int | None, shards: int | None) -> None:
+    """Refuse chunks and shards that no store can have."""
+    if chunk_rows is not None and (not _is_count(chunk_rows) or chunk_rows & (chunk_rows - 1)):
+        raise ValueError(f"chunk_rows is {chunk_rows!r:.200}: give a power of two")
+    if shards is not None and not _is_count(shards):
+        raise ValueError(f"shards is {shards!r:.200}: give a number of points")
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and 1 <= value < MOST_ROWS
+
+
+def new_arrays(form: Form, created: int, chunk_rows: int | None, shards: int | None) -> dict[str, Metadata]:
+    """The metadata of every array of a new store, each of length 0."""
+    require_portable_names(name.removeprefix("targets/") for name in form if name.startswith("targets/"))
+    dtype, trailing = form["points"]
+    rows = chunk_rows or _usual_rows(dtype, trailing)
+    if shards is not None and shards % rows:
+        raise ValueError(f"shards is {shards}: give a multiple of the {rows} points of a chunk")
+    fill = np.nan if dtype == "float32" else 0
+    arrays = {"points": new_metadata(trailing, np.dtype(dtype), rows, fill, "lz4", shards)}
+    arrays["points"]["attributes"] = {"created": created}
+    arrays["offsets"] = new_metadata((), np.int64, OFFSETS_CHUNK, -1, "zstd")
+    if "weights" in form:
+        arrays["weights"] = new_metadata(form["weights"][1], np.float32, rows, np.nan, "lz4", shards)
+    return arrays | {name: _column(*kind) for name, kind in form.items() if name not in ROW_ARRAYS}
+
+
+def _column(dtype: str, trailing: tuple[int, ...]) -> Metadata:
+    """The metadata of a target or of the ids: one entry a set."""
+    if dtype == "str":
+        return new_metadata((), "string", STRINGS_CHUNK, "", "zstd")
+    kind = np.dtype(dtype)
+    fill = np.nan if kind.kind == "f" else kind.type(0)
+    return new_metadata(trailing, kind, min(OFFSETS_CHUNK, _usual_rows(dtype, trailing)), fill, "zstd")
+
+
+def _usual_rows(dtype: str, trailing: tuple[int, ...]) -> int:
+    """Rows a chunk: the power of two that comes nearest to 1 MiB (at least one row)."""
+    row_bytes = np.dtype(dtype).itemsize * math.prod(trailing)
+    return 1 << max(0, round(math.log2(CHUNK_BYTES / row_bytes)))
+
+
+def new_metadata(
+    trailing: tuple[int, ...], dtype: Any, rows: int, fill: Any, codec: str, shard_rows: int | None = None
+) -> Metadata:
+    """The metadata of a new array of length 0: `rows` a chunk, blosc(codec, shuffle) and then crc32c."""
+    scratch = MemoryStore()
+    zarr.create_array(
+        scratch,
+        shape=(0, *trailing),
+        chunks=(rows, *trailing),
+        shards=None if shard_rows is None else (shard_rows, *trailing),
+        dtype=dtype,
+        fill_value=fill,
+        compressors=[BloscCodec(cname=codec, shuffle="shuffle"), Crc32cCodec()],  # type: ignore[arg-type]
+    )
+    (document,) = get_bytes(scratch, [DOCUMENT])
+    assert document is not None
+    metadata: Metadata = json.loads(document)
+    return metadata
+
+
+def shard_rows(
+    shards: Shards, address: Address, form: Form, n_points: int, chunk_rows: int | None
+) -> int | None:
+    """Points a shard: what the user said, or 32 chunks for many chunks, or for several on object storage."""
+    if shards != "auto":
+        return shards
+    rows = chunk_rows or _usual_rows(*form["points"])
+    remote = isinstance(address.place, str) and address.path is None
+    most = SHARD_CHUNKS if remote else CHUNKS_WITHOUT_SHARDS
+    return SHARD_CHUNKS * rows if n_points > most * rows else None
+
+
+def closing_order(names: Iterable[str]) -> list[str]:
+    """Points and weights, targets, ids, and the offsets last."""
+    return sorted(names, key=lambda n: (n == "offsets", n == "ids", n not in ROW_ARRAYS, n))

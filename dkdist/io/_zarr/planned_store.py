@@ -1,0 +1,248 @@
+"""A new store whose sizes are known before anything is written, so that many tasks can write it at once.
+
+Its rows are cut at whole chunks (or shards) into parts, and each part has one writer: no two ever touch the same
+object. Offsets, targets and ids are small and come from one process, and so does the commit, last of all; the tasks
+give back the checksums of what they wrote, for its table. What the store then holds is bit for bit what one `SetWriter`
+would have written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, I64, Array
+from dkdist._utils.concurrency import ahead
+from dkdist.io._zarr.batches import Batch, Columns, Form, committed_origin
+from dkdist.io._zarr.checksums import U32, Bound, new_key, object_key
+from dkdist.io._zarr.growing_array import ChunkThreads, GrowingArray
+from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, Metadata, array_of
+from dkdist.io._zarr.lease import Claim, new_claim
+from dkdist.io._zarr.location.address import Address, as_address, get_bytes, missing_keys, put_bytes
+from dkdist.io._zarr.new_arrays import Shards, check_chunks, closing_order, new_arrays, row_bytes, shard_rows
+from dkdist.io._zarr.set_writer import commit_arrays, new_generation
+from dkdist.io.errors import StoreFormatError
+from dkdist.sets.labels import Names
+
+STOPPED = ".dkdist-stopped"
+
+
+class Stopped(Exception):
+    """Another part of the same store has failed: there is no use in writing this one."""
+
+
+class Failed(NamedTuple):
+    """What a part gives back instead of its columns, so that every task has ended before its error is raised."""
+
+    error: Exception
+
+
+class Written(NamedTuple):
+    """What a part gives back: the columns of the sets that begin in it, and the checksums of its objects by array."""
+
+    columns: Columns
+    sums: dict[str, U32]
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """Writes parts of the rows of one planned store, in any process."""
+
+    claim: Claim
+    arrays: dict[str, Metadata]
+    stop_mark: bytes
+
+    def write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written | Failed:
+        """Write rows start .. stop - 1 from batches that begin at ``row``; give the columns of sets that begin here."""
+        try:
+            self._require_going_on()
+            return self._write(start, stop, row, batches)
+        except Exception as error:
+            with contextlib.suppress(Exception):  # this error is the one to tell
+                self.claim.require_mine()
+                put_bytes(self.claim.store, STOPPED, self.stop_mark)
+            return Failed(error)
+
+    def _write(self, start: int, stop: int, row: int, batches: Iterable[Batch]) -> Written:
+        kept: dict[str, list[Array]] = {}
+        with closing(ChunkThreads(self.claim.store)) as threads:
+            growing = {name: self._growing(name, start, threads) for name in self.arrays}
+            for batch in ahead(iter(batches)):
+                first, last = np.searchsorted(row + batch.sets.offsets[:-1], [start, stop])
+                for name, values in batch.columns.items():
+                    kept.setdefault(name, []).append(values[first:last])
+                rows = slice(max(start - row, 0), max(stop - row, 0))
+                growing["points"].append(batch.sets.relative[rows])
+                if batch.sets.weights is not None:
+                    growing["weights"].append(batch.sets.weights[rows])
+                row += batch.sets.n_points
+            for array in growing.values():
+                array.flush()
+        self.claim.flush()
+        columns = {name: np.concatenate(values) for name, values in kept.items()}
+        return Written(columns, {name: array.sums for name, array in growing.items()})
+
+    def _growing(self, name: str, start: int, threads: ChunkThreads) -> GrowingArray:
+        writing = self._going_on
+        return GrowingArray(self.claim.store, name, self.arrays[name], start, None, writing, threads=threads)
+
+    @contextlib.contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """While one object is written: not any more where the others were told to stop."""
+        self._require_going_on()
+        with self.claim.writing():
+            yield
+
+    def _require_going_on(self) -> None:
+        if get_bytes(self.claim.store, [STOPPED]) == [self.stop_mark]:
+            raise Stopped
+
+
+class PlannedStore:
+    """The store under construction, in the process that plans it: inside ``with begun(...)`` parts are written and
+    what they give back is added; leaving it commits, an exception inside it does not.
+
+    Raises what `SetWriter` raises for a place that is taken or cannot be written.
+    """
+
+    def __init__(self, store: Any, *, overwrite: bool, replaces: int | None = None) -> None:
+        """Look at the place; ``replaces`` is the generation that must be there."""
+        self.address: Address = as_address(store)
+        self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
+        if replaces is not None and replaces != self._replaced:
+            raise StoreFormatError(
+                f"{self.address.label} is of generation {self._replaced} and was opened at generation {replaces}: it "
+                "was written to since. Open it again with open_sets"
+            )
+
+    @contextlib.contextmanager
+    def begun(
+        self,
+        form: Form,
+        edges: I64,
+        *,
+        chunk_rows: int | None,
+        shards: Shards,
+        sealed: bool = False,
+        alphabet: str | None = None,
+        origin: F64 | None = None,
+        names: Names | None = None,
+    ) -> Iterator[None]:
+        """Fix the arrays and take the place over; commit at the end. Points are counted from the origin."""
+        n_points = int(edges[-1])
+        rows = shard_rows(shards, self.address, form, n_points, chunk_rows)
+        check_chunks(chunk_rows, rows)
+        created = new_generation(self._replaced)
+        self._metadata = new_arrays(form, created, chunk_rows, rows)
+        sizes = len(edges) - 1, n_points, form["points"][1][0]
+        start = committed_origin(origin)
+        self._commit = Commit(*sizes, created, sealed, alphabet=alphabet, origin=start, names=names)
+        self._row_bytes = row_bytes(form)
+        with closing(ChunkThreads(self._claim.store)) as self._threads:
+            try:
+                self._claim.begin(clear=True)
+                self._rows: dict[str, list[U32]] = {n: [] for n in self._metadata if n in ROW_ARRAYS}
+                self._columns = {n: self._growing(n, 0) for n in self._metadata if n not in ROW_ARRAYS}
+                self._columns["offsets"].append(edges)
+                yield
+                self._complete()
+            except BaseException:
+                self._threads.close()  # nothing is written any more when what was written is removed
+                self._claim.abort()
+                raise
+
+    @property
+    def n_sets(self) -> int:
+        """The number of sets it will hold."""
+        return self._commit.n_sets
+
+    @property
+    def n_bytes(self) -> int:
+        """What its points and weights take, uncompressed."""
+        return self._commit.n_points * self._row_bytes
+
+    @property
+    def grain(self) -> int:
+        """Rows of a chunk, or of a shard: parts begin and end at multiples of it."""
+        array = array_of(self._claim.store, "points", self._metadata["points"])
+        return int((array.shards or array.chunks)[0])
+
+    @property
+    def writer(self) -> PartWriter:
+        """What a task needs to write a part."""
+        rows = {name: m for name, m in self._metadata.items() if name in ROW_ARRAYS}
+        return PartWriter(self._claim, rows, str(self._commit.generation).encode())
+
+    def bounds(self, wanted_bytes: int, starts: I64) -> I64:
+        """Where parts of about some bytes begin and end.
+
+        Each begins where a source does (``starts``), or in the first chunk (or shard) after, so that a source is cut
+        at most once; boundaries that cut none are preferred.
+        """
+        total, grain = self._commit.n_points, self.grain
+        wanted = max(1, wanted_bytes // self._row_bytes)
+        candidates = -(-starts // grain) * grain
+        bounds = [0]
+        while True:
+            first, last = np.searchsorted(candidates, bounds[-1] + np.array([1, 2]) * wanted)
+            if first == len(candidates) or candidates[first] >= total:
+                return np.array([*bounds, total], np.int64)
+            exact = np.flatnonzero(candidates[first:last] == starts[first:last])
+            bounds.append(int(candidates[first + (exact[0] if len(exact) else 0)]))
+
+    def add(self, bounds: I64, results: Iterable[Written | Failed]) -> list[Columns]:
+        """Take what the next parts gave back, in their order; raises the error of one that failed."""
+        found = list(results)
+        errors = [result.error for result in found if isinstance(result, Failed)]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, Stopped)), errors[0])
+        written = [result for result in found if isinstance(result, Written)]
+        for start, stop, part in zip(bounds[:-1], bounds[1:], written, strict=True):
+            self._require_written(int(start), int(stop))
+            self.add_columns(part.columns)
+            for name, sums in part.sums.items():
+                self._rows[name].append(sums)
+        return [part.columns for part in written]
+
+    def add_columns(self, columns: Columns) -> None:
+        """Targets and ids of the next sets."""
+        for name, values in columns.items():
+            self._columns[name].append(values)
+
+    def _complete(self) -> None:
+        arrays = {n: self._columns.get(n) or self._growing(n, self._commit.n_points) for n in self._metadata}
+        for name in closing_order(arrays):
+            arrays[name].close()
+        commit_arrays(self._claim, self._commit, arrays, new_key(self._commit.generation))
+
+    def _growing(self, name: str, length: int) -> GrowingArray:
+        """An array under this process's hands; with a length, one whose rows others have written."""
+        metadata, sums = self._metadata[name], self._rows.get(name)
+        bound = Bound(0, np.concatenate(sums)) if sums else None
+        return GrowingArray(
+            self._claim.store,
+            name,
+            metadata,
+            length,
+            None,
+            self._claim.writing,
+            bound,
+            threads=self._threads,
+        )
+
+    def _require_written(self, start: int, stop: int) -> None:
+        """Refuse to go on if what a task said it wrote is not there."""
+        for name in self._metadata.keys() & set(ROW_ARRAYS):
+            array = array_of(self._claim.store, name, self._metadata[name])
+            chunks = range(start // self.grain, -(-stop // self.grain))
+            lost = missing_keys(self._claim.store, [object_key(array, k) for k in chunks])
+            if lost:
+                raise StoreFormatError(
+                    f"{lost[0]} was written by a worker but is not in {self.address.label}: the workers write to "
+                    "another place. Give a path or URL that is the same for all of them and for this process"
+                )

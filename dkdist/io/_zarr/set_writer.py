@@ -1,0 +1,377 @@
+"""Writing sets: streaming ingestion into a new store, and appending to one.
+
+Nothing is visible before `close`; then points and weights, targets, ids and offsets are completed in this
+order, the table of all their checksums is written, and the commit last. A writer that is killed leaves the last
+commit as it was: nothing of it is written over.
+
+No two sets of a store have the same id: what a writer remembers of the ids that are there, sixteen bytes for each.
+
+An id is remembered by two hashes of 64 bits, so that ids of any length take the same room. Two ids with both in common
+are told to be one though they differ: for two texts whose characters differ by less than 64 that has a probability of
+some 2^-116.
+
+    h(id) = sum_j c_j K_j mod 2^64,    c_j: its characters, or the number itself;  K_j: fixed odd random numbers
+
+Sorted runs of hashes are merged like the digits of a binary counter: of N ids each is merged log2 N times at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkdist._numba.arrays import F64, Array
+from dkdist._utils.concurrency import Crew
+from dkdist._utils.validation import as_flag
+from dkdist.io._zarr.batches import (
+    Form,
+    columns_of,
+    committed_origin,
+    counted_from,
+    dtype_name,
+    form_of,
+    form_of_arrays,
+    recoded,
+    require_same_form,
+    require_same_names,
+)
+from dkdist.io._zarr.checksums import Table, encoded, new_key, recorded, tail_key
+from dkdist.io._zarr.growing_array import ChunkThreads, GrowingArray
+from dkdist.io._zarr.layout import ROW_ARRAYS, Commit, checksum, group_document
+from dkdist.io._zarr.lease import Claim, after_commit, new_claim
+from dkdist.io._zarr.location.address import Address, as_address, put_bytes
+from dkdist.io._zarr.new_arrays import check_chunks, closing_order, new_arrays
+from dkdist.io._zarr.packed import remove_older, settle
+from dkdist.io._zarr.reading import Committed
+from dkdist.io.errors import DOCUMENT, StoreFormatError
+from dkdist.sets import SampleSetError, SampleSets
+from dkdist.sets.labels import as_names
+
+Hashes = NDArray[np.uint64]
+PIECE = 2**16  # ids whose characters are looked at together
+
+
+class DistinctIds:
+    """The ids of a store that is being written."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Hashes, Hashes]] = []
+
+    def add(self, ids: Array, label: str) -> None:
+        """Remember ids (n,), distinct among themselves; `SampleSetError` naming the first that is there already."""
+        first, second = _hashes(ids, 0), _hashes(ids, 1)
+        known = np.zeros(len(ids), np.bool_)
+        for there, beside in self._runs:
+            place = np.minimum(np.searchsorted(there, first), len(there) - 1)
+            known |= (there[place] == first) & (beside[place] == second)
+        if known.any():
+            i = int(np.argmax(known))
+            raise SampleSetError(
+                f"set {i} of the sets to append has the id {ids[[i]].tolist()[0]!r}, which a set of {label} has "
+                "already: an id is that of one set. Leave it out if it is written, or give it an id of its own"
+            )
+        order = np.argsort(first)
+        self._runs.append((first[order], second[order]))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
+            self._runs[-2:] = [_merged(*self._runs[-2:])]
+
+
+def _merged(one: tuple[Hashes, Hashes], other: tuple[Hashes, Hashes]) -> tuple[Hashes, Hashes]:
+    first, second = (np.concatenate(pair) for pair in zip(one, other, strict=True))
+    order = np.argsort(first, kind="stable")
+    return first[order], second[order]
+
+
+def _hashes(ids: Array, which: int) -> Hashes:
+    """(n,) of numbers or of str, whose ends are filled with zeros: these add nothing."""
+    made = np.empty(len(ids), np.uint64)
+    for start in range(0, len(ids), PIECE):
+        own = ids[start : start + PIECE]
+        if own.dtype.kind == "U":
+            width = max(1, own.dtype.itemsize // 4)
+            codes = np.ascontiguousarray(own).view(np.uint32).reshape(len(own), width).astype(np.uint64)
+        else:
+            codes = own.astype(np.int64 if own.dtype.kind == "i" else np.uint64).view(np.uint64)[:, None]
+        seed = np.random.default_rng([which, 0x1D5])
+        factors = seed.integers(0, 2**64, codes.shape[1], np.uint64, endpoint=False) | np.uint64(1)
+        made[start : start + PIECE] = codes @ factors
+    return made
+
+
+ID_ROWS = 2**20  # ids of a store that are read together
+
+
+class SetWriter:
+    """Write sample sets to a store, batch by batch, with bounded memory; a context manager.
+
+    Parameters
+    ----------
+    store : path, URL or Zarr store object
+    n_dims : int
+        The dimension d of the points.
+    mode : "w" or "a"
+        A new store, or more sets at the end of one.
+    overwrite : bool
+        Whether mode "w" may replace a committed store. On a local path the old store stays readable until the
+        new one is committed; elsewhere it is cleared at the first `append`.
+    chunk_rows : int, optional
+        Points a chunk in a new store, a power of two; by default those of about 1 MiB. Reading is fast for
+        chunks of 256 KiB to 4 MiB that are an eighth of a block of work, or less.
+    shards : int, optional
+        Points a shard in a new store, a multiple of `chunk_rows`: fewer, larger objects. Memory grows to a
+        shard.
+    names : d str, optional
+        Names of the dimensions; by default those of the first batch, if it has any (`SampleSets.names`).
+
+    Raises
+    ------
+    FileExistsError
+        If mode "w" finds a committed store and `overwrite` is false, or anything that is no store of sets.
+    StoreFormatError
+        If batches do not fit the store (dimension, names or their order, weights, targets, ids), or another writer came
+        between.
+    SampleSetError
+        If a batch is not valid, or an id is there already.
+
+    Notes
+    -----
+    A store has one `origin` (see `SampleSets`), which follows from the first batch; later batches are counted from
+    there, and refused where float32 is too coarse so far away for what their points differ by. Leaving the ``with``
+    block commits; an exception inside it does not. Memory: eight chunks (or a shard) of each array, the batch, and 16
+    bytes for each id; those of a store are read when the first are added to it. Of two writers to one store the later
+    goes on and the earlier is refused.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr
+    >>> from dkdist.io import SetWriter, open_sets
+    >>> memory = zarr.storage.MemoryStore()
+    >>> with SetWriter(memory, n_dims=2) as writer:
+    ...     for label in range(3):
+    ...         writer.append([np.full((4, 2), label)], targets=[label])
+    >>> open_sets(memory).targets["y"]
+    array([0, 1, 2])
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        n_dims: int,
+        mode: Literal["w", "a"] = "w",
+        *,
+        overwrite: bool = False,
+        chunk_rows: int | None = None,
+        shards: int | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        if not isinstance(mode, str) or mode not in ("w", "a"):
+            raise ValueError(f"mode is {mode!r}: give 'w' for a new store or 'a' to append")
+        if n_dims < 1:
+            raise ValueError(f"n_dims is {n_dims}: points have at least one dimension")
+        as_flag("overwrite", overwrite)
+        check_chunks(chunk_rows, shards)
+        self.address: Address = as_address(store)
+        self.n_dims = n_dims
+        self._chunk_rows, self._shards = chunk_rows, shards
+        self._arrays: dict[str, GrowingArray] = {}
+        self._begun = self._closed = False
+        self._replaced = 0
+        self._old: Committed | None = None
+        self._form: Form = {}
+        self._alphabet: str | None = None
+        self._origin: F64 | None = None
+        self._names = as_names(names, n_dims)
+        self._ids = DistinctIds()
+        if mode == "a":
+            self._old = self._open_to_append()
+            self._form = form_of_arrays(self._old.arrays)
+            self._alphabet = self._old.commit.alphabet
+            self._origin = np.array(self._old.commit.origin or (0.0,) * n_dims)
+            require_same_names(self._names, self._old.commit.names, self.address.label)
+            self._names = self._old.commit.names
+            self._claim = Claim(self.address, self._old.commit.generation)
+        else:
+            self._claim, self._replaced = new_claim(self.address, overwrite=overwrite)
+        self._threads = ChunkThreads(self._claim.store)
+
+    def share(self, crew: Crew) -> None:
+        """Have chunks packed and written by a crew that does other work too; before anything is appended."""
+        self._threads.share(crew)
+
+    def append(self, sets: Any, targets: Any = None, ids: Any = None) -> None:
+        """Add sets (`SampleSets`, a list of (n_i, d) arrays or of strings, an (N, n, d) array), their targets and ids.
+
+        Targets and ids that are not given are those that the sets have. Everything is checked before anything is
+        written; every batch needs the same columns.
+        """
+        self._append(sets, targets, ids, copy=True)
+
+    def take(self, sets: SampleSets) -> None:
+        """Add sets with the targets and ids that they have, whose arrays nobody will change: whole chunks of them are
+        written as they lie there, behind this call, where `append` writes copies."""
+        self._append(sets, None, None, copy=False)
+
+    def _append(self, sets: Any, targets: Any, ids: Any, *, copy: bool) -> None:
+        if self._closed:
+            raise ValueError("this writer is closed: make a new SetWriter with mode='a'")
+        batch = counted_from(sets, self._origin, self.address.label)
+        columns = columns_of(batch, targets, ids)
+        if len(batch) == 0:
+            return
+        require_same_names(batch.names, self._names, self.address.label)
+        stored = self._form["points"][0] if self._form else None
+        points, alphabet = recoded(batch, self._alphabet, stored, self.address.label)
+        form = form_of(batch, columns)
+        self._form = self._form or {**form, "points": (form["points"][0], (self.n_dims,))}
+        if alphabet is not None:
+            form["points"] = (dtype_name(points.dtype), (1,))
+        require_same_form(form, self._form, self.address.label)
+        if "ids" in columns:
+            self._require_new(columns["ids"])
+        if not self._begun:
+            self._begin()
+        self._alphabet, self._origin = alphabet, batch.origin
+        if self._old is None and self._names is None:
+            self._names = batch.names
+        self._arrays["points"].append(points, copy=copy)
+        if batch.weights is not None:
+            self._arrays["weights"].append(batch.weights, copy=copy)
+        for name, values in columns.items():
+            self._arrays[name].append(values)
+        start = self._arrays["points"].length - batch.n_points
+        self._arrays["offsets"].append(batch.offsets[1:] + start)
+
+    def close(self) -> None:
+        """Write what waits, and commit. Does nothing the second time, or if nothing was appended."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._begun:
+            if self._old is None:
+                raise SampleSetError("nothing was appended: a store needs at least one set")
+            return
+        with contextlib.closing(self._threads):
+            try:
+                self._complete()
+            except BaseException:
+                self._threads.close()  # nothing is written any more when what was written is removed
+                self._claim.abort()
+                raise
+
+    def abort(self) -> None:
+        """Commit nothing; what was written is removed from a local disk, and ignored elsewhere."""
+        if self._begun and not self._closed:
+            self._threads.close()
+            self._claim.abort()
+        self._closed = True
+
+    def __enter__(self) -> SetWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _require_new(self, ids: Array) -> None:
+        """Refuse ids that the store has; its own are read when the first are added to it."""
+        if self._old is not None and not self._begun:
+            there, self._ids = self._old, DistinctIds()
+            for start in range(0, there.commit.n_sets, ID_ROWS):
+                stop = min(start + ID_ROWS, there.commit.n_sets)
+                self._ids.add(there.entries("ids", start, stop), self.address.label)
+        self._ids.add(ids, self.address.label)
+
+    def _complete(self) -> None:
+        for name in closing_order(self._arrays):
+            self._arrays[name].close()
+        n_sets, n_points = self._arrays["offsets"].length - 1, self._arrays["points"].length
+        commit = replace(self._commit, n_sets=n_sets, n_points=n_points, alphabet=self._alphabet)
+        if self._old is None:
+            commit = replace(commit, origin=committed_origin(self._origin), names=self._names)
+        commit_arrays(self._claim, commit, self._arrays, self._table_key)
+        if self._old is not None:
+            # it is committed: readers find the tails, and the next writer settles those that are left
+            with after_commit(self.address.label):
+                with contextlib.suppress(OSError):
+                    self._settle({name: array.bound() for name, array in self._arrays.items()})
+                remove_older(self._claim.store, commit.generation)
+
+    def _settle(self, table: Table) -> None:
+        assert self._old is not None
+        settle(self.address, self._claim.store, table, self._old.arrays)
+
+    def _open_to_append(self) -> Committed:
+        opened = Committed(self.address)
+        if opened.commit.sealed:
+            raise StoreFormatError(
+                f"{self.address.label} is sealed: it takes no more sets. Write a new store"
+            )
+        if opened.commit.n_dims != self.n_dims:
+            raise StoreFormatError(
+                f"{self.address.label} has points of {opened.commit.n_dims} dimensions, found "
+                f"n_dims={self.n_dims}: they must be the same"
+            )
+        if self._chunk_rows is not None or self._shards is not None:
+            raise ValueError(
+                "chunk_rows and shards are chosen when a store is made: leave them out to append"
+            )
+        return opened
+
+    def _begin(self) -> None:
+        table: Table = {}
+        if self._old is None:
+            self._commit = Commit(0, 0, self.n_dims, new_generation(self._replaced))
+            metadata = new_arrays(self._form, self._commit.generation, self._chunk_rows, self._shards)
+            lengths = dict.fromkeys(metadata, 0)
+        else:
+            metadata, table, commit = self._old.metadata, self._old.table, self._old.commit
+            self._commit = replace(commit, generation=commit.generation + 1)
+            lengths = {n: commit.n_points if n in ROW_ARRAYS else commit.n_sets for n in metadata}
+            lengths["offsets"] += 1
+        self._claim.begin(clear=self._old is None)
+        self._begun = True
+        if any(bound.tail is not None for bound in table.values()):
+            self._claim.require_mine()
+            self._settle(table)  # what a writer left that was killed after its commit
+        self._table_key = new_key(self._commit.generation)
+        for position, name in enumerate(sorted(metadata)):
+            self._arrays[name] = GrowingArray(
+                self._claim.store,
+                name,
+                metadata[name],
+                lengths[name],
+                None if self._old is None else partial(self._old.entries, name),
+                self._claim.writing,
+                table.get(name),
+                tail_key(self._table_key, position),
+                threads=self._threads,
+            )
+        if self._old is None:
+            self._arrays["offsets"].append(np.zeros(1, np.int64))
+
+
+def commit_arrays(claim: Claim, commit: Commit, arrays: Mapping[str, GrowingArray], table_key: str) -> None:
+    """Make arrays that are complete visible: the very last step of whoever writes a store."""
+    if any(name.startswith("targets/") for name in arrays):
+        put_bytes(claim.store, f"targets/{DOCUMENT}", group_document())
+    metadata = {name: array.metadata for name, array in arrays.items()}
+    data = encoded({name: array.bound() for name, array in arrays.items()})
+    claim.require_mine()
+    put_bytes(claim.store, table_key, data)
+    record = recorded(table_key, data).attrs()
+    attrs = {**commit.attrs(), "checksum": checksum(commit, metadata), "table": record}
+    claim.commit(group_document({"dkdist": {**attrs, "arrays": sorted(arrays)}}))
+
+
+def new_generation(replaced: int) -> int:
+    """The generation of a new store: above that of the one it replaces, whatever the clock says."""
+    return max(time.time_ns() // 1000, replaced + 1)

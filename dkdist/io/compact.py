@@ -1,0 +1,84 @@
+"""Compaction: the sets of a view, written again as the parts of a new store with full chunks.
+
+The new store is another content, with a generation of its own: views of the old one, which know its old chunks, are
+refused when they read on, and never see rows of the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import I64
+from dkdist.io._zarr.batches import Batch, Columns, Form, form_of_arrays
+from dkdist.io._zarr.location.address import Address, as_address
+from dkdist.io.set_store import SetStore
+
+
+class ViewPart(NamedTuple):
+    """Rows start .. stop - 1 of a new store, and the sets that hold them, the first of which begins at first_row."""
+
+    start: int
+    stop: int
+    first_row: int
+    view: SetStore
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A view to be written as a store of its own."""
+
+    view: SetStore
+    edges: I64
+
+    @classmethod
+    def of(cls, view: SetStore) -> Copy:
+        """Reads the sizes of the sets."""
+        if not len(view):
+            raise ValueError("this view holds no sets: a store needs at least one")
+        return cls(view, np.concatenate([[0], np.cumsum(view.sizes)]))
+
+    @property
+    def form(self) -> Form:
+        """The dtype and trailing shape of every array."""
+        form = form_of_arrays(self.view._committed.arrays)
+        return form | {"points": (str(self.view.points_dtype), (self.view.n_dims,))}
+
+    @property
+    def alphabet(self) -> str | None:
+        """What the codes of strings stand for."""
+        return self.view.alphabet
+
+    def part(self, start: int, stop: int) -> ViewPart:
+        """The sets that rows start .. stop - 1 come from."""
+        first = int(np.searchsorted(self.edges, start, side="right")) - 1
+        last = int(np.searchsorted(self.edges, stop))
+        return ViewPart(start, stop, int(self.edges[first]), self.view[first:last])
+
+    def columns(self) -> Columns:
+        """All targets and ids of the view."""
+        columns = {f"targets/{name}": values for name, values in self.view.targets.items()}
+        return columns | ({} if self.view.ids is None else {"ids": self.view.ids})
+
+
+def view_batches(part: ViewPart) -> Iterator[Batch]:
+    """The sets of a part, some megabytes at a time."""
+    for block in part.view.blocks():
+        yield Batch(block)
+
+
+def compact_target(view: SetStore, to: Any) -> Address:
+    """Where a view is to be written: another place, or its own if it is a whole store on a local disk."""
+    source = view._address
+    target = source if to is None else as_address(to)
+    if target != source:
+        return target
+    view._require_whole("compact")
+    if source.path is None:
+        raise ValueError(
+            f"{source.label} cannot be replaced while it is read, as a local directory can: give to=, another place"
+        )
+    return target

@@ -1,0 +1,330 @@
+"""A store of feature rows, written block by block: format "dkdist.features", version 1.
+
+    /          attrs.dkdist = {format, version, n_rows, n_columns, fingerprint, generation, complete, table}
+    features   f4 (n, m)   chunks (rows of a block, m)   fill NaN   blosc(lz4, shuffle) -> crc32c
+    features/table.GENERATION.TOKEN      features/done/BLOCK (until all are)
+
+One block is one chunk and has one writer, which leaves a receipt: the checksum of the chunk, for this block of this
+fingerprint and generation. A block is done if it has a receipt; before a later run trusts it, it is read and compared.
+The receipts of all blocks become the table of checksums of the finished store (see `chunk_sums`), in which every
+block belongs to its place. ``fingerprint`` names the rows' origin (map, seed and generation of the source): a writer
+goes on with an unfinished store only if it is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import reprlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.abc.store import Store
+from zarr.core.sync import sync
+
+from dkdist._numba.arrays import F32
+from dkdist.io._zarr import checksums as chunk_sums
+from dkdist.io._zarr.growing_array import RecordedArray
+from dkdist.io._zarr.layout import array_of, dump_json, group_document, parse_array
+from dkdist.io._zarr.location.address import (
+    Address,
+    as_address,
+    get_bytes,
+    list_names,
+    missing_keys,
+    put_bytes,
+)
+from dkdist.io._zarr.location.disk import PARTIAL, DiskStore, flush_store
+from dkdist.io._zarr.location.exchange import HiddenFolder, committing
+from dkdist.io._zarr.new_arrays import new_metadata
+from dkdist.io.errors import (
+    DOCUMENT,
+    MAX_BLOCKS,
+    MAX_BYTES,
+    MAX_CHUNK_BYTES,
+    RESTORE,
+    StoreFormatError,
+    WrongChunkError,
+    check_array,
+    decoding,
+    parsed,
+)
+
+FORMAT = "dkdist.features"
+VERSION = 1
+FIELDS = ("n_rows", "n_columns", "block_rows", "generation")
+
+CODING = chunk_sums.Coding(inner=None, ends_with_crc=True)
+TABLES_KEPT = 64
+
+# keys of tables are never used twice
+_tables: dict[tuple[str, chunk_sums.TableRecord | None], chunk_sums.Bound | None] = {}
+
+
+@dataclass(frozen=True)
+class FeatureStore:
+    """An opened store of n_rows x n_columns float32 features, in blocks of ``block_rows``."""
+
+    address: Address
+    n_rows: int
+    n_columns: int
+    block_rows: int
+    fingerprint: str
+    generation: int
+    complete: bool
+    table: chunk_sums.TableRecord | None = None
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks, the last one perhaps short."""
+        return -(-self.n_rows // self.block_rows)
+
+    def require_ends(self) -> None:
+        """Refuse a store that says it is complete and lacks its first or last block: it may claim any size."""
+        ends = [_chunk(i) for i in (0, self.n_blocks - 1)]
+        lost = missing_keys(self.address.open(read_only=True), ends)
+        if lost:
+            raise StoreFormatError(f"{lost[0]} of {self.address.label} is missing. {RESTORE}")
+
+    def missing_blocks(self) -> list[int]:
+        """Blocks that are not written yet, or not to their end."""
+        store, blocks = self.address.open(read_only=True), range(self.n_blocks)
+        lost = set(missing_keys(store, [*map(_chunk, blocks), *map(_receipt, blocks)]))
+        return [i for i in blocks if not lost.isdisjoint((_chunk(i), _receipt(i)))]
+
+    def is_whole(self, i: int) -> bool:
+        """Whether block i of an unfinished store can be read and is the one that its receipt was written for."""
+        try:
+            store = self.address.open(read_only=True)
+            self._rows(store, i, chunk_sums.Bound(i, np.array([self._receipts(store, [i])], np.uint32)))
+        except (StoreFormatError, WrongChunkError):
+            return False
+        return True
+
+    def write_block(self, i: int, rows: F32) -> None:
+        """Write block i, whole, and its receipt; refused if other features took this place."""
+        store = self.address.open(read_only=False)
+        self._require_current(store)
+        written = RecordedArray(store, "features", CODING, None, "")
+        self._array(store, written)[i * self.block_rows : i * self.block_rows + len(rows)] = rows
+        flush_store(store)
+        put_bytes(store, _receipt(i), self._receipt_of(i, int(written.sums[i][0])))
+        flush_store(store)
+
+    def read_block(self, i: int) -> F32:
+        """Rows of block i; a lost, damaged, exchanged or replaced one is a `StoreFormatError`."""
+        store = self.address.open(read_only=True)
+        try:
+            rows = self._rows(store, i, _bound(self.address, self.table))
+        except WrongChunkError as error:
+            self._require_current(store)
+            raise StoreFormatError(
+                f"block {i} of {self.address.label} (rows {i * self.block_rows} to "
+                f"{min((i + 1) * self.block_rows, self.n_rows) - 1}) cannot be trusted: {error}. {RESTORE}"
+            ) from error
+        self._require_current(store)
+        # rows of skipped sets are NaN, and so is a chunk that is not there
+        if np.isnan(rows).any() and missing_keys(store, [_chunk(i)]):
+            raise StoreFormatError(f"block {i} of {self.address.label} is missing. {RESTORE}")
+        return rows
+
+    def finish(self) -> FeatureStore:
+        """Mark the store as complete: from now on it can be opened."""
+        missing = self.missing_blocks()
+        if missing:
+            raise StoreFormatError(f"blocks {missing[:5]} of {self.address.label} are not written yet")
+        store = self.address.open(read_only=False)
+        sums = self._receipts(store, range(self.n_blocks))
+        key = chunk_sums.new_key(self.generation, "features")
+        data = chunk_sums.encoded({"features": chunk_sums.Bound(0, np.array(sums, np.uint32).reshape(-1, 1))})
+        self._require_current(store)
+        put_bytes(store, key, data)
+        flush_store(store)
+        done = replace(self, complete=True, table=chunk_sums.recorded(key, data))
+        done._write_attrs(store)
+        flush_store(store)
+        with contextlib.suppress(OSError):  # who may write may not be allowed to delete
+            sync(store.delete_dir("features/done"))
+        if isinstance(store, DiskStore):
+            store.sweep()
+        return done
+
+    def _rows(self, store: Store, i: int, bound: chunk_sums.Bound | None) -> F32:
+        with decoding(f"block {i} of {self.address.label}"):
+            array = self._array(store, chunk_sums.CheckedArray(store, "features", CODING, lambda: bound))
+            return np.asarray(array[i * self.block_rows : (i + 1) * self.block_rows])
+
+    def _receipt_of(self, i: int, checksum: int) -> bytes:
+        """What a receipt says: the checksum of a chunk, and for which block of which features it was written."""
+        words = {"block": i, "fingerprint": self.fingerprint, "generation": self.generation}
+        return json.dumps({**words, "crc32c": checksum}).encode()
+
+    def _receipts(self, store: Store, blocks: Sequence[int]) -> list[int]:
+        """The checksums that some blocks have receipts for; refuses receipts of other blocks or features."""
+        sums = []
+        for i, receipt in zip(blocks, get_bytes(store, [_receipt(i) for i in blocks]), strict=True):
+            with decoding(f"the receipt of block {i} of {self.address.label}"):
+                found = json.loads(receipt or b"null")["crc32c"]
+                if receipt != self._receipt_of(i, found):
+                    raise ValueError("it was written for another block, or for other features")
+            sums.append(int(found))
+        return sums
+
+    def _array(self, store: Store, chunks: Store) -> zarr.Array[Any]:
+        """The array of features, if it is what the root document says; its chunks go through ``chunks``."""
+        label = self.address.label
+        (document,) = get_bytes(store, [f"features/{DOCUMENT}"])
+        if document is None:
+            raise StoreFormatError(f"array 'features' of {label} has no metadata. {RESTORE}")
+        array = array_of(chunks, "features", parse_array("features", document, label))
+        found = (array.shape, array.chunks, str(array.dtype))
+        expected = ((self.n_rows, self.n_columns), (self.block_rows, self.n_columns), "float32")
+        if found != expected:
+            raise StoreFormatError(f"array 'features' of {label} is {found}, expected {expected}. {RESTORE}")
+        return array
+
+    def _require_current(self, store: Store) -> None:
+        """Refuse to go on if other features took this one's place; costs one small request."""
+        (document,) = get_bytes(store, [DOCUMENT])
+        found = None if document is None else _parse(self.address, document)
+        if found is None or (found.generation, found.fingerprint) != (self.generation, self.fingerprint):
+            raise StoreFormatError(
+                f"{self.address.label} was replaced: these features are of generation {self.generation} and "
+                f"{'nothing' if found is None else f'generation {found.generation}'} is there now. Open it again"
+            )
+
+    def _write_attrs(self, store: Store) -> None:
+        fields = {name: getattr(self, name) for name in (*FIELDS, "fingerprint", "complete")}
+        record = {"format": FORMAT, "version": VERSION, **fields}
+        record |= {} if self.table is None else {"table": self.table.attrs()}
+        put_bytes(store, DOCUMENT, group_document({"dkdist": record}))
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "dkdist.FeatureStore", self.address.label, self.generation, self.fingerprint
+
+
+def _bound(address: Address, record: chunk_sums.TableRecord | None) -> chunk_sums.Bound | None:
+    """The checksums of a finished store, read once in a process."""
+    key = address.label, record
+    if key not in _tables:
+        table = chunk_sums.read_table(address.open(read_only=True), record, address.label)
+        if table is None:
+            raise StoreFormatError(f"the table of checksums of {address.label} is missing. {RESTORE}")
+        while len(_tables) >= TABLES_KEPT:
+            _tables.pop(next(iter(_tables)), None)
+        _tables[key] = table.get("features")
+    return _tables[key]
+
+
+def _chunk(i: int) -> str:
+    return f"features/c/{i}/0"
+
+
+def _receipt(i: int) -> str:
+    return f"features/done/{i}"
+
+
+def create_features(
+    store: Any, n_rows: int, n_columns: int, block_rows: int, fingerprint: str
+) -> FeatureStore:
+    """Begin a store of features; nothing but its metadata is written."""
+    address = as_address(store)
+    metadata = new_metadata((n_columns,), np.float32, block_rows, np.nan, "lz4")
+    metadata["shape"] = [n_rows, n_columns]
+    check_array("features", metadata)
+    _check_sizes(n_rows, n_columns, block_rows)
+    opened = address.open(read_only=False)
+    others = set(list_names(opened, "")) - {"features"}
+    if others:
+        raise FileExistsError(f"{address.label} holds {sorted(others)[0]!r}: choose another place")
+    created = FeatureStore(
+        address, n_rows, n_columns, block_rows, fingerprint, time.time_ns() // 2**11, complete=False
+    )
+    sync(opened.delete_dir("features"))  # of an array that was begun and never named by the root
+    put_bytes(opened, f"features/{DOCUMENT}", dump_json(metadata))
+    flush_store(opened)
+    created._write_attrs(opened)
+    flush_store(opened)
+    return created
+
+
+def remove_features(store: Any) -> None:
+    """Remove a store of features, finished or not; anything else is refused and stays."""
+    if find_features(store) is not None:
+        opened = as_address(store).open(read_only=False)
+        sync(opened.delete(DOCUMENT))
+        sync(opened.clear())
+
+
+@contextlib.contextmanager
+def hidden_features(old: FeatureStore) -> Iterator[Address]:
+    """A hidden place for features that take the place of complete ones on a disk when the block ends, in one step.
+
+    If it raises, nothing is left of them. Raises `StoreFormatError` if other features came there meanwhile.
+    """
+    path = old.address.path
+    assert path is not None
+    hidden = HiddenFolder(path)
+    hidden.make()
+    try:
+        yield Address(hidden.store)
+        with committing(hidden.path):
+            old._require_current(old.address.open(read_only=True))
+            hidden.publish()
+            hidden.settle()
+    except BaseException:
+        hidden.remove()
+        raise
+
+
+def find_features(store: Any) -> FeatureStore | None:
+    """The store of features at an address, complete or not; None where there is nothing."""
+    address = as_address(store)
+    if address.path is not None and not os.path.exists(address.path):
+        return None
+    (document,) = get_bytes(address.open(read_only=True), [DOCUMENT])
+    if document is None:
+        if address.path is not None and set(os.listdir(address.path)) - {"features", PARTIAL}:
+            raise FileExistsError(f"{address.label} is not empty and holds no features: choose another place")
+        return None
+    return _parse(address, document)
+
+
+def _check_sizes(n_rows: int, n_columns: int, block_rows: int) -> None:
+    """Refuse more rows, columns or blocks than features can have."""
+    if 4 * n_rows * n_columns > MAX_BYTES or 4 * block_rows * n_columns > MAX_CHUNK_BYTES:
+        raise ValueError(
+            f"{n_rows} rows of {n_columns} features in blocks of {block_rows}: expected at most {MAX_BYTES} bytes, and "
+            f"{MAX_CHUNK_BYTES} a block"
+        )
+    if -(-n_rows // block_rows) > MAX_BLOCKS:
+        raise ValueError(f"{n_rows} rows in blocks of {block_rows}: expected at most {MAX_BLOCKS} blocks")
+
+
+def _parse(address: Address, document: bytes) -> FeatureStore:
+    with decoding(f"{DOCUMENT} of {address.label}"):
+        record = parsed(document).get("attributes", {}).get("dkdist")
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise StoreFormatError(f"{address.label} holds something else than {FORMAT!r}: choose another place")
+    if type(record.get("version")) is int and record["version"] > VERSION:
+        raise StoreFormatError(f"{address.label} has a newer format version: upgrade dkdist")
+    numbers = [record.get(name) for name in FIELDS]
+    if record.get("version") != VERSION or any(type(v) is not int or v < 1 for v in numbers):
+        raise StoreFormatError(
+            f"the 'dkdist' attributes of {address.label} make no sense: {reprlib.repr(record)}. {RESTORE}"
+        )
+    fields: dict[str, Any] = dict(zip(FIELDS, numbers, strict=True))
+    with decoding(f"{DOCUMENT} of {address.label}"):
+        _check_sizes(fields["n_rows"], fields["n_columns"], fields["block_rows"])
+    return FeatureStore(
+        address=address,
+        fingerprint=str(record.get("fingerprint")),
+        complete=record.get("complete") is True,
+        table=chunk_sums.parse_record(record.get("table"), address.label),
+        **fields,
+    )

@@ -1,0 +1,192 @@
+"""Care of stores, on all cores or on a cluster: checking every chunk, and writing a store again with full chunks.
+
+Writing the parts of a planned store: one task for each, on all cores or on a cluster, and what they give back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkdist._numba.arrays import I64, Array
+from dkdist._runtime.map_reduce import map_pieces
+from dkdist._runtime.progress import Progress
+from dkdist._runtime.run import resources
+from dkdist._utils.validation import as_flag, as_verbose
+from dkdist.io import SetStore, StoreFormatError, VerifyReport, open_sets
+from dkdist.io._zarr.batches import Batch
+from dkdist.io._zarr.layout import Commit
+from dkdist.io._zarr.location.address import Address
+from dkdist.io._zarr.new_arrays import Shards
+from dkdist.io._zarr.planned_store import Failed, PartWriter, PlannedStore, Written
+from dkdist.io._zarr.reading import Committed
+from dkdist.io._zarr.verify import Span, check_spans, report_of, spans_of, total_bytes
+from dkdist.io.compact import Copy, compact_target, view_batches
+
+PARTS_A_THREAD = 8
+PART_BYTES = (32 * 2**20, 512 * 2**20)
+PARTS_PER_SEGMENT = 128  # parts whose targets and ids this process takes together
+
+
+def part_bytes(planned: PlannedStore) -> int:
+    """How much one task writes: enough parts for every thread to have several, none too small or too large."""
+    return int(np.clip(planned.n_bytes // (PARTS_A_THREAD * resources().all_threads), *PART_BYTES))
+
+
+def _write_part(writer: PartWriter, batches: Callable[[Any], Iterator[Batch]], part: Any) -> Written | Failed:
+    return writer.write(part.start, part.stop, part.first_row, batches(part))
+
+
+def write_parts(
+    planned: PlannedStore,
+    bounds: I64,
+    part: Callable[[int, int], Any],
+    batches: Callable[[Any], Iterator[Batch]],
+    label: str,
+    verbose: bool,
+) -> Array | None:
+    """Write rows ``bounds[i]`` to ``bounds[i + 1]`` from ``batches(part(...))``, for every i; gives the ids, if any."""
+    n_parts = len(bounds) - 1
+    if verbose:
+        print(
+            f"{label}: {planned.n_sets:,} sets, {bounds[-1]:,} points in {n_parts:,} parts", file=sys.stderr
+        )
+    write, ids = partial(_write_part, planned.writer, batches), []
+    with closing(Progress(n_parts, label, show=verbose)) as progress:
+        for start in range(0, n_parts, PARTS_PER_SEGMENT):
+            edges = bounds[start : start + PARTS_PER_SEGMENT + 1]
+            parts = [part(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+            done = map_pieces(write, parts, label=label, progress=progress)
+            ids += [columns["ids"] for columns in planned.add(edges, done) if "ids" in columns]
+    return np.concatenate(ids) if ids else None
+
+
+SPANS_A_TASK = 8  # of eight chunks each
+TASKS_PER_SEGMENT = 128  # tasks after which damage ends the run
+
+
+def verify_sets(store: Any, *, verbose: bool = False) -> VerifyReport:
+    """Read and check every chunk of every array of a store, on all cores or on the active Dask cluster.
+
+    Parameters
+    ----------
+    store : path, URL, Zarr store object, or whole SetStore
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Returns
+    -------
+    VerifyReport
+        Sets, points, bytes and chunks that were read and found good; the same as ``SetStore.verify()``, which uses
+        the threads of its own process.
+
+    Raises
+    ------
+    StoreFormatError
+        Naming the first array, chunk and sets that are damaged.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> sets = dk.write_sets(tempfile.mkdtemp() + "/s.zarr", np.zeros((10, 4, 2)))
+    >>> verify_sets(sets).n_points
+    40
+    """
+    as_verbose(verbose)
+    view = store if isinstance(store, SetStore) else open_sets(store)
+    view._require_whole("verify")
+    committed = Committed(view._address, view._commit)
+    spans = spans_of(committed)
+    tasks = [spans[i : i + SPANS_A_TASK] for i in range(0, len(spans), SPANS_A_TASK)]
+    check, n_bytes = partial(_check, view._address, view._commit), 0
+    with closing(Progress(len(tasks), "verify", show=verbose)) as progress:
+        for start in range(0, len(tasks), TASKS_PER_SEGMENT):
+            segment = tasks[start : start + TASKS_PER_SEGMENT]
+            n_bytes += total_bytes(map_pieces(check, segment, label="verify", progress=progress))
+    return report_of(committed, n_bytes)
+
+
+def _check(address: Address, commit: Commit, spans: Sequence[Span]) -> int | StoreFormatError:
+    return check_spans(Committed(address, commit), spans)
+
+
+def compact(
+    store: Any,
+    to: Any = None,
+    *,
+    overwrite: bool = False,
+    chunk_rows: int | None = None,
+    shards: Shards = "auto",
+    verbose: bool = False,
+) -> SetStore:
+    """Write a store, or a selection of its sets, again with full chunks, on all cores or on the active Dask cluster.
+
+    For a store that grew by many small appends, has small chunks, or lies without shards on object storage; and for
+    dropping sets: ``compact(sets[good], to=...)``. Points, weights, names, targets, ids, their order and dtypes
+    stay.
+
+    Parameters
+    ----------
+    store : path, URL, Zarr store object, or SetStore
+    to : path, URL or Zarr store object, optional
+        Where the new store goes; by default it replaces the old one, which must be whole and on a local disk.
+    overwrite : bool, default=False
+        Whether a store at ``to`` may be replaced.
+    chunk_rows, shards : optional
+        As for `write_sets`; by default chunks of about 1 MiB.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Returns
+    -------
+    SetStore
+        The new store, with a new generation.
+
+    Raises
+    ------
+    ValueError
+        If a selection, or a store that is not on a local disk, should replace itself.
+    FileExistsError
+        If ``to`` is taken, see `SetWriter`.
+    StoreFormatError
+        If the old store is damaged, or was appended to meanwhile; then nothing is changed.
+
+    Notes
+    -----
+    The old store can be read until the new one is there. Views that were opened before are then refused when they
+    read ("was replaced"), on every worker: compact when no job runs, or into another place. Reads the points once;
+    memory of a thread: 32 MiB of points and eight chunks (or a shard).
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np, tempfile
+    >>> path = tempfile.mkdtemp() + "/s.zarr"
+    >>> sets = dk.write_sets(path, np.zeros((10, 4, 2)), targets=np.arange(10))
+    >>> dk.compact(sets[sets.targets["y"] > 6], path + ".chosen").targets["y"]
+    array([7, 8, 9])
+    >>> dk.compact(path).generation > sets.generation
+    True
+    """
+    as_flag("overwrite", overwrite)
+    as_verbose(verbose)
+    view = store if isinstance(store, SetStore) else open_sets(store)
+    target = compact_target(view, to)
+    in_place = target == view._address
+    planned = PlannedStore(
+        target, overwrite=overwrite or in_place, replaces=view.generation if in_place else None
+    )
+    copy = Copy.of(view)
+    same: dict[str, Any] = {"sealed": view._commit.sealed, "alphabet": copy.alphabet, "origin": view.origin}
+    same["names"] = view.names
+    with planned.begun(copy.form, copy.edges, chunk_rows=chunk_rows, shards=shards, **same):
+        grains = np.arange(0, int(copy.edges[-1]), planned.grain)
+        bounds = planned.bounds(part_bytes(planned), grains)
+        write_parts(planned, bounds, copy.part, view_batches, "compact", verbose)
+        planned.add_columns(copy.columns())
+    return open_sets(target, block_sets=view.block_sets)

@@ -1,0 +1,1 @@
+"""Readers of other file formats: tables, NumPy arrays, FCS, LAS and LAZ."""

@@ -1,0 +1,162 @@
+"""The catalogue of an import: what all sources hold, and which of them a part of the new store is made from.
+
+Pass one outlines every source; from the sizes follow the offsets of the new store, and with them which rows each
+source fills. A `Part` is what one task of pass two is given: a run of rows, and the sources that overlap it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, I64, Array
+from dkdist.io._zarr.batches import Batch, Form, Outline
+from dkdist.io.readers.sources import SourceError, batches_of, source_label
+from dkdist.sets import SampleSets
+from dkdist.sets.labels import Names
+
+
+class Part(NamedTuple):
+    """Rows start .. stop - 1 of a new store, and the sources they come from, the first of which begins at first_row."""
+
+    start: int
+    stop: int
+    first_row: int
+    sources: tuple[Any, ...]
+    sizes: tuple[I64, ...]
+    form: Form
+    names: Names | None
+    model: str
+    """The label of the source that the form and the names were taken from."""
+
+
+def part_batches(read: Any, origin: F64 | None, part: Part) -> Iterator[Batch]:
+    """The sets of a part's sources, in order, as far as its rows go; refuses what the first pass did not see."""
+    row = part.first_row
+    for source, sizes in zip(part.sources, part.sizes, strict=True):
+        end, done = row + int(sizes.sum()), 0
+        for batch in batches_of(read, source, origin):
+            _require_form(batch.form, source, part.form, part.model)
+            _require_names(batch.sets.names, source, part.names, part.model)
+            if not np.array_equal(batch.sets.sizes, sizes[done : done + len(batch.sets)]):
+                raise _unsteady(source, sizes, done, batch.sets)
+            done, row = done + len(batch.sets), row + batch.sets.n_points
+            yield batch
+            if part.stop <= row < end:
+                return
+        if done < len(sizes):
+            raise _unsteady(source, sizes, done, None)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Sources in the order of the store, with the first set and the first row of each; form and names of all."""
+
+    sources: Sequence[Any]
+    set_bounds: I64
+    edges: I64
+    form: Form
+    names: Names | None
+
+    @classmethod
+    def of(cls, sources: Sequence[Any], outlines: Sequence[Outline]) -> Catalogue:
+        """Put outlines together; the first has a form. Refuses sources that do not fit together."""
+        form, names, model = outlines[0].form, outlines[0].names, source_label(sources[0])
+        assert form is not None
+        for source, outline in zip(sources, outlines, strict=True):
+            if outline.form is not None:
+                _require_form(outline.form, source, form, model)
+            _require_names(outline.names, source, names, model)
+        set_bounds = np.cumsum([0, *(len(outline.sizes) for outline in outlines)])
+        edges = np.cumsum(np.concatenate([[0], *(outline.sizes for outline in outlines)]))
+        read = [s if o.source is None else o.source for s, o in zip(sources, outlines, strict=True)]
+        found = cls(read, set_bounds, edges, form, names)
+        ids = [outline.ids for outline in outlines if outline.ids is not None]
+        if len(ids) == len(sources):
+            found.require_distinct(np.concatenate(ids))
+        return found
+
+    @property
+    def row_bounds(self) -> I64:
+        """The first row of every source, and the number of all rows."""
+        return self.edges[self.set_bounds]
+
+    def part(self, start: int, stop: int) -> Part:
+        """The sources that rows start .. stop - 1 come from."""
+        rows = self.row_bounds
+        first = int(np.searchsorted(rows, start, side="right")) - 1
+        last = int(np.searchsorted(rows, stop))
+        cuts = itertools.pairwise(self.set_bounds[first : last + 1])
+        sizes = tuple(np.diff(self.edges[a : b + 1]) for a, b in cuts)
+        label = source_label(self.sources[0])
+        sources = tuple(self.sources[first:last])
+        return Part(start, stop, int(rows[first]), sources, sizes, self.form, self.names, label)
+
+    def require_distinct(self, ids: Array) -> None:
+        """Refuse an id that two sets have: a set lies within one source, in one piece."""
+        order = np.argsort(ids, kind="stable")
+        owners = np.searchsorted(self.set_bounds, order, side="right") - 1
+        twice = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+        if len(twice):
+            k = int(twice[np.argmin(order[twice])])
+            one, other = (source_label(self.sources[owners[i]]) for i in (k, k + 1))
+            if owners[k] == owners[k + 1]:
+                i, j = (order[[k, k + 1]] - self.set_bounds[owners[k]]).tolist()
+                raise SourceError(
+                    f"sets {i} and {j} of {one} both have the id {ids[order[[k]]].tolist()[0]!r}: an id is that of one "
+                    "set. Join their points if they are one set, or give them ids of their own"
+                )
+            if one == other:
+                raise SourceError(f"source {one} is given twice: every point would count twice. Give it once")
+            raise SourceError(
+                f"set {ids[order[[k]]].tolist()[0]!r} is in {one} and in {other}: a set must lie within one source, "
+                "and its id must be its own. Join its points (files of one table are given as their folder), or give "
+                "it another id (files of instruments: id_parts=2, --id-parts 2 for the names of their folders too)"
+            )
+
+
+def _require_form(found: Form, source: Any, expected: Form, model: str) -> None:
+    """Refuse a source whose points, weights, targets or ids are unlike those of the first; both are named."""
+    if found == expected:
+        return
+    name = next(n for n in {**expected, **found} if found.get(n) != expected.get(n))
+    raise SourceError(
+        f"source {source_label(source)} has {_described(found, name)}, but {model} has {_described(expected, name)}: "
+        "all sources need the same points, weights, targets and ids. Convert one of them, or leave it out"
+    )
+
+
+def _require_names(found: Names | None, source: Any, expected: Names | None, model: str) -> None:
+    """Refuse a source whose dimensions have other names than those of the first, or come in another order."""
+    if found is not None and expected is not None and found != expected:
+        raise SourceError(
+            f"source {source_label(source)} has the dimensions {', '.join(found)}, but {model} has "
+            f"{', '.join(expected)}: give them in one order (points=, --points), or leave it out"
+        )
+
+
+def _described(form: Form, name: str) -> str:
+    title = name.replace("targets/", "target ")
+    if name not in form:
+        return f"no {title}"
+    dtype, shape = form[name]
+    return f"{title} of dtype {dtype}" + (f" and trailing shape {shape}" if shape else "")
+
+
+def _unsteady(source: Any, sizes: I64, done: int, batch: SampleSets | None) -> SourceError:
+    found = f"{done} sets" if batch is None else _difference(sizes[done:], batch.sizes, done)
+    return SourceError(
+        f"source {source_label(source)} was found to have {len(sizes)} sets in the first pass and gave {found} in the "
+        "second: reading it (and its sizes) must give the same sets each time, so seed what is random"
+    )
+
+
+def _difference(expected: I64, found: I64, first: int) -> str:
+    if len(found) > len(expected):
+        return f"at least {first + len(found)} sets"
+    i = int(np.argmax(found != expected[: len(found)]))
+    return f"{found[i]} points instead of {expected[i]} in set {first + i}"

@@ -1,0 +1,422 @@
+"""Sets from FCS files of cytometers: a data set is a set, an event is a point, channels are the coordinates.
+
+The FCS format (2.0 to 3.2): text segments, the layout of the events, and the events in linear units.
+
+The numbers of events and channels decide the length of the data segment. Of the two stated places of that segment
+(header and text), the one with this length counts; an end that is off by one is common, and harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, Array
+from dkdist._utils.files import opened_file, path_name
+from dkdist.io._zarr.batches import Outline
+from dkdist.io.readers.files import file_id, require_id_parts
+from dkdist.io.readers.table_files import as_names
+from dkdist.sets import SampleSets
+
+HEADER_BYTES = 58
+CHUNK_BYTES = 2**24  # of events that are decoded at a time
+MAX_END_ERROR_BYTES = 1  # many instruments state the end of the data as exclusive
+MAX_TEXT_BYTES = 2**24  # real ones have up to some 100 kB; parsing takes 50 times the bytes
+KEYWORD = re.compile(r"\$[A-Za-z0-9_]+")
+MAGIC = re.compile(rb"FCS[23]\.\d")
+FLOAT_BITS = {"F": 32, "D": 64}
+INTEGER_BITS = (8, 16, 32, 64)
+ESCAPED = "\ue000"  # private use: no text has it
+
+
+class FCSFormatError(ValueError):
+    """The file breaks the standard, or uses a part of it that is not supported."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One data set of a file: its keywords, and the byte at which it begins."""
+
+    file: BinaryIO
+    file_bytes: int
+    begin: int
+    header: tuple[int | None, ...]
+    text: Mapping[str, str]
+
+    @cached_property
+    def n_channels(self) -> int:
+        """$PAR."""
+        return self._count("$PAR")
+
+    @cached_property
+    def short_names(self) -> list[str]:
+        """$PnN: the names of the detectors."""
+        return [self._value(f"$P{i}N") for i in self._channels]
+
+    @cached_property
+    def long_names(self) -> list[str]:
+        """$PnS: the names of the stains, "" where there is none."""
+        return [self.text.get(f"$P{i}S", "") for i in self._channels]
+
+    @cached_property
+    def time_index(self) -> int | None:
+        """The position of the channel called Time."""
+        return next((i for i, name in enumerate(self.short_names) if name.lower() == "time"), None)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """One event, one field a channel."""
+        if self.text.get("$MODE", "L").upper() != "L":
+            raise FCSFormatError(
+                f"$MODE is {self.text['$MODE']}, a histogram: only lists of events (L) are supported"
+            )
+        order = _byte_order(self._value("$BYTEORD"))
+        return np.dtype([(f"f{i}", order + self._kind(i)) for i in self._channels])
+
+    @cached_property
+    def n_events(self) -> int:
+        """$TOT; where FCS 2.0 leaves it out, the events that fill the data segment."""
+        if "$TOT" in self.text:
+            return self._count("$TOT")
+        for start, stop in self._stated:
+            n, rest = divmod(stop - start + 1, self.dtype.itemsize)
+            if rest <= MAX_END_ERROR_BYTES:
+                return n
+        raise FCSFormatError("it states neither $TOT nor a data segment of whole events")
+
+    @cached_property
+    def data_start(self) -> int:
+        """The byte of the file at which the events begin."""
+        n_bytes = self.n_events * self.dtype.itemsize
+        for tolerance in (0, MAX_END_ERROR_BYTES):
+            fits = {start for start, stop in self._stated if abs(stop - start + 1 - n_bytes) <= tolerance}
+            if len(fits) > 1:
+                first, second = sorted(fits)
+                raise FCSFormatError(
+                    f"its header and its text state two places of the events (bytes {first} and {second}), and "
+                    "both fit"
+                )
+            if fits:
+                start = self.begin + fits.pop()
+                if start + n_bytes > self.file_bytes:
+                    raise FCSFormatError(
+                        f"the file has {self.file_bytes} bytes, and its events end at byte {start + n_bytes}: it "
+                        "is cut short"
+                    )
+                return start
+        stated = " or ".join(f"bytes {start} to {stop}" for start, stop in self._stated) or "no segment"
+        raise FCSFormatError(
+            f"{self.n_events} events of {self.n_channels} channels take {n_bytes} bytes, and it states {stated} "
+            "for them"
+        )
+
+    @property
+    def next_begin(self) -> int | None:
+        """The byte of the file at which the next data set begins; None for the last."""
+        step = self._count("$NEXTDATA") if self.text.get("$NEXTDATA") else 0
+        if not step:
+            return None
+        if step < (self.header[1] or HEADER_BYTES) or self.begin + step + HEADER_BYTES > self.file_bytes:
+            raise FCSFormatError(
+                f"$NEXTDATA states another data set at byte {self.begin + step}, where none can begin: it is cut "
+                "short or damaged"
+            )
+        return self.begin + step
+
+    def events(self, channels: Sequence[int]) -> F64:
+        """(n_events, len(channels)) in linear units: amplification, gain and time step are applied."""
+        start, scales = self.data_start, [_Scale.of(self, i) for i in channels]
+        points = np.empty((self.n_events, len(channels)))
+        n_rows = max(1, CHUNK_BYTES // self.dtype.itemsize)
+        self.file.seek(start)
+        for a in range(0, self.n_events, n_rows):
+            b = min(a + n_rows, self.n_events)
+            rows = np.frombuffer(self.file.read((b - a) * self.dtype.itemsize), self.dtype)
+            if len(rows) < b - a:
+                raise FCSFormatError(
+                    f"its events end after {a + len(rows)} of {self.n_events}: it is cut short"
+                )
+            for j, (i, scale) in enumerate(zip(channels, scales, strict=True)):
+                points[a:b, j] = scale(rows[f"f{i + 1}"])
+        return points
+
+    @property
+    def _channels(self) -> range:
+        return range(1, self.n_channels + 1)
+
+    @property
+    def _stated(self) -> list[tuple[int, int]]:
+        """(first, last) byte of the events as text and header state them, from the beginning of this data set."""
+        text = (_integer(self.text.get("$BEGINDATA", "")), _integer(self.text.get("$ENDDATA", "")))
+        pairs = [text, self.header[2:4]]
+        first_text, last_text = self.header[:2]
+        assert first_text is not None
+        assert last_text is not None
+        return [
+            (start, stop)
+            for start, stop in pairs
+            if start is not None and stop is not None and stop >= start >= HEADER_BYTES
+            if not first_text <= start < last_text
+        ]
+
+    def _kind(self, i: int) -> str:
+        """The dtype of channel i without its byte order."""
+        name, bits = self._value(f"$P{i}N"), self._value(f"$P{i}B")
+        kind = self.text.get(f"$P{i}DATATYPE", self._value("$DATATYPE")).upper()
+        if kind in FLOAT_BITS and _integer(bits) == FLOAT_BITS[kind]:
+            return f"f{FLOAT_BITS[kind] // 8}"
+        if kind == "I" and _integer(bits) in INTEGER_BITS:
+            return f"u{int(bits) // 8}"
+        what = {"I": "integers", "A": "numbers as text (ASCII)"}.get(kind, f"values of type {kind!r}")
+        raise FCSFormatError(
+            f"channel {name!r} holds {what} of {bits} bits ($P{i}B): supported are integers of 8, 16, 32 and 64 bits "
+            "and floats of 32 and 64"
+        )
+
+    def _count(self, keyword: str) -> int:
+        value = _integer(self._value(keyword))
+        if value is None or value < 0:
+            raise FCSFormatError(f"{keyword} is {self.text[keyword]!r:.60}: expected a count")
+        return value
+
+    def _value(self, keyword: str) -> str:
+        if not self.text.get(keyword):
+            raise FCSFormatError(f"its text has no {keyword}")
+        return self.text[keyword]
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Stored values of a channel to linear units."""
+
+    mask: int | None
+    decades: float
+    log_offset: float
+    log_range: float
+    factor: float
+    divisor: float
+
+    @classmethod
+    def of(cls, data: DataSet, i: int) -> _Scale:
+        """Of channel i, counted from 0; FCSFormatError if a keyword that it depends on is unreadable."""
+        text, n = data.text, i + 1
+        is_time = i == data.time_index
+        decades, offset = _numbers(text, f"$P{n}E", "0,0", 2)
+        (step,) = _numbers(text, "$TIMESTEP", "1", 1) if is_time else (1.0,)
+        (gain,) = (1.0,) if is_time else _numbers(text, f"$P{n}G", "1", 1)
+        kind = data.dtype[i]
+        is_integer = kind.kind == "u"
+        (largest,) = _numbers(text, f"$P{n}R", "0", 1) if is_integer or decades > 0 else (0.0,)
+        if decades > 0 and not largest > 0:
+            raise FCSFormatError(f"$P{n}R is {text.get(f'$P{n}R')!r}: a logarithmic channel needs its range")
+        bits = (int(largest) - 1).bit_length() if largest >= 1 else 8 * kind.itemsize
+        mask = 2**bits - 1 if is_integer and bits < 8 * kind.itemsize else None
+        return cls(mask, decades, offset or 1.0, largest, step, gain or 1.0)
+
+    def __call__(self, values: np.ndarray[Any, Any]) -> F64:
+        values = values if self.mask is None else values & np.array(self.mask, values.dtype)
+        linear: F64 = values.astype(np.float64)
+        with np.errstate(over="ignore"):  # inf is refused with its set
+            if self.decades > 0:
+                linear = 10 ** (self.decades * linear / self.log_range) * self.log_offset
+            return linear * self.factor / self.divisor
+
+
+def data_sets(file: BinaryIO) -> Iterator[DataSet]:
+    """The data sets of a file, in order; the text segments alone are read."""
+    file_bytes = file.seek(0, 2)
+    begin: int | None = 0
+    while begin is not None:
+        data = _data_set(file, file_bytes, begin)
+        yield data
+        begin = data.next_begin
+
+
+def _data_set(file: BinaryIO, file_bytes: int, begin: int) -> DataSet:
+    file.seek(begin)
+    raw = file.read(HEADER_BYTES)
+    if len(raw) < HEADER_BYTES or not MAGIC.match(raw):
+        raise FCSFormatError(f"no header of FCS 2.0 to 3.2 at byte {begin}, found {raw[:10]!r}")
+    header = tuple(_integer(raw[a : a + 8].decode("latin-1")) for a in range(10, HEADER_BYTES, 8))
+    if header[0] is None or header[1] is None or not HEADER_BYTES <= header[0] < header[1]:
+        raise FCSFormatError(f"its header states no text segment: {raw[10:26]!r}")
+    text = _keywords(_segment(file, file_bytes, begin, header[0], header[1]))
+    names = ("$BEGINSTEXT", "$ENDSTEXT", "$NEXTDATA")
+    first, last, step = (_integer(text.get(name, "")) or 0 for name in names)
+    is_inside = not step or last <= step  # or many data sets could state one large segment
+    if is_inside and last > first >= HEADER_BYTES and (first, last) != header[:2]:
+        text = _keywords(_segment(file, file_bytes, begin, first, last)) | text
+    return DataSet(file, file_bytes, begin, header, text)
+
+
+def _segment(file: BinaryIO, file_bytes: int, begin: int, first: int, last: int) -> str:
+    if last - first >= MAX_TEXT_BYTES:
+        raise FCSFormatError(
+            f"it states a text segment of {last - first + 1} bytes: expected at most {MAX_TEXT_BYTES}"
+        )
+    if begin + last > file_bytes:  # last may be exclusive
+        raise FCSFormatError(
+            f"it has {file_bytes} bytes, and a text segment to byte {begin + last}: it is cut short"
+        )
+    file.seek(begin + first)
+    raw = file.read(last - first + 1)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _keywords(text: str) -> dict[str, str]:
+    """Values by keyword; a doubled delimiter is a part of a value, or (in many files) an empty value."""
+    delimiter, body = text[0], text[1:]
+    escaped = body.replace(delimiter * 2, ESCAPED).split(delimiter)
+    readings = [[part.replace(ESCAPED, delimiter) for part in escaped], body.split(delimiter)]
+    parts = max(readings, key=lambda parts: sum(KEYWORD.fullmatch(part) is not None for part in parts[::2]))
+    pairs = zip(parts[::2], parts[1::2], strict=False)  # a last part without a value is damage or padding
+    return {keyword.strip().upper(): value.strip(" \0\r\n\t") for keyword, value in pairs}
+
+
+def _integer(text: str) -> int | None:
+    """A whole number of up to 19 digits; None for anything else."""
+    return int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", text, re.ASCII) else None
+
+
+def _numbers(text: Mapping[str, str], keyword: str, default: str, n: int) -> list[float]:
+    """The n finite numbers of a keyword, which may be missing or empty."""
+    value = text.get(keyword) or default
+    try:
+        numbers = [float(part) for part in value.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != n or not np.isfinite(numbers).all():
+        expected = "a number" if n == 1 else f"{n} numbers"
+        raise FCSFormatError(f"{keyword} is {value!r:.60}: expected {expected}")
+    return numbers
+
+
+def _byte_order(text: str) -> str:
+    order = [_integer(part) for part in text.split(",")]
+    ascending = list(range(1, len(order) + 1))
+    if order == ascending:
+        return "<"
+    if order == ascending[::-1]:
+        return ">"
+    raise FCSFormatError(f"$BYTEORD is {text!r:.60}: expected 1,2,3,4 or 4,3,2,1")
+
+
+SUFFIXES = (".fcs", ".lmd")
+
+
+@dataclass(frozen=True)
+class CytometryReader:
+    """Reads FCS files (2.0 to 3.2), each data set of them a set; a reader for `import_sets`, or used alone.
+
+    The id is the name of the file without its suffix; those of several data sets in one file end in ``#1``, ``#2``,
+    and so on. Events are in linear units: gain and logarithmic amplification are undone, compensation is not applied.
+
+    Parameters
+    ----------
+    points : sequence of str, optional
+        The channels, by their short names (``FL1-A``) or by what they measure (``CD3``); by default all but the time.
+    data_set : int, optional
+        Read this data set of each file alone, counted from 1; ``.lmd`` files may hold the same events twice.
+    id_parts : int, default=1
+        Take this many last parts of the path as the id: with 2, that of ``plate1/A01.fcs`` is ``plate1/A01``.
+
+    Raises
+    ------
+    ValueError
+        When reading: for files that are no FCS, lack a channel, or hold integers of 24 bits. `import_sets` makes a
+        `SourceError` of it, and refuses files whose channels are not those of the first, in the same order.
+
+    Notes
+    -----
+    An outline reads the text of a file alone. Where header and text state different places of the events, the one
+    that has room for all of them counts. Memory: the chosen channels of one data set, twice.
+
+    Examples
+    --------
+    >>> CytometryReader(["CD3", "CD4"]).points
+    ('CD3', 'CD4')
+    """
+
+    points: tuple[str, ...] | None = None
+    data_set: int | None = None
+    id_parts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.data_set is not None and (type(self.data_set) is not int or self.data_set < 1):
+            raise ValueError(f"data_set must be an int of at least 1; got {self.data_set!r:.200}")
+        require_id_parts(self.id_parts)
+        object.__setattr__(self, "points", None if self.points is None else as_names("points", self.points))
+
+    def read(self, path: Any) -> Iterator[tuple[SampleSets, dict[str, Array], Array]]:
+        """(sets, targets, ids): the data sets one by one, no targets."""
+        with _opened(path, self.data_set) as found:
+            ids = self._ids(path, found)
+            for k, data in enumerate(found):
+                names, channels = zip(*self._chosen(path, data), strict=True)
+                points = data.events(channels)
+                yield SampleSets(points, [0, len(points)]).labelled(names=names), {}, ids[k : k + 1]
+
+    def outline(self, path: Any) -> Outline:
+        """Numbers of events, ids, form and names."""
+        with _opened(path, self.data_set) as found:
+            names = [tuple(name for name, _ in self._chosen(path, data)) for data in found]
+            sizes = np.array([data.n_events for data in found if data.data_start], np.int64)
+        for k, other in enumerate(names):
+            if other != names[0]:
+                raise ValueError(
+                    f"data sets 1 and {k + 1} of {path_name(path)} have different channels ({', '.join(names[0])}; "
+                    f"{', '.join(other)}). Name common channels (points=, --points) or one data set (data_set=, "
+                    "--data-set)"
+                )
+        form = {"points": ("float32", (len(names[0]),)), "ids": ("str", ())} if names else None
+        return Outline(sizes, self._ids(path, found), form, names=names[0] if names else None)
+
+    def _ids(self, path: Any, found: list[DataSet]) -> Array:
+        one = file_id(path, self.id_parts)
+        return np.array([one] if len(found) == 1 else [f"{one}#{k + 1}" for k in range(len(found))], np.str_)
+
+    def _chosen(self, path: Any, data: DataSet) -> list[tuple[str, int]]:
+        """(name, position) of each channel that is a coordinate."""
+        short, long = data.short_names, data.long_names
+        if self.points is None:
+            called = [
+                b if b and long.count(b) == 1 and b not in short else a
+                for a, b in zip(short, long, strict=True)
+            ]
+            return [(name, i) for i, name in enumerate(called) if i != data.time_index]
+        return [(name, _position(path, name, short, long)) for name in self.points]
+
+
+def _position(path: Any, name: str, short: list[str], long: list[str]) -> int:
+    found = [i for i, both in enumerate(zip(short, long, strict=True)) if name in both]
+    if len(found) != 1:
+        has = ", ".join(f"{a} ({b})" if b else a for a, b in zip(short, long, strict=True))
+        many = "no channel" if not found else f"{len(found)} channels"
+        raise ValueError(f"{path_name(path)} has {many} {name!r}; it has {has}")
+    return found[0]
+
+
+@contextmanager
+def _opened(path: Any, data_set: int | None) -> Iterator[list[DataSet]]:
+    """The data sets of a file that have events, or one of them, counted from 1."""
+    name = path_name(path)
+    with opened_file(path) as file:
+        try:
+            found = list(data_sets(file))
+            if data_set is not None and data_set > len(found):
+                raise FCSFormatError(f"it has {len(found)} data sets, and data_set is {data_set}")
+            chosen = found if data_set is None else found[data_set - 1 : data_set]
+            yield [data for data in chosen if data.n_events]
+        except FCSFormatError as error:
+            raise ValueError(
+                f"{name} cannot be read as FCS ({error}). Export it again from the instrument's software"
+            ) from error

@@ -1,0 +1,150 @@
+"""The files of a table (one file, those of a folder at any depth, or a list), and how CSV files are written.
+
+Ids of sets that are whole files.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from dkdist._utils.files import path_name, require_regular
+
+
+def file_id(path: Any, n_parts: int) -> str:
+    """The last parts of a path, joined by ``/``, without the suffix."""
+    full = Path(os.path.abspath(path_name(path)))
+    return "/".join([*full.parts[-n_parts:-1], full.stem])
+
+
+def require_id_parts(n_parts: Any) -> None:
+    """Refuse a number of parts that no id can have."""
+    if type(n_parts) is not int or n_parts < 1:
+        raise ValueError(f"id_parts must be an int of at least 1; got {n_parts!r:.200}")
+
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
+COMPRESSED = (".gz", ".bz2")
+DEFAULT_ENCODING = "utf-8"
+HIDDEN = ("_", ".")  # what Spark and others lay beside their data begins with these
+
+
+class CsvOptions(NamedTuple):
+    """How CSV files are written: the delimiter (None for that of the suffix), the decimal mark and the encoding."""
+
+    delimiter: str | None
+    decimal: str
+    encoding: str
+
+    @classmethod
+    def checked(cls, delimiter: Any, decimal: Any, encoding: Any) -> CsvOptions:
+        """Options that fit together; ValueError or TypeError for others."""
+        if delimiter is not None and (
+            not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii()
+        ):
+            raise ValueError(f"delimiter must be one ASCII character; got {delimiter!r:.200}")
+        if decimal not in (".", ","):
+            raise ValueError(f"decimal must be '.' or ','; got {decimal!r:.200}")
+        if decimal == delimiter:
+            raise ValueError(f"delimiter and decimal must differ; got {decimal!r} for both")
+        try:
+            codecs.lookup(encoding)
+        except (LookupError, TypeError, ValueError):
+            raise ValueError(
+                f"encoding must be the name of one, such as 'latin-1'; got {encoding!r:.200}"
+            ) from None
+        return cls(delimiter, decimal, encoding)
+
+
+class TableFiles(NamedTuple):
+    """The files of a table, in order, of one suffix; its folder, and the names of Hive partitions (``region=eu/``)."""
+
+    label: str
+    paths: list[str]
+    suffix: str
+    root: str | None
+    partitions: list[str]
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the files are text, without types."""
+        return self.suffix in (".csv", ".tsv")
+
+
+def files_of(source: Any) -> TableFiles:
+    """The files of a file, a folder, or a list of files; `ValueError` where there is no table, or several kinds."""
+    if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
+        return _listed([path_name(path) for path in source])
+    path = path_name(source)
+    if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"there is no file or folder {path}: check the path")
+        require_regular(path)
+        return TableFiles(path, [path], table_suffix(path), None, [])
+    found = [str(file) for file in tables_in(path)]
+    if not found:
+        raise ValueError(f"folder {path} has no file that ends in one of {', '.join(SUFFIXES)}")
+    filled = [file for file in found if os.path.getsize(file)] or found  # Spark leaves empty parts
+    folders = [Path(file).relative_to(path).parts[:-1] for file in filled]
+    names = [part.partition("=")[0] for parts in folders for part in parts if "=" in part]
+    partitions = list(dict.fromkeys(map(unquote, names)))
+    return TableFiles(path, filled, _one_kind(path, filled), path, partitions)
+
+
+def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """The tables in a folder and the folders in it, sorted by name; what begins with ``_`` or ``.`` is left alone."""
+    paths = sorted(path for path in Path(folder).rglob("*") if suffix_of(path) in SUFFIXES)
+    return [
+        path
+        for path in paths
+        if not any(part.startswith(HIDDEN) and "=" not in part for part in path.relative_to(folder).parts)
+        and path.is_file()
+    ]
+
+
+def _listed(paths: list[str]) -> TableFiles:
+    if not paths:
+        raise ValueError("a table of no files: give at least one")
+    seen = set[str]()
+    for path in paths:
+        if os.path.exists(path) and not os.path.isdir(path):
+            require_regular(path)
+        if not os.path.isfile(path):
+            raise FileNotFoundError(
+                f"there is no file {path}: a table is given as its folder, or as its files"
+            )
+        if os.path.realpath(path) in seen:
+            raise ValueError(f"{path} is given twice: its points would count twice. Give it once")
+        seen.add(os.path.realpath(path))
+    more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+    return TableFiles(f"{paths[0]}{more}", paths, _one_kind("the list", paths), None, [])
+
+
+def _one_kind(label: str, paths: list[str]) -> str:
+    suffixes = {".parquet" if suffix == ".pq" else suffix for suffix in map(table_suffix, paths)}
+    if len(suffixes) > 1:
+        raise ValueError(
+            f"{label} holds tables of several kinds ({', '.join(sorted(suffixes))}): import one kind at a time"
+        )
+    return suffixes.pop()
+
+
+def suffix_of(path: Any) -> str:
+    """The suffix that says what kind of file this is, in small letters, before that of a compression; '' for none."""
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in COMPRESSED]
+    return suffixes[-1] if suffixes else ""
+
+
+def table_suffix(path: Any) -> str:
+    """The suffix that says what kind of table a file is; ValueError for others."""
+    suffix = suffix_of(path)
+    if suffix not in SUFFIXES:
+        raise ValueError(
+            f"{path} ends in {suffix or 'nothing'!r}: expected one of {', '.join(SUFFIXES)}. Convert it, or rename it "
+            "if it is one of these"
+        )
+    return suffix

@@ -1,0 +1,57 @@
+"""Kinds of files that sets come from, by their suffixes, and who reads them; nothing heavy is imported for that.
+
+Other packages add kinds by the entry point group ``dkdist.readers``: the name is a suffix without its dot, and the
+object is called without arguments for a reader.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from dkdist.io.readers.array_files import SUFFIXES as ARRAYS
+from dkdist.io.readers.array_files import ArrayReader
+from dkdist.io.readers.fcs import SUFFIXES as CYTOMETRY
+from dkdist.io.readers.fcs import CytometryReader
+from dkdist.io.readers.files import SUFFIXES as TABLES
+from dkdist.io.readers.files import suffix_of, tables_in
+from dkdist.io.readers.lidar import SUFFIXES as LIDAR
+from dkdist.io.readers.lidar import LidarReader
+
+KINDS = {"table": TABLES, "array": ARRAYS, "cytometry": CYTOMETRY, "lidar": LIDAR}
+SUFFIXES = tuple(suffix for suffixes in KINDS.values() for suffix in suffixes)
+READERS = {"array": ArrayReader, "cytometry": CytometryReader, "lidar": LidarReader}  # that need no choice
+READERS_GROUP = "dkdist.readers"
+
+
+def kind_of(path: Any) -> str:
+    """'table' (as folders are), 'array', 'cytometry' or 'lidar', a suffix that a package reads, or ''."""
+    if os.path.isdir(os.path.expanduser(path)):
+        return "table"
+    suffix = suffix_of(path)
+    known = next((kind for kind, suffixes in KINDS.items() if suffix in suffixes), "")
+    return known or (suffix if entry_points(group=READERS_GROUP, name=suffix[1:]) else "")
+
+
+def reader_of(kind: str) -> Any:
+    """A reader with its defaults for files of a kind other than 'table'."""
+    if kind in READERS:
+        return READERS[kind]()
+    (entry_point, *others) = entry_points(group=READERS_GROUP, name=kind[1:])
+    if others:
+        packages = ", ".join(sorted({one.value for one in (entry_point, *others)}))
+        raise ValueError(
+            f"{kind} is read by several packages ({packages}). Give read=, or remove all but one"
+        )
+    return entry_point.load()()
+
+
+def sources_in(folder: Path) -> list[Path]:
+    """The sources in a folder: the folder itself if it holds tables, at any depth, or else its files of other kinds."""
+    files = sorted(path for path in folder.iterdir() if kind_of(path) not in ("", "table"))
+    if not files:
+        return [folder] if tables_in(folder) else []
+    tables = [path for path in folder.iterdir() if kind_of(path) == "table" and path.is_file()]
+    return sorted([*files, *tables])

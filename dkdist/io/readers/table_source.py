@@ -1,0 +1,503 @@
+"""Which columns of a table mean what: coordinates, weight, set id, targets; and what is left out, said in one line.
+
+Remedies for CSV files in another encoding, or with another delimiter, than they are read with.
+
+What text stands for: the values of CSV files and of the names of partitions, which have no types of their own.
+
+One rule for a whole column: whole numbers if every value is one as it would be printed (``7``, never ``007`` or
+``+7``), else numbers if each reads as one without leading zeros, else booleans if each is true or false, else text.
+So ids like ``007`` stay what they are, and a column has one type, however the table is cut into files.
+
+A table as it lies on disk: one file, or a folder of files with Hive partitions, read in pieces by pyarrow.
+
+Columns of CSV files that are no coordinates, and partitions, come as text; what it stands for is decided for the
+whole table (`text_values`). Pieces come in the order of the files, and each knows where it is from.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from dkdist._numba.arrays import I64
+from dkdist.io.readers.files import DEFAULT_ENCODING, CsvOptions, TableFiles
+
+SAMPLE_BYTES = 2**16
+NAME_BY_DELIMITER = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+LATIN_1 = "It is not UTF-8 text, perhaps Latin-1: set encoding='latin-1' (--encoding latin-1)"
+UTF_16 = "It is UTF-16 text: set encoding='utf-16' (--encoding utf-16)"
+
+
+def csv_advice(path: str, delimiter: str | None, error: Exception | None = None) -> str:
+    """What to do about a file that could not be read or lacks a column, behind a full stop; "" if that is unknown."""
+    if is_encoding_error(error):
+        advice = LATIN_1
+    elif path.lower().endswith((".csv", ".tsv")):
+        advice = _advice_of_sample(path, delimiter)
+    else:
+        advice = ""
+    return advice and f". {advice}"
+
+
+def is_encoding_error(error: Exception | None) -> bool:
+    """Whether bytes were no UTF-8 text."""
+    return isinstance(error, UnicodeDecodeError) or "UTF8" in str(error)
+
+
+def _advice_of_sample(path: str, given: str | None) -> str:
+    with open(path, "rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in sample:
+        return UTF_16
+    header = sample.partition(b"\n")[0].decode("latin-1")
+    expected = given or ("\t" if path.lower().endswith(".tsv") else ",")
+    delimiter = max(NAME_BY_DELIMITER, key=header.count)
+    if header.count(delimiter) <= header.count(expected):
+        return ""
+    return (
+        f"Its columns are separated by {NAME_BY_DELIMITER[delimiter]}, expected "
+        f"{NAME_BY_DELIMITER.get(expected, repr(expected))}: set delimiter={delimiter!r} (--delimiter), and "
+        "decimal=',' (--decimal) for decimal commas"
+    )
+
+
+NO_VALUE = pa.array(sorted(pyarrow.csv.ConvertOptions().null_values))
+WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+PADDED = r"^[+-]?0[0-9]"
+TRUTH = pa.array(["true", "false"])
+
+
+def ids_of(text: Any) -> Any:
+    """Ids: int64 if all are whole numbers as they are printed, else the text as it is."""
+    return _whole(text) if _every(pc.match_substring_regex(text, WHOLE)) else text
+
+
+def values_of(text: Any, *, padded: bool = False, decimal: str = ".") -> Any:
+    """Numbers, booleans or text by the rule; what is empty (for numbers also NA, NaN, null, ...) is missing.
+
+    ``padded`` numbers may begin with zeros; ``decimal`` is the mark of numbers that are not whole.
+    """
+    text = _without(text, pa.array([""]))
+    known = _without(text, NO_VALUE)
+    if known.null_count == len(known):
+        return text
+    if _every(pc.match_substring_regex(known, WHOLE)):
+        return _whole(known)
+    if padded or not pc.any(pc.match_substring_regex(known, PADDED)).as_py():
+        try:
+            return _dotted(known, decimal).cast(pa.float64())
+        except pa.ArrowInvalid:
+            pass
+    lower = pc.utf8_lower(known)
+    if _every(pc.is_in(lower, value_set=TRUTH, skip_nulls=True), lower):
+        return pc.equal(lower, "true")
+    return text
+
+
+def _dotted(text: Any, decimal: str) -> Any:
+    """Numbers with a decimal point; those that have one in place of another mark are no numbers."""
+    if decimal == ".":
+        return text
+    marked = pc.replace_substring(text, ".", "no number")
+    return pc.replace_substring(marked, decimal, ".")
+
+
+def _every(fits: Any, known: Any = None) -> bool:
+    """Whether all values that are there fit."""
+    if known is not None:
+        fits = pc.or_(fits, pc.is_null(known))
+    return bool(len(fits) and pc.all(fits).as_py())
+
+
+def _whole(text: Any) -> Any:
+    """Whole numbers of 64 bits; the text, if one is larger."""
+    try:
+        return text.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return text
+
+
+def _without(text: Any, missing: pa.Array) -> Any:
+    """The same, in which some words are nulls."""
+    return pc.if_else(pc.is_in(text, value_set=missing), pa.scalar(None, pa.string()), text)
+
+
+PIECE_BYTES = 2 * 2**20  # of a CSV file
+PIECE_ROWS = 2**17  # of a Parquet file
+BUFFER_BYTES = 2**18  # of a column of a Parquet file, read at once into memory that serves again
+PIECES_AHEAD, FILES_AHEAD = 4, 2
+NUMBERED = pa.dictionary(pa.int32(), pa.string())
+
+
+class Piece(NamedTuple):
+    """Some rows of a table, and where they are from; rows that are dropped are in ``whole`` alone.
+
+    ``row`` is the number in the file (from 1) and ``offset`` that in the table (from 0) of the first row of ``whole``;
+    ``start`` counts the rows of earlier pieces that were not dropped.
+    """
+
+    file: str
+    row: int
+    start: int
+    batch: pa.RecordBatch
+    offset: int
+    whole: pa.RecordBatch
+    kept: I64 | None
+
+    def place(self, i: int) -> int:
+        """The number in ``whole`` of row i of ``batch``."""
+        return i if self.kept is None else int(self.kept[i])
+
+    def row_name(self, i: int) -> str:
+        """Row i of ``batch``, for messages."""
+        return f"row {self.row + self.place(i)} of {self.file}"
+
+
+class TableValueError(ValueError):
+    """Values of a table are missing, not finite or contradict each other."""
+
+
+class TableSource:
+    """The files of a table under one schema of plain types.
+
+    ``text`` columns of Parquet files come as numbers of the values in a dictionary, as they lie there. Of CSV files
+    they are read as they stand, and ``numbers`` as numbers, even if they begin with zeros.
+    ``numeric`` names the columns that can be coordinates, ``as_text`` those that came as text, ``others`` says why
+    the rest are no coordinates.
+    """
+
+    def __init__(
+        self, files: TableFiles, text: Sequence[str], numbers: Sequence[str], options: CsvOptions
+    ) -> None:
+        self.decimal, self._delimiter = options.decimal, options.delimiter
+        self.label, self._is_csv = files.label, files.is_csv
+        self._first, self._is_utf8 = files.paths[0], options.encoding == DEFAULT_ENCODING
+        fields, self.others = _csv(files, text, numbers, options) if files.is_csv else _parquet(files)
+        self.numeric = [name for name in fields if name not in self.others]
+        self.as_text = {name for name, kind in fields.items() if kind == pa.string() and files.is_csv}
+        partitions = [name for name in files.partitions if name not in fields]
+        self.others |= dict.fromkeys(partitions, "a partition")
+        self.as_text |= set(partitions)
+        hive = [(name, pa.string()) for name in partitions]
+        self.schema = pa.schema([*fields.items(), *hive])
+        numbered = [] if files.is_csv else [name for name in text if fields.get(name) == pa.string()]
+        kinds = {**fields, **dict.fromkeys(numbered, NUMBERED)}
+        self._dataset = pyarrow.dataset.dataset(
+            files.paths,
+            schema=pa.schema([*kinds.items(), *hive]),
+            format=_csv_format(files.suffix, options) if files.is_csv else _parquet_format(numbered),
+            partitioning=pyarrow.dataset.partitioning(pa.schema(hive), flavor="hive") if partitions else None,
+            partition_base_dir=files.root,
+        )
+
+    def pieces(
+        self, names: Sequence[str], rows: int | None = None, required: Sequence[str] = ()
+    ) -> Iterator[Piece]:
+        """Some columns of the table, in order, some rows at a time; without rows that lack a ``required`` value."""
+        names = list(dict.fromkeys([*names, *required]))
+        scanner = self._dataset.scanner(
+            columns=names,
+            batch_size=rows or PIECE_ROWS,
+            batch_readahead=PIECES_AHEAD,
+            fragment_readahead=FILES_AHEAD,
+            cache_metadata=False,
+        )
+        file, row, start, offset = "", 1, 0, 0
+        try:
+            for tagged in scanner.scan_batches():
+                whole, path = tagged.record_batch, tagged.fragment.path
+                file, row = path, row if path == file else 1
+                kept = _complete_rows(whole, required)
+                batch = whole if kept is None else whole.take(pa.array(kept))
+                if len(batch):
+                    yield Piece(file, row, start, batch, offset, whole, kept)
+                row, start, offset = row + len(whole), start + len(batch), offset + len(whole)
+        except (pa.ArrowException, OSError) as error:
+            if not self._is_csv:
+                raise self._damaged(names, error) from error
+            if is_encoding_error(error) and self._is_utf8:
+                raise ValueError(f"{self.label}: {error}. {LATIN_1}") from error
+            raise ValueError(
+                f"{self.label}: {error}. Which columns hold numbers is taken from the first rows: name the coordinates "
+                "as points, or repair the value"
+            ) from error
+
+    def advice(self) -> str:
+        """What to do about a column that is not there."""
+        return csv_advice(self._first, self._delimiter) if self._is_csv else ""
+
+    def _damaged(self, names: list[str], error: Exception) -> Exception:
+        """The error of reading Parquet files, with the name of the first file that cannot be read."""
+        for fragment in self._dataset.get_fragments():
+            try:
+                for _ in fragment.scanner(schema=self._dataset.schema, columns=names).to_reader():
+                    pass
+            except (pa.ArrowException, OSError) as reason:
+                return _unreadable(fragment.path, reason)
+        return _unreadable(self.label, error)
+
+
+def _complete_rows(batch: pa.RecordBatch, required: Sequence[str]) -> I64 | None:
+    """The rows that have all required values, which are neither null, NaN nor empty; None for all rows."""
+    missing = np.zeros(len(batch), bool)
+    for name in required:
+        missing |= missing_values(batch.column(name))
+    return np.flatnonzero(~missing) if missing.any() else None
+
+
+def missing_values(column: Any) -> NDArray[np.bool_]:
+    """(n,) whether a value is null, NaN or empty text."""
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    missing = pc.is_null(column, nan_is_null=True)
+    if pa.types.is_string(column.type):
+        missing = pc.or_(missing, pc.fill_null(pc.equal(column, ""), True))
+    return np.asarray(missing.to_numpy(zero_copy_only=False), bool)
+
+
+def _parquet_format(numbered: Sequence[str]) -> Any:
+    reading = pyarrow.dataset.ParquetReadOptions(dictionary_columns=numbered)
+    scanning = pyarrow.dataset.ParquetFragmentScanOptions(
+        use_buffered_stream=True,
+        buffer_size=BUFFER_BYTES,
+        pre_buffer=False,
+        page_checksum_verification=True,
+    )
+    return pyarrow.dataset.ParquetFileFormat(read_options=reading, default_fragment_scan_options=scanning)
+
+
+def _parquet(files: TableFiles) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plain types of the columns of Parquet files, and why some are no coordinates."""
+    schemas = []
+    for path in files.paths:
+        try:
+            schema = pyarrow.parquet.read_schema(path)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from error
+        _require_distinct(path, schema.names)
+        schemas.append(pa.schema([(field.name, _plain(field.type)) for field in schema]))
+    try:
+        joint = pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"the files of {files.label} do not fit together: {error}. Convert them") from error
+    fields = {field.name: field.type for field in joint}
+    others = {name: kind for name, kind in fields.items() if not _is_number(kind)}
+    return fields, {name: _called(kind) for name, kind in others.items()}
+
+
+def _unreadable(path: str, error: Exception) -> Exception:
+    """The error of a Parquet file that pyarrow cannot read."""
+    reason = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno is not None:  # of the system, not of the format
+        return OSError(error.errno, reason)
+    return ValueError(
+        f"{path} cannot be read as Parquet ({reason}): it is damaged or cut short. Write it again"
+    )
+
+
+def _plain(kind: Any) -> Any:
+    """The type in whose place another stands: its values' for a dictionary, text, numbers of at least 32 bits."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_decimal(kind):
+        return pa.float64()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _called(kind: Any) -> str:
+    """What a column that holds no numbers holds."""
+    return "text" if pa.types.is_string(kind) else f"values of type {kind}"
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether values can be coordinates; booleans are 0 and 1."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _csv(
+    files: TableFiles, text: Sequence[str], numbers: Sequence[str], options: CsvOptions
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The types of the columns of CSV files, by the first rows there are: numbers, or text; and why not numbers."""
+    head = next(filter(len, (_head(path, files.suffix, options) for path in files.paths)), None)
+    if head is None:
+        raise ValueError(
+            f"{files.label} has no rows: expected one point a row below the names of the columns"
+        )
+    fields, others = {}, {}
+    for name, column in zip(head.schema.names, head.columns, strict=True):
+        values = values_of(column, padded=name in numbers, decimal=options.decimal)
+        empty = values.null_count == len(values)
+        number = _is_number(values.type)
+        kind = values.type if pa.types.is_boolean(values.type) else pa.float64()
+        fields[name] = kind if number and name not in text else pa.string()
+        if not number:
+            others[name] = "no values" if empty else _called(values.type)
+    return fields, others
+
+
+def _head(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
+    """The first rows of a file, all of them text."""
+    try:
+        return _first_rows(path, suffix, options)
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        delimiter = options.delimiter or _delimiter(suffix)
+        advice = options.encoding == DEFAULT_ENCODING and csv_advice(path, options.delimiter, error)
+        advice = advice or (
+            f". Check delimiter={delimiter!r} (--delimiter) and encoding={options.encoding!r} (--encoding), or repair "
+            "the file"
+        )
+        raise ValueError(f"{path} cannot be read as CSV ({str(error)!r:.200}){advice}") from error
+
+
+def _first_rows(path: str, suffix: str, options: CsvOptions) -> pa.RecordBatch:
+    schema = _opened(path, suffix, {}, options).schema
+    _require_distinct(path, schema.names)
+    texts = pa.schema([(name, pa.string()) for name in schema.names])
+    given = iter(_opened(path, suffix, dict.fromkeys(schema.names, pa.string()), options))
+    return next(given, pa.RecordBatch.from_pylist([], texts))
+
+
+def _opened(path: str, suffix: str, types: dict[str, Any], options: CsvOptions) -> Any:
+    return pyarrow.csv.open_csv(
+        path,
+        pyarrow.csv.ReadOptions(block_size=PIECE_BYTES, use_threads=False, encoding=options.encoding),
+        _parsing(suffix, options),
+        pyarrow.csv.ConvertOptions(column_types=types, decimal_point=options.decimal),
+    )
+
+
+def _delimiter(suffix: str) -> str:
+    return "\t" if suffix == ".tsv" else ","
+
+
+def _parsing(suffix: str, options: CsvOptions) -> Any:
+    return pyarrow.csv.ParseOptions(delimiter=options.delimiter or _delimiter(suffix))
+
+
+def _csv_format(suffix: str, options: CsvOptions) -> Any:
+    reading = pyarrow.csv.ReadOptions(block_size=PIECE_BYTES, encoding=options.encoding)
+    converting = pyarrow.csv.ConvertOptions(decimal_point=options.decimal)
+    scanning = pyarrow.dataset.CsvFragmentScanOptions(converting, reading)
+    return pyarrow.dataset.CsvFileFormat(
+        parse_options=_parsing(suffix, options), default_fragment_scan_options=scanning
+    )
+
+
+def _require_distinct(path: str, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{path} has two columns {twice[0]!r}: give every column a name of its own")
+
+
+WRITTEN_INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index that it writes
+INDEX = "index"
+TOLD = 12  # names that a message shows
+
+
+class Chosen(NamedTuple):
+    """Names of the coordinates, and of each column that is left out, why."""
+
+    points: tuple[str, ...]
+    left_out: dict[str, str]
+
+    def told(self) -> str:
+        """What was taken and left out, in one line."""
+        said = f"points: {_listed(list(self.points))}"
+        left = [f"{name or 'the unnamed column'} ({why})" for name, why in self.left_out.items()]
+        return f"{said}; left out: {_listed(left)}" if left else said
+
+
+def chosen_columns(source: TableSource, columns: Any) -> Chosen:
+    """The coordinates that are named, or all numbers that are nothing else and no index that pandas wrote."""
+    weight = () if columns.weight is None else (columns.weight,)
+    named = [columns.set_id, *columns.targets, *weight]
+    _require_there(source, [*(columns.points or ()), *named, *columns.text])
+    rest = [name for name in source.schema.names if name not in named]
+    if columns.points is not None:
+        chosen, left = list(columns.points), {}
+    else:
+        why = {name: source.others.get(name) or _why(name, columns.text) for name in rest}
+        chosen = [name for name in rest if not why[name]]
+        left = {name: reason for name, reason in why.items() if reason}
+    if not chosen:
+        raise ValueError(f"{source.label} has no numeric columns left to be coordinates: name some as points")
+    problems = [
+        f"column {name!r} of {source.label} holds {source.others.get(name, 'text')}: expected numbers"
+        for name in [*chosen, *weight]
+        if name not in source.numeric
+    ]
+    problems += filter(None, (_unkept(source, name) for name in named[: 1 + len(columns.targets)]))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return Chosen(tuple(chosen), left)
+
+
+def _why(name: str, text: Any) -> str:
+    """Why a column of numbers is no coordinate, unless it is named as one."""
+    return "an index" if WRITTEN_INDEX.fullmatch(name) else "text" if name in text else ""
+
+
+def _require_there(source: TableSource, names: list[str]) -> None:
+    missing = [repr(name) for name in dict.fromkeys(names) if name not in source.schema.names]
+    if missing:
+        raise ValueError(
+            f"{source.label} has no column {', '.join(missing)}; it has {', '.join(source.schema.names)}"
+            f"{source.advice()}"
+        )
+
+
+def _unkept(source: TableSource, name: str) -> str | None:
+    """Why an id or a target has a type that no store keeps; None if one does."""
+    kind = source.schema.field(name).type
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not numbers and not pa.types.is_string(kind):
+        return f"column {name!r} of {source.label} has type {kind}: expected numbers, booleans or text. Convert it"
+    return None
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"{', '.join(names[:TOLD])}{more}"
+
+
+class IndexSums:
+    """Whether a column counts rows: whole numbers that add up, and whose squares do, as 0 to n - 1 in any order.
+
+    It may count the rows of the table, or those of each file. Sums are taken modulo 2^64.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[int]] = {}
+        self._whole = True
+
+    def add(self, piece: Piece) -> None:
+        """Look at some rows."""
+        values = piece.whole.column(INDEX).to_numpy(zero_copy_only=False)
+        if not self._whole or (values.dtype.kind == "f" and not (values == np.rint(values)).all()):
+            self._whole = False
+            return
+        counted = values.astype(np.int64).astype(np.uint64)
+        sums = self._sums.setdefault(piece.file, [0, 0, 0])
+        for i, added in enumerate((len(counted), counted.sum(), np.dot(counted, counted))):
+            sums[i] = (sums[i] + int(added)) % 2**64
+
+    def is_index(self) -> bool:
+        """Whether all that was seen fits."""
+        total = [sum(parts) % 2**64 for parts in zip(*self._sums.values(), strict=True)]
+        return self._whole and bool(total) and (_counts(total) or all(map(_counts, self._sums.values())))
+
+
+def _counts(sums: list[int]) -> bool:
+    n = sums[0]
+    return sums[1:] == [n * (n - 1) // 2 % 2**64, (n - 1) * n * (2 * n - 1) // 6 % 2**64]

@@ -1,1 +1,0 @@
-"""The Gaussian kernel between points: its sums, random features, distances of sets (P3), coresets and alignment."""

@@ -1,1 +1,0 @@
-"""Features whose inner products are kernels: random Fourier features of rows, kernel means of sets."""

@@ -1,0 +1,282 @@
+"""The cells of `kernel_cells` block by block, only where points are: any bandwidth, any width, the memory of a block.
+
+    f_m = sum_i z_i prod_j g(x_ij - m_j delta),   E = height sum_m |f_m|^2
+
+is the same sum with the same certified error, taken over blocks of cells in turn. A point's 2J cells along a dimension
+lie in one block or in two, so that it is listed under at most 2^d blocks, and a block that no point reaches is never
+made. Cost: that of `kernel_cells` for each of a point's blocks, and two passes over the cells of each block; an own
+sort of (point, block). So time and memory go with the number of points and not with the box that they lie in.
+
+Kernel energies by Gaussian gridding: for small bandwidths, when too many frequencies would be needed.
+
+A Gaussian kernel is the overlap of two narrower ones, and its integral over u is the trapezoidal sum over cells:
+
+    k(x, y) = prod_j (2/pi)^(1/2) / sigma int g(x_j - u) g(y_j - u) du,   g(t) = exp(-t^2 / sigma^2),
+    E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ C sum_m |f_m|^2,   f_m = sum_i z_i prod_j g(x_ij - m_j delta)
+
+where each point counts in the 2J cells nearest to it along each dimension. By Parseval's formula this is the Fourier
+grid of `fourier_grid` on a box of frequencies, without a transform. By Poisson's formula the whole sum is the kernel
+times 1 + a_j cos(..) along each dimension, and cells that are left out take at most tau from it, so that
+
+    |error of k| <= (1 + a + tau)^d - 1,   a = 2 sum_n exp(-(pi n sigma / delta)^2 / 2),
+    tau = 8^(1/2) (1 + a) exp(-(J delta / sigma)^2).
+
+Nothing is estimated, all of it is float64. Cost of a point: (2J)^d multiply-adds (J = 6 for 1e-5), whatever the
+bandwidth; memory: a number for each cell of the box that the points lie in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, I64
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.points import column_bounds
+from dkdist._numba.weighted_points import WeightedPoints, sorted_rows
+from dkdist.kernels._profiles_numba import exp2
+
+LEAST_ERROR = 1e-12  # of k: nearer to rounding nothing is certified
+GAUSSIANS = 200  # multiply-adds in the time of those of one dimension
+LANES = 16  # cells of a row at a time
+MOST_REACH = 16  # cells on each side
+STEPS = np.linspace(0.2, 1.5, 1301)  # trial sides of a cell, in units of sigma
+BLOCK = 8  # cells along a side of the blocks that points are sorted by
+
+
+class Cells(NamedTuple):
+    """Side of a cell, cells J on each side of a point, numbers of cells of three dimensions, certified error of k."""
+
+    side: float
+    reach: int
+    shape: tuple[int, int, int]
+    error: float
+
+    @property
+    def n_cells(self) -> int:
+        """Numbers to be kept for one channel."""
+        return int(np.prod([float(n) for n in self.shape]))
+
+    @property
+    def cost(self) -> int:
+        """Multiply-adds of a point, with those that the Gaussians take as long as."""
+        wide = [n for n in self.shape[:2] if n > 1]
+        return int((2 * self.reach) ** len(wide)) * _row(self.reach) + GAUSSIANS * (len(wide) + 1)
+
+
+def kernel_cells(widths: F64, sigma: float, eps: float) -> Cells | None:
+    """The fewest and largest cells whose error of k is at most ``eps``, for points in a box with sides ``widths``.
+
+    None if float64 cannot reach ``eps``: below 1e-12.
+    """
+    d = max(1, int((widths > 0).sum()))
+    q = np.exp(-((np.pi / STEPS) ** 2) / 2)
+    a = 2 * q / (1 - q)
+    for J in range(2, MOST_REACH + 1 if eps >= LEAST_ERROR else 0):
+        errors = d * np.log1p(a + np.sqrt(8) * (1 + a) * np.exp(-((J * STEPS) ** 2)))
+        good = np.flatnonzero(np.expm1(errors) <= eps)
+        if len(good):
+            side = float(STEPS[good[-1]]) * sigma
+            return Cells(side, J, _shape(widths, side, J), float(np.expm1(errors[good[-1]])))
+    return None
+
+
+def _row(J: int) -> int:
+    return 2 * J + -2 * J % LANES
+
+
+def _shape(widths: F64, side: float, J: int) -> tuple[int, int, int]:
+    """Cells of the three dimensions, the last one wide (if any is); rows of cells are whole lanes."""
+    wide = [int(w / side) + 2 * J for w in widths if w > 0]
+    full = [1] * (3 - len(wide)) + wide
+    full[2] = (full[2] if wide else 2 * J) + _row(J) - 2 * J
+    return full[0], full[1], full[2]
+
+
+def cell_energy(points: WeightedPoints, sigma: float, cells: Cells) -> float:
+    """E of points in the box that ``cells`` was made for."""
+    (low, _), widths, f = points.bounds, points.widths, np.zeros((points.channels, cells.n_cells))
+    for x, z in points.tiles(sorted_rows(len(points))):
+        _add_sums(x, z, low, widths, sigma, cells, f)
+    return sums_energy(f, widths, sigma, cells)
+
+
+def cell_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells) -> F64:
+    """f (C, n_cells) of points (n, d) in the box that ``cells`` was made for: it adds up over points."""
+    f = np.zeros((z.shape[1], cells.n_cells))
+    _add_sums(x, z, low, widths, sigma, cells, f)
+    return f
+
+
+def _add_sums(x: F64, z: F64, low: F64, widths: F64, sigma: float, cells: Cells, f: F64) -> None:
+    wide = widths > 0
+    places = np.zeros((len(x), 3))
+    places[:, 3 - int(wide.sum()) :] = (x[:, wide] - low[wide]) / cells.side
+    beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
+    _spread(places, z, _order(places, cells.shape), cells.reach, _row(cells.reach), beta, cells.shape, f)
+
+
+def sums_energy(f: F64, widths: F64, sigma: float, cells: Cells) -> float:
+    """E of the points whose `cell_sums` these are."""
+    height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** max(1, int((widths > 0).sum()))
+    return float(height * np.square(f).sum())
+
+
+def _order(places: F64, shape: tuple[int, int, int]) -> I64:
+    """Points sorted by blocks of cells, so that those at work lie in the cache."""
+    counts = [n // BLOCK + 1 for n in shape]
+    block = (places / BLOCK).astype(np.int64)
+    keys = (block[:, 0] * counts[1] + block[:, 1]) * counts[2] + block[:, 2]
+    order: I64 = counting_sort(keys, int(np.prod(counts)))
+    return order
+
+
+@loop()
+def counting_sort(keys, n_keys):  # type: ignore[no-untyped-def]
+    """Positions of whole numbers from 0 to before ``n_keys`` in rising order."""
+    starts, order = np.zeros(n_keys + 1, np.int64), np.empty(len(keys), np.int64)
+    for key in keys:
+        starts[key + 1] += 1
+    starts = np.cumsum(starts)
+    for i in range(len(keys)):
+        order[starts[keys[i]]] = i
+        starts[keys[i]] += 1
+    return order
+
+
+@loop(ELEMENTWISE)
+def _spread(places, z, order, J, row, beta, shape, f):  # type: ignore[no-untyped-def]
+    """f[c, cells] += z_ic times the product of the Gaussians of three dimensions; one cell: that of no width."""
+    g, base = np.ones((3, row)), np.zeros(3, np.int64)
+    n0, n1, n2 = shape
+    n_first, n_second = (2 * J if n0 > 1 else 1), (2 * J if n1 > 1 else 1)
+    for i in order:
+        for j in range(3):
+            if j == 2 or shape[j] > 1:
+                base[j] = int(places[i, j])
+                near = places[i, j] - base[j] + (J - 1)
+                for n in range(row):
+                    t = near - n
+                    g[j, n] = exp2(-beta * t * t)
+        for c in range(z.shape[1]):
+            for a in range(n_first):
+                w = z[i, c] * g[0, a]
+                for b in range(n_second):
+                    at = ((base[0] + a) * n1 + base[1] + b) * n2 + base[2]
+                    for start in range(0, row, LANES):
+                        _add_row(
+                            f[c, at + start : at + start + LANES], w * g[1, b], g[2, start : start + LANES]
+                        )
+
+
+@inlined(ELEMENTWISE)
+def _add_row(cells, w, g):  # type: ignore[no-untyped-def]
+    for n in range(LANES):
+        cells[n] += w * g[n]
+
+
+SIDES = (512, 32, 16)  # cells of a block along each side, in one to three dimensions
+WIDEST = 2.0**62  # cells: beyond it they cannot be counted
+
+
+class Blocks(NamedTuple):
+    """Points (n, 3) in units of cells, and the blocks that they reach: point of each entry, block corners, firsts."""
+
+    places: F64
+    entries: I64
+    corners: I64
+    firsts: I64
+    shape: tuple[int, int, int]
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of all blocks, one after the other."""
+        return len(self.corners) * int(np.prod(self.shape))
+
+    def cost(self, reach: int) -> float:
+        """Multiply-adds of all points, with those that the Gaussians take as long as."""
+        wide = sum(n > 1 for n in self.shape)
+        return len(self.places) * float((2 * reach) ** wide) + len(self.entries) * GAUSSIANS * max(wide, 1)
+
+
+def kernel_blocks(x: F64, cells: Cells) -> Blocks | None:
+    """Blocks of the points (n, d <= 3) for cells of this side and reach; None if the points are too far apart."""
+    low, high = column_bounds(x)
+    wide = np.flatnonzero(high > low)
+    if (high - low).max() / cells.side > WIDEST:
+        return None
+    side = max(SIDES[max(len(wide), 1) - 1], 2 * cells.reach)
+    axes = range(3 - len(wide), 3)
+    places, shape = np.zeros((len(x), 3)), np.ones(3, np.int64)
+    places[:, 3 - len(wide) :] = (x[:, wide] - low[wide]) / cells.side
+    shape[3 - len(wide) :] = side
+    first = places.astype(np.int64)
+    home, points = first // shape, np.arange(len(x))
+    blocks = home
+    for j in axes:  # cells beyond the end of a block are in the next one
+        over = first[points, j] + 2 * cells.reach > (blocks[:, j] + 1) * side
+        blocks = np.concatenate([blocks, blocks[over] + (np.arange(3) == j)])
+        points = np.concatenate([points, points[over]])
+    order = np.lexsort(blocks.T[::-1])
+    blocks, points = blocks[order], points[order]
+    new = np.concatenate([[True], (np.diff(blocks, axis=0) != 0).any(axis=1)])
+    firsts = np.append(np.flatnonzero(new), len(points))
+    return Blocks(places, points, blocks[new] * shape, firsts, (int(shape[0]), int(shape[1]), int(shape[2])))
+
+
+def block_energy(z: F64, sigma: float, cells: Cells, blocks: Blocks) -> float:
+    """E of the points of ``blocks`` with weights (n, C)."""
+    d = max(1, sum(n > 1 for n in blocks.shape))
+    beta = float(np.log2(math.e) * (cells.side / sigma) ** 2)
+    height = (np.sqrt(2 / np.pi) * cells.side / sigma) ** d
+    J = cells.reach
+    if blocks.shape[2] == 1:  # all points are one: its cells along a line
+        blocks = blocks._replace(shape=(1, 1, 2 * J))
+    return float(height * _squares(blocks, z, J, beta))
+
+
+@loop(ELEMENTWISE)
+def _squares(blocks, z, J, beta):  # type: ignore[no-untyped-def]
+    """sum over blocks, cells and channels of f^2."""
+    places, entries, corners, firsts, shape = blocks
+    n0, n1, n2 = shape
+    f, g = np.empty((z.shape[1], n0 * n1 * n2)), np.ones((3, 2 * J))
+    start, low, high = np.zeros(3, np.int64), np.zeros(3, np.int64), np.ones(3, np.int64)
+    total = 0.0
+    for block in range(len(corners)):
+        f[:] = 0.0
+        for e in range(firsts[block], firsts[block + 1]):
+            i = entries[e]
+            for j in range(3):
+                if shape[j] > 1:
+                    base = np.int64(places[i, j])
+                    near = places[i, j] - base + (J - 1)
+                    start[j] = base - corners[block, j]
+                    low[j], high[j] = max(0, -start[j]), min(2 * J, shape[j] - start[j])
+                    for n in range(2 * J):
+                        t = near - n
+                        g[j, n] = exp2(-beta * t * t)
+            for c in range(z.shape[1]):
+                for a in range(low[0], high[0]):
+                    w = z[i, c] * g[0, a]
+                    for b in range(low[1], high[1]):
+                        at = ((start[0] + a) * n1 + start[1] + b) * n2 + start[2]
+                        _add(f[c, at + low[2] : at + high[2]], w * g[1, b], g[2, low[2] : high[2]])
+        total += _sum(f.reshape(-1))
+    return total
+
+
+@inlined(ELEMENTWISE)
+def _add(cells, w, g):  # type: ignore[no-untyped-def]
+    for n in range(len(g)):
+        cells[n] += w * g[n]
+
+
+@loop(ELEMENTWISE)
+def _sum(f):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for value in f:
+        total += value * value
+    return total

@@ -1,0 +1,120 @@
+"""Random Fourier features of rows: products with dense frequencies, sines and cosines.
+
+    out <- scale (sin, cos)(pi factor W x)       a product with W (F, m), four rows at a time
+
+Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
+(`descent_loops.tile_steps`). A row's bits depend on no other row. What both consist of is optimised with each of them
+alone, which takes less time to compile. Arrays that a loop works in are its own: what a caller makes might be part
+of what it reads, which would be checked in every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, I64, unowned
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.elementary import f32, sincospi, smaller
+from dkdist._numba.points import read_only
+from dkdist._numba.sgd import tile_steps
+from dkdist._numba.simd import add_outer, load, spread, store, zeros
+
+ROWS, PART = 32, 256  # rows and frequencies whose phases are made at once
+LANES = 16  # frequencies of a panel
+
+
+class Dense(NamedTuple):
+    """Frequencies of sigma = 1 as `panels`, 1 / (pi sigma) for each sigma, and the length of a wave's feature."""
+
+    panels: F32
+    factors: F32
+    scale: Any
+
+
+def dense(frequencies: F32, n_features: int, sigmas: Sequence[float]) -> Dense:
+    """``frequencies`` are `panels` of the transposed ones of sigma = 1, (m, F)."""
+    factors = (1 / (np.pi * np.asarray(sigmas))).astype(np.float32)
+    return Dense(read_only(frequencies), read_only(factors), f32(1 / np.sqrt(n_features // 2)))
+
+
+def panels(Wt: F32) -> F32:
+    """Frequencies Wt (m, F), sixteen side by side: (ceil(F / 16), m, 16), zeros after the last one."""
+    m, F = Wt.shape
+    padded = np.zeros((m, -(-F // LANES) * LANES), np.float32)
+    padded[:, :F] = Wt
+    return np.ascontiguousarray(padded.reshape(m, -1, LANES).transpose(1, 0, 2))
+
+
+def dense_features(X: F32, waves: Dense, outs: F32) -> None:
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of rows ``X`` (n, m) for its sigma."""
+    _dense_rows(read_only(X), waves, outs)
+
+
+def dense_steps(X: F32, places: I64, waves: Dense, tile: int, *walk: Any) -> int:
+    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
+
+    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
+    """
+    return int(_dense_steps(read_only(X), read_only(places), waves, tile, *walk))
+
+
+@inlined(ELEMENTWISE, early=False)
+def _sine_cosine(phases, factor, scale, sines, cosines):  # type: ignore[no-untyped-def]
+    for r in range(len(sines)):
+        sine, cosine = sincospi(phases[r] * factor)
+        sines[r] = scale * sine
+        cosines[r] = scale * cosine
+
+
+@inlined(ELEMENTWISE, early=False)
+def _fill_dense(X, n, waves, phases, outs):  # type: ignore[no-untyped-def]
+    """The features of the first n rows of X (., m), contiguous."""
+    X, waves, phases, outs = unowned(X), unowned(waves), unowned(phases), unowned(outs)
+    m, F = X.shape[1], outs.shape[2] // 2
+    for first in range(0, n, ROWS):
+        rows = smaller(ROWS, n - first)
+        for start in range(0, F, PART):
+            width = smaller(PART, F - start)
+            for place in range(0, width, LANES):
+                panel = (start + place) * m
+                for i in range(0, rows - 3, 4):
+                    four = zeros(4, LANES)
+                    for a in range(m):
+                        w = load(waves.panels, panel + a * LANES, 0, 1, LANES)
+                        four = add_outer(spread(X, (first + i) * m + a, m, 4, LANES), w, four)
+                    store(four, phases, i * PART + place, PART)
+                for i in range(rows // 4 * 4, rows):
+                    one = zeros(1, LANES)
+                    for a in range(m):
+                        w = load(waves.panels, panel + a * LANES, 0, 1, LANES)
+                        one = add_outer(spread(X, (first + i) * m + a, m, 1, LANES), w, one)
+                    store(one, phases, i * PART + place, PART)
+            for s in range(len(waves.factors)):
+                for i in range(rows):
+                    out = outs[s, first + i]
+                    sines, cosines = out[start : start + width], out[F + start : F + start + width]
+                    _sine_cosine(phases[i], waves.factors[s], waves.scale, sines, cosines)
+
+
+@loop(ELEMENTWISE)
+def _dense_rows(X, waves, outs):  # type: ignore[no-untyped-def]
+    _fill_dense(X, len(X), waves, np.empty((ROWS, PART), f32), outs)
+
+
+@loop(ELEMENTWISE)
+def _dense_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
+    made = np.empty((1, tile, iterate.W.shape[1]), f32)
+    room, given = np.empty((ROWS, PART), f32), np.empty((tile, X.shape[1]), f32)
+    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
+    while start < len(places):
+        for i in range(stop - start):
+            x = X[places[start + i]]
+            for a in range(len(x)):
+                given[i, a] = x[a]
+        _fill_dense(given, stop - start, waves, room, made)
+        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
+        start, stop = stop, stop + tile
+    return n_averaged

@@ -1,0 +1,196 @@
+"""Kernel energies in twice the digits of float64, for sets so nearly equal that all digits of their energy cancel.
+
+    E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j)
+
+is a square, but as a sum it is off by rounding of k, some 1e-16 W^2: a distance below 1e-8 W is lost. Here distances,
+kernel, products and sums are pairs of numbers high + low (Dekker 1971; Knuth), with relative errors of some 1e-30, so
+that E is off by 1e-29 W^2 and the distance by what rounding of the points themselves means, some 1e-16 W. Points are
+scaled, with the kernels of `profiles_loops`. Cost: some forty times that of `exact_loops.energy_in_tiles`.
+
+    2^t = 2^n (1 + e)^256 - of t = n + r, |r| <= 1/2, with 1 + e = exp(r ln 2 / 256) by Taylor's series of 9 terms
+
+whose remainder is below 1e-36 / 2: e is kept without the 1, as e -> 2 e + e^2, eight times.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from dkdist._numba.arrays import F64
+from dkdist._numba.compilation import inlined, loop
+from dkdist.kernels._profiles_numba import COMPACT, DISTANCE, MATERN, RATIONAL, Profile
+
+f64, i64 = np.float64, np.int64
+
+LANES = 64
+TINY = 1e-300
+LEAST = -1000.0  # powers of two below are nothing
+_LN2 = (0.6931471805599453, 2.3190468138462996e-17)
+_PART = 1 / 256
+_SQUARINGS = 8
+_TERMS = 9
+_INVERSES = np.array([(1 / t, float(1 - t * Fraction(1 / t)) / t) for t in range(1, _TERMS + 1)])
+_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
+
+
+def twofold_energy(x: F64, z: F64, kernel: Profile) -> float:
+    """E of scaled points (n, d) and weights (n, C), to some 1e-29 of the square of their sum."""
+    return float(_energy(np.ascontiguousarray(x), np.ascontiguousarray(z), kernel))
+
+
+@inlined()
+def _sum(a, b):  # type: ignore[no-untyped-def]
+    """a + b = s + error, exactly."""
+    s = a + b
+    v = s - a
+    return s, (a - (s - v)) + (b - v)
+
+
+@inlined()
+def _product(a, b):  # type: ignore[no-untyped-def]
+    """a b = p + error, exactly: of halves of 26 digits."""
+    p = a * b
+    c, d = 134217729.0 * a, 134217729.0 * b
+    a1, b1 = c - (c - a), d - (d - b)
+    a2, b2 = a - a1, b - b1
+    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+@inlined()
+def _add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
+    s, e = _sum(ah, bh)
+    t, f = _sum(al, bl)
+    e += t
+    high = s + e
+    e = (e - (high - s)) + f
+    s = high + e
+    return s, e - (s - high)
+
+
+@inlined()
+def _times(ah, al, bh, bl):  # type: ignore[no-untyped-def]
+    p, e = _product(ah, bh)
+    e += ah * bl + al * bh
+    high = p + e
+    return high, e - (high - p)
+
+
+@inlined()
+def _root(ah, al):  # type: ignore[no-untyped-def]
+    """One step of Newton from the root of float64."""
+    r = np.sqrt(ah)
+    p, e = _product(r, r)
+    correction = ((ah - p) - e + al) / (2.0 * max(r, TINY))
+    high = r + correction
+    return high, correction - (high - r)
+
+
+@inlined()
+def _inverse(h, g):  # type: ignore[no-untyped-def]
+    """1 / (1 + h + g): one step of Newton from the quotient of float64."""
+    u, v = _add(1.0, 0.0, h, g)
+    q = 1.0 / u
+    p, r = _times(-q, 0.0, u, v)
+    p, r = _add(2.0, 0.0, p, r)
+    return _times(q, 0.0, p, r)
+
+
+@inlined()
+def _polynomial(h, g, kernel):  # type: ignore[no-untyped-def]
+    """1 + first t + second t^2 of t = u ln 2, u = h + g."""
+    t, r = _times(h, g, _LN2[0], _LN2[1])
+    u, v = _times(t, r, kernel.second, kernel.second_rest)
+    u, v = _add(kernel.first, 0.0, u, v)
+    u, v = _times(t, r, u, v)
+    return _add(1.0, 0.0, u, v)
+
+
+@inlined()
+def _powers(h, g, n, e, f):  # type: ignore[no-untyped-def]
+    """h, g = 2^(h + g), h <= 0, of each lane; n, e, f are room for it. Lane by lane, so that it is vectorised."""
+    for i in range(LANES):
+        t = max(h[i], LEAST)
+        low = g[i] if t == h[i] else 0.0
+        shifted = t + _SHIFT
+        n[i] = i64(f64(shifted).view(i64) << i64(52))
+        a, b = _add(t - (shifted - _SHIFT), 0.0, low, 0.0)
+        a, b = _times(a, b, _LN2[0], _LN2[1])
+        h[i], g[i] = a * _PART, b * _PART
+        e[i] = f[i] = 0.0
+    for term in range(_TERMS - 1, -1, -1):  # e = r (1 + e) / t
+        u, v = _INVERSES[term, 0], _INVERSES[term, 1]  # 1 / t, high and low
+        for i in range(LANES):
+            a, b = _add(e[i], f[i], 1.0, 0.0)
+            a, b = _times(a, b, h[i], g[i])
+            e[i], f[i] = _times(a, b, u, v)
+    for _ in range(_SQUARINGS):
+        for i in range(LANES):
+            a, b = _times(e[i], f[i], e[i], f[i])
+            e[i], f[i] = _add(2.0 * e[i], 2.0 * f[i], a, b)
+    for i in range(LANES):
+        a, b = _add(e[i], f[i], 1.0, 0.0)
+        factor = i64(f64(1.0).view(i64) + n[i]).view(f64)
+        h[i], g[i] = a * factor, b * factor
+
+
+@loop()
+def _energy(x, z, kernel):  # type: ignore[no-untyped-def]
+    """Lanes are points j from 0 on, each against a point i before it (half of a pair with itself)."""
+    d, C = x.shape[1], z.shape[1]
+    h, g, e, f, sums, rests = np.empty((6, LANES))
+    whole, y, w = np.empty(LANES, i64), np.empty((d, LANES)), np.empty((C, LANES))
+    factors = np.empty((2, LANES))
+    total, rest = 0.0, 0.0
+    for first in range(0, len(x), LANES):
+        for j in range(LANES):
+            at = min(first + j, len(x) - 1)
+            for a in range(d):
+                y[a, j] = x[at, a]
+            for c in range(C):
+                w[c, j] = z[at, c] if first + j < len(x) else 0.0
+            sums[j] = rests[j] = 0.0
+        for i in range(min(first + LANES, len(x))):
+            h[:] = 0.0
+            g[:] = 0.0
+            for a in range(d):
+                own, line = x[i, a], y[a]
+                for j in range(LANES):
+                    u, v = _sum(own, -line[j])
+                    if kernel.city_block:
+                        u, v = (u, v) if u > 0.0 else (-u, -v)
+                    else:
+                        u, v = _times(u, v, u, v)
+                    h[j], g[j] = _add(h[j], g[j], u, v)
+            if kernel.form == MATERN or kernel.form == DISTANCE:
+                for j in range(LANES):
+                    h[j], g[j] = _root(h[j], g[j])
+            if kernel.first != 0.0:
+                for j in range(LANES):
+                    factors[0, j], factors[1, j] = _polynomial(h[j], g[j], kernel)
+            if kernel.form == COMPACT:
+                for j in range(LANES):
+                    u, v = _add(1.0, 0.0, -h[j], -g[j])
+                    h[j], g[j] = (u, v) if u > 0.0 else (0.0, 0.0)
+            elif kernel.form == RATIONAL:
+                for j in range(LANES):
+                    h[j], g[j] = _inverse(h[j], g[j])
+            else:
+                for j in range(LANES):
+                    h[j], g[j] = -h[j], -g[j]
+                if kernel.form != DISTANCE:
+                    _powers(h, g, whole, e, f)
+            if kernel.first != 0.0:
+                for j in range(LANES):
+                    h[j], g[j] = _times(h[j], g[j], factors[0, j], factors[1, j])
+            for c in range(C):
+                own, line = z[i, c], w[c]
+                for j in range(LANES):
+                    part = own * (1.0 if i < first + j else 0.5 if i == first + j else 0.0)
+                    u, v = _product(part, line[j])
+                    u, v = _times(u, v, h[j], g[j])
+                    sums[j], rests[j] = _add(sums[j], rests[j], u, v)
+        for j in range(LANES):
+            total, rest = _add(total, rest, sums[j], rests[j])
+    return 2.0 * (total + rest)

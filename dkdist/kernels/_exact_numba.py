@@ -1,0 +1,378 @@
+"""Parts of a point set between which a kernel is nothing: each is summed alone, however far it is from the others.
+
+    E(x, z) = sum_parts E(part) + error,   |error| <= k(reach) (W^2 - sum_parts W_part^2),   W = sum_i |z_i|
+
+Points of two parts are more than ``reach`` apart along an axis, so that k of them is at most k(reach): what that leaves
+out are pairs that no part holds. An error of k of at most eps in every part, with k(reach) <= eps, is thus one of at
+most eps W^2 in all.
+
+Exact sums of a kernel over all pairs of weighted points: what kernel distances are made of.
+
+    E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   D_K^2(P, Q) = E of all points of P and Q, with z = (w_P, -w_Q)
+    f(y) = sum_i z_i k(x_i, y),   dE/dz_i = 2 f(x_i),   dE/dx_i = 2 z_i grad f(x_i)
+
+z_i are signed, with C channels: C = 1 for weights, C = d for currents. So each unordered pair is taken once, and
+D^2 = kappa(P,P) + kappa(Q,Q) - 2 kappa(P,Q) (Joshi et al. 2011, equation 1.1) costs half the pairs of three matrices.
+
+All of it is float64. Few dimensions: squared distances from differences, 64 points at a time, and the kernel in the
+same loop, with an own exponential (relative error 1e-15). From `PRODUCT_DIMS` on: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y
+from products of blocks, unless exponents could then be off by 1e-10. Cost of a pair: 20 + 2 d flops in vector
+registers; no array of all pairs.
+
+Points come in tiles. One of columns is held while the rows before it pass: these are made from what was given once for
+every such tile, which is little beside their pairs. The order of adding is that of points one after the other. Where
+k has a kink, at equal points, its gradient counts as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, I64
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.weighted_points import WeightedPoints, tile_rows
+from dkdist.kernels._profiles_numba import (
+    DISTANCE,
+    EXP2,
+    GAUSSIAN,
+    LANES,
+    Profile,
+    apart,
+    exp2,
+    profile,
+    slope,
+)
+
+PRODUCT_DIMS = 4
+BLOCK, SMALL_BLOCK = 256, 128  # rows and columns of a block of products: it stays in the second-level cache
+NORM_ROWS = 64  # of points whose squares are made at once
+SMALL = range(
+    2**17, 2**19
+)  # coordinates of points beside which the small block is little, and the other much
+MOST_ROUNDING = 1e-10
+DIRECT_ROUNDING = 1e-15
+
+f64 = np.float64
+
+
+def mass(z: F64) -> float:
+    """W = sum_i |z_i| of weights (n, C): energies are at most W^2."""
+    return float(np.sqrt(np.einsum("ic,ic->i", z, z)).sum())
+
+
+def energy_in_tiles(points: WeightedPoints, unit: float, kernel: Profile) -> float:
+    """sum_ij k(x_i, x_j) <z_i, z_j> of points times a unit, in the memory of some tiles."""
+    wide = kernel == GAUSSIAN and points.d >= PRODUCT_DIMS
+    if wide and max(_tile_rounding(points, unit)) < MOST_ROUNDING:
+        return _by_products(points, unit)
+    return _by_differences(points, unit, kernel)
+
+
+def _by_differences(points: WeightedPoints, unit: float, kernel: Profile) -> float:
+    step, total = tile_rows(points.d, len(points)), 0.0
+    for first in range(0, len(points), step):
+        last = min(first + step, len(points))
+        columns, before = padded(points.times(unit, first, last)), np.zeros((last - first, points.channels))
+        for start in range(0, first, step):
+            _add_sums(
+                columns,
+                padded(points.times(unit, start, start + step)),
+                points.z(start, start + step),
+                kernel,
+                before,
+            )
+        total = own_pairs(columns, points.z(first, last), kernel, before, total)
+    return total
+
+
+def _by_products(points: WeightedPoints, unit: float) -> float:
+    """Blocks of columns against all rows before them, twice, and against their own, once."""
+    side = SMALL_BLOCK if len(points) * points.d in SMALL else BLOCK
+    step, total, T = tile_rows(points.d, len(points)), 0.0, np.empty((side, side))
+    for first in range(0, len(points), step):
+        for row in _tile_parts(points, unit, first, min(first + step, len(points)), T).tolist():
+            for part in row:
+                total += part
+    return total
+
+
+def _tile_parts(points: WeightedPoints, unit: float, first: int, last: int, T: F64) -> F64:
+    """What each block of a tile of columns adds, by its columns and rows; ``T`` is where products are made."""
+    columns, side = _scaled_block(points, first, last, unit), len(T)
+    parts = np.zeros((-(-(last - first) // side), -(-last // side)))
+    for start in range(0, last, side):
+        stop, own = min(start + side, last), start >= first
+        rows = (
+            _rows(columns, start - first, stop - first) if own else _scaled_block(points, start, stop, unit)
+        )
+        for begin in range(max(start, first), last, side):
+            y, column_norms, w = _rows(columns, begin - first, min(begin + side, last) - first)
+            t = np.matmul(rows[0], y.T, out=T[: len(rows[0]), : len(y)])
+            part = _block(t, rows[1], column_norms, rows[2], w)
+            parts[(begin - first) // side, start // side] = part if start == begin else 2 * part
+        del rows  # before the next ones are made
+    return parts
+
+
+def _scaled_block(points: WeightedPoints, first: int, last: int, unit: float) -> tuple[F64, F64, F64]:
+    """Scaled points, their squares and their weights."""
+    x = points.times(unit, first, last)
+    norms = np.concatenate([(x[a : a + NORM_ROWS] ** 2).sum(axis=1) for a in range(0, len(x), NORM_ROWS)])
+    return x, norms, points.z(first, last)
+
+
+def _rows(block: tuple[F64, F64, F64], first: int, last: int) -> tuple[F64, F64, F64]:
+    x, norms, z = block
+    return x[first:last], norms[first:last], z[first:last]
+
+
+def rounding(x: F64, kernel: Profile) -> float:
+    """What rounding may change an energy by, over the square of the sum of all |weights|."""
+    if kernel.form == DISTANCE:
+        return DIRECT_ROUNDING * 2 * float(np.sqrt((x**2).sum(axis=1).max()))
+    error = _exponent_rounding(x) if kernel == GAUSSIAN and x.shape[1] >= PRODUCT_DIMS else 0.0
+    return DIRECT_ROUNDING + (error if error < MOST_ROUNDING else 0.0)
+
+
+def sums(y: F64, x: F64, z: F64, kernel: Profile = GAUSSIAN) -> F64:
+    """sum_i k(y_l, x_i) z_i at scaled points y (m, d): (m, C)."""
+    out = np.zeros((len(y), z.shape[1]))
+    _add_sums(padded(y), padded(x), z, kernel, out)
+    return out
+
+
+def sums_and_gradients(y: F64, x: F64, z: F64, kernel: Profile) -> tuple[F64, F64]:
+    """(f (m,), its gradients (m, d)) at scaled points y (m, d), of scaled points x (n, d) with weights z (n,)."""
+    d = y.shape[1]
+    out = np.zeros((len(y), d + d % 2 + 1))
+    _gradients(padded(y), padded(x), z, kernel, out)
+    return out[:, -1].copy(), out[:, :d].copy()
+
+
+def padded(x: F64) -> F64:
+    """Points with one more dimension, of zeros, if theirs are odd in number: two are taken at a time."""
+    if x.shape[1] % 2 == 0:
+        return np.ascontiguousarray(x)
+    wider = np.zeros((len(x), x.shape[1] + 1))
+    wider[:, :-1] = x
+    return wider
+
+
+def _tile_rounding(points: WeightedPoints, unit: float) -> Iterator[float]:
+    """The same of each tile of points times a unit."""
+    rows = tile_rows(points.d, len(points))
+    return (
+        _exponent_rounding(points.times(unit, a, min(a + rows, len(points))))
+        for a in range(0, len(points), rows)
+    )
+
+
+def _exponent_rounding(x: F64) -> float:
+    """Largest error of an exponent that is computed from a product of scaled points."""
+    return float((x.shape[1] + 4) * np.finfo(np.float64).eps * 4 * np.einsum("ij,ij->i", x, x).max())
+
+
+@inlined(ELEMENTWISE)
+def _add(x, z, first, last, kernel, y, square, k, acc):  # type: ignore[no-untyped-def]
+    """acc[c, l] += sum of z_ic k(x_i, y_l) over the sources from ``first`` to before ``last``; y is (d, LANES)."""
+    d = x.shape[1]
+    for i in range(first, last):
+        w, first_acc = z[i, 0], acc[0]
+        if kernel.form == EXP2 and not kernel.city_block:
+            for j in range(0, d - 2, 2):
+                a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
+                for n in range(LANES):
+                    before = square[n] if j else f64(0.0)
+                    square[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
+            a, b, ya, yb = x[i, d - 2], x[i, d - 1], y[d - 2], y[d - 1]
+            for n in range(LANES):  # distance, kernel and sum in one
+                s = square[n] + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
+                k[n] = exp2(-s)
+                first_acc[n] += w * k[n]
+        else:
+            apart(x, i, y, kernel, square)
+            profile(square, kernel, k)
+            for n in range(LANES):
+                first_acc[n] += w * k[n]
+        for c in range(1, z.shape[1]):
+            row, w = acc[c], z[i, c]
+            for n in range(LANES):
+                row[n] += w * k[n]
+
+
+@inlined(ELEMENTWISE)
+def load(y, first, last, tile):  # type: ignore[no-untyped-def]
+    """Points as columns; the last one is repeated."""
+    for n in range(LANES):
+        for j in range(y.shape[1]):
+            tile[j, n] = y[min(first + n, last - 1), j]
+
+
+@loop(ELEMENTWISE)
+def own_pairs(x, z, kernel, before, total):  # type: ignore[no-untyped-def]
+    """``total`` and the energy of points with an even number of dimensions (see `padded`), by differences.
+
+    ``before`` (n, C) are sums at these points over others, whose pairs with them count too; (0, C) if there are none.
+    """
+    C, square, k = z.shape[1], np.zeros(LANES), np.empty(LANES)
+    tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
+    for first in range(0, len(x), LANES):
+        last = min(first + LANES, len(x))
+        load(x, first, last, tile)
+        acc[:] = 0.0
+        if len(before) > 0:
+            load(before, first, last, acc)
+        for start, stop, factor in (
+            (0, first, 1.0),
+            (first, last, 2.0),
+        ):  # pairs with points before count twice
+            acc *= factor
+            _add(x, z, start, stop, kernel, tile, square, k, acc)
+        for n in range(last - first):
+            for c in range(C):
+                total += z[first + n, c] * acc[c, n]
+    return total
+
+
+@loop(ELEMENTWISE)
+def _add_sums(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
+    """Add `sums` at points y to ``out`` (m, C), of points with an even number of dimensions."""
+    C, square, k = z.shape[1], np.zeros(LANES), np.empty(LANES)
+    tile, acc = np.empty((x.shape[1], LANES)), np.empty((C, LANES))
+    for first in range(0, len(y), LANES):
+        last = min(first + LANES, len(y))
+        load(y, first, last, tile)
+        load(out, first, last, acc)
+        _add(x, z, 0, len(x), kernel, tile, square, k, acc)
+        for n in range(last - first):
+            for c in range(C):
+                out[first + n, c] = acc[c, n]
+
+
+@loop(ELEMENTWISE)
+def _block(t, row_norms, column_norms, row_z, column_z):  # type: ignore[no-untyped-def]
+    """sum_ij 2^(2 t_ij - |x_i|^2 - |y_j|^2) <z_i, z_j>."""
+    C = row_z.shape[1]
+    acc, k = np.zeros((C, t.shape[1])), np.empty(t.shape[1])
+    for i in range(len(t)):
+        norm, w, products, first_acc = row_norms[i], row_z[i, 0], t[i], acc[0]
+        for j in range(len(products)):
+            k[j] = exp2(min(f64(2.0) * products[j] - norm - column_norms[j], f64(0.0)))
+            first_acc[j] += w * k[j]
+        for c in range(1, C):
+            row, w = acc[c], row_z[i, c]
+            for j in range(len(row)):
+                row[j] += w * k[j]
+    total = 0.0
+    for j in range(t.shape[1]):
+        for c in range(C):
+            total += column_z[j, c] * acc[c, j]
+    return total
+
+
+@loop(ELEMENTWISE)
+def _gradients(y, x, z, kernel, out):  # type: ignore[no-untyped-def]
+    d, s, k, g = x.shape[1], np.zeros(LANES), np.empty(LANES), np.empty(LANES)
+    tile, acc = np.empty((d, LANES)), np.empty((d + 1, LANES))
+    for first in range(0, len(y), LANES):
+        last = min(first + LANES, len(y))
+        load(y, first, last, tile)
+        acc[:] = 0.0
+        for i in range(len(x)):
+            w, values = z[i], acc[d]
+            apart(x, i, tile, kernel, s)
+            profile(s, kernel, k)
+            for n in range(LANES):
+                values[n] += w * k[n]
+            if not kernel.city_block:
+                slope(s, kernel, k, g)
+            for j in range(d):
+                a, ya, row = x[i, j], tile[j], acc[j]
+                if kernel.city_block:  # k is 2^-sum
+                    for n in range(LANES):
+                        row[n] += w * np.log(2.0) * k[n] * np.sign(a - ya[n])
+                else:
+                    for n in range(LANES):
+                        row[n] += w * g[n] * (ya[n] - a)
+        for n in range(last - first):
+            for j in range(d + 1):
+                out[first + n, j] = acc[j, n]
+
+
+MOST_INTERVALS = 2**18  # of all axes, in which gaps are looked for
+
+
+def reach_of(sigma: float, eps: float) -> float:
+    """Where the Gaussian kernel is ``eps``."""
+    return float(sigma * np.sqrt(-2 * np.log(min(max(eps, 1e-300), 0.5))))
+
+
+def are_one_part(points: WeightedPoints, reach: float) -> bool:
+    """Whether no axis cuts the points, where that is seen without sorting them; False says nothing.
+
+    Intervals no longer than ``reach`` hide no gap: what is between the points of one and of the next that has any does.
+    """
+    low, widths = points.bounds[0], points.widths
+    with np.errstate(over="ignore"):
+        number = float((widths / reach).max()) + 1
+    if not number * points.d <= MOST_INTERVALS:
+        return False
+    lows, highs = np.full((points.d, int(number) + 1), np.inf), np.full((points.d, int(number) + 1), -np.inf)
+    for x, _ in points.tiles():
+        _widen(x, low, 1 / reach, lows, highs)
+    for a, b in zip(lows, highs, strict=True):
+        held = np.isfinite(a)
+        if (a[held][1:] - b[held][:-1] > reach).any():
+            return False
+    return True
+
+
+@loop()
+def _widen(x, low, per_length, lows, highs):  # type: ignore[no-untyped-def]
+    """The least and largest coordinate of the points in each interval of each axis."""
+    for i in range(len(x)):
+        for j in range(x.shape[1]):
+            k = min(int((x[i, j] - low[j]) * per_length), lows.shape[1] - 1)
+            lows[j, k] = min(lows[j, k], x[i, j])
+            highs[j, k] = max(highs[j, k], x[i, j])
+
+
+def far_parts(points: WeightedPoints, reach: float) -> tuple[I64, I64]:
+    """(order of the points by parts, the first of each part, and the end).
+
+    Points in order along an axis are cut where the next one is more than ``reach`` away, the parts that are left along
+    the next axis, and so on until no axis cuts any. Cost: n log n for each axis and round, two rounds as a rule.
+    """
+    part, count, idle, axis = np.zeros(len(points), np.int64), 1, 0, 0
+    while idle < points.d:
+        column = points.column(axis)
+        order = np.argsort(column)
+        if count > 1:
+            order = order[np.argsort(part[order], kind="stable")]
+        cut = (np.diff(part[order]) > 0) | (np.diff(column[order]) > reach)
+        part[order] = np.concatenate([[0], np.cumsum(cut)])
+        found = int(cut.sum()) + 1
+        idle, count = (1 if found > count else idle + 1), found
+        axis = (axis + 1) % points.d
+    order = np.argsort(part, kind="stable")
+    return order, np.concatenate([[0], np.cumsum(np.bincount(part))])
+
+
+def spans_energy(x: F64, z: F64, spans: I64) -> float:
+    """The sum of `exact_loops.energy` of runs (first, end) of scaled points (n, d) with weights (n, C)."""
+    return float(_spans(padded(x), z, spans))
+
+
+@loop()
+def _spans(x, z, spans):  # type: ignore[no-untyped-def]
+    total, nothing = 0.0, np.empty((0, z.shape[1]))
+    for s in range(len(spans)):
+        a, b = spans[s, 0], spans[s, 1]
+        if b - a == 1:  # k(x, x) = 1
+            for c in range(z.shape[1]):
+                total += z[a, c] * z[a, c]
+        else:
+            total += own_pairs(x[a:b] - x[a], z[a:b], GAUSSIAN, nothing, 0.0)
+    return total

@@ -1,0 +1,161 @@
+"""Sums of the products of a Fourier grid over weighted points: mean embeddings, and what kernel distances are made of.
+
+    S_abc = f sum_i w_i g_a(t_i1) g_b(t_i2) g_c(t_i3),   t = 2 pi (x - c) / L,   g = 1, cos t, sin t, cos 2t, ..
+
+Columns of g_a come first: phases are fixed-point fractions of a turn, whose multiples are exact, so that every eighth
+harmonic is a sine and cosine of its own, off by rounding alone, and those between are one rotation away. Then each
+product takes one multiply-add a point, over tiles of 256 points in float32, and float64 from tile to tile. A span's
+sums depend on that span alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.elementary import f32, i32, sincospi
+from dkdist._numba.points import TILE, add_products, read_only, weight_array, weight_totals
+
+ANCHOR = 8  # harmonics from one computed directly to the next
+
+
+class Products(NamedTuple):
+    """What is summed: ``lengths`` list products (see `fourier_grid.Layout`); points outside the box lie at its wall."""
+
+    low: F32
+    high: F32
+    periods: F64
+    lengths: I64
+
+
+def grid_sums(points: F32, spans: I64, weights: F32, factors: F64, products: Products) -> F64:
+    """(n_spans, n_channels, n_features) sums of products.
+
+    ``spans`` (n_spans, 2) are the first row of each set of points and the row after its last. ``weights`` are
+    (n_points, n_channels), signed if you like, or (0, 1) for ones; ``factors`` (n_spans,) multiply the sums.
+    """
+    out = np.zeros((len(spans), weights.shape[1], int(products.lengths.sum())))
+    sizes = spans[:, 1] - spans[:, 0]
+    units = factors * sizes  # shares of means are near one, and add up with least rounding
+    _sums(read_only(points), spans, read_only(weights), units, products, out)
+    return np.asarray(out / sizes[:, None, None])
+
+
+def add_grid_sums(points: F32, weights: F32 | None, unit: float, products: Products, out: F64) -> None:
+    """Add the sums of points of ``unit`` times their weights (n, C), or None for ones, to ``out`` (C, n_features).
+
+    Over pieces of whole tiles of 256 points, in order, the bits are those of all points together.
+    """
+    spans, w = np.array([[0, len(points)]]), weight_array(weights)[0].reshape(-1, len(out))
+    _sums(read_only(points), spans, w, np.array([unit]), products, out[None])
+
+
+def grid_values(points: F32, products: Products, scales: F64) -> F32:
+    """(n_points, n_features) products of each point, times ``scales``: what `grid_sums` adds up."""
+    out = np.empty((len(points), len(scales)), np.float32)
+    _values(points, products, scales.astype(np.float32), out)
+    return out
+
+
+def shares(weights: F32 | None, offsets: I64) -> tuple[F32, F64]:
+    """(weights, factors) of `grid_sums` for means of sets: the factors are one over the total weight of each."""
+    w, weighted = weight_array(weights)
+    return w.reshape(-1, 1), 1 / (weight_totals(w, offsets) if weighted else np.diff(offsets))
+
+
+@inlined(ELEMENTWISE)
+def _harmonic(phase, k, cosine, sine):  # type: ignore[no-untyped-def]
+    """Cosine and sine of k times the phases, which are in units of 2^-32 turns and wrap."""
+    for i in range(TILE):
+        s, c = sincospi(f32(i32(phase[i] * i32(k))) * f32(2.0**-31))
+        cosine[i] = c
+        sine[i] = s
+
+
+@inlined(ELEMENTWISE)
+def _rotate(c1, s1, c2, s2, cosine, sine):  # type: ignore[no-untyped-def]
+    for i in range(TILE):
+        cosine[i] = c1[i] * c2[i] - s1[i] * s2[i]
+        sine[i] = s1[i] * c2[i] + c1[i] * s2[i]
+
+
+@inlined(ELEMENTWISE)
+def _columns(points, first, m, j, low, high, period, phase, T):  # type: ignore[no-untyped-def]
+    """T[2k - 1], T[2k] = cosine and sine of the k-th harmonic of dimension j, for the m points from ``first`` on."""
+    centre = (np.float64(low[j]) + np.float64(high[j])) / 2
+    turn = 2.0**32 / period[j] if period[j] > 0 else 0.0
+    for i in range(m):
+        x = min(max(f32(points[first + i, j]), low[j]), high[j])
+        phase[i] = i32(np.int64(np.floor((np.float64(x) - centre) * turn + 0.5)))
+    for k in range(1, T.shape[0] // 2 + 1):
+        near = k % ANCHOR
+        far = k - near
+        if near == 0 or far == 0:
+            _harmonic(phase, k, T[2 * k - 1], T[2 * k])
+        else:
+            _rotate(T[2 * far - 1], T[2 * far], T[2 * near - 1], T[2 * near], T[2 * k - 1], T[2 * k])
+
+
+@inlined(ELEMENTWISE)
+def _tables(lengths):  # type: ignore[no-untyped-def]
+    """Columns of ones for the functions of three dimensions, and phases."""
+    A, B, C = 2 * (lengths.shape[0] // 2) + 1, 2 * (lengths.shape[1] // 2) + 1, 2 * (lengths.max() // 2) + 1
+    return np.ones((A, TILE), f32), np.ones((B, TILE), f32), np.ones((C, TILE), f32), np.zeros(TILE, i32)
+
+
+@inlined(ELEMENTWISE)
+def _fill(points, first, m, products, T, U, V, phase):  # type: ignore[no-untyped-def]
+    """The columns of the m points from ``first`` on; of d < 3 dimensions the first 3 - d are constant."""
+    low, high, periods, _ = products
+    d = points.shape[1]
+    if d == 3:
+        _columns(points, first, m, 0, low, high, periods, phase, T)
+    if d >= 2:
+        _columns(points, first, m, d - 2, low, high, periods, phase, U)
+    _columns(points, first, m, d - 1, low, high, periods, phase, V)
+
+
+@loop(ELEMENTWISE)
+def _sums(points, spans, weights, units, products, out):  # type: ignore[no-untyped-def]
+    T, U, V, phase = _tables(products.lengths)
+    lengths, share, TU = products.lengths, np.zeros(TILE, f32), np.empty(TILE, f32)
+    for s in range(len(spans)):
+        start, stop = spans[s, 0], spans[s, 1]
+        unit = units[s]
+        for first in range(start, stop, TILE):
+            m = min(TILE, stop - first)
+            _fill(points, first, m, products, T, U, V, phase)
+            for channel in range(out.shape[1]):
+                share[m:] = f32(0.0)
+                for i in range(m):
+                    w = weights[first + i, channel] if len(weights) else f32(1.0)
+                    share[i] = f32(w * unit)
+                end = 0
+                for a in range(len(T)):
+                    for b in range(len(U)):
+                        for i in range(TILE):
+                            TU[i] = share[i] * T[a, i] * U[b, i]
+                        begin, end = end, end + lengths[a, b]
+                        add_products(TU, V[: lengths[a, b]], out[s, channel, begin:end])
+
+
+@loop(ELEMENTWISE)
+def _values(points, products, scales, out):  # type: ignore[no-untyped-def]
+    T, U, V, phase = _tables(products.lengths)
+    lengths, line = products.lengths, np.empty(len(V), f32)
+    for first in range(0, len(points), TILE):
+        m = min(TILE, len(points) - first)
+        _fill(points, first, m, products, T, U, V, phase)
+        for i in range(m):
+            for c in range(len(line)):
+                line[c] = V[c, i]
+            row, end = out[first + i], 0
+            for a in range(len(T)):
+                for b in range(len(U)):
+                    tu = T[a, i] * U[b, i]
+                    for c in range(lengths[a, b]):
+                        row[end + c] = tu * line[c] * scales[end + c]
+                    end += lengths[a, b]

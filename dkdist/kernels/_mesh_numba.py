@@ -1,0 +1,426 @@
+"""Kernel energies from a mesh: points spread by splines, one fast Fourier transform, one sum over frequencies.
+
+    f_m = sum_i z_i prod_j B(x_ij / h - m_j),   F = its discrete Fourier transform (M_j cells of side h, L_j = M_j h)
+    E(x, z) = sum_ij <z_i, z_j> k(x_i, x_j) ~ sum_k |F_k|^2 prod_j w_kj / b_kj^2,   b_k = (sin(pi k / M) / (pi k / M))^p
+
+B is the cardinal B-spline of order p (p cells wide), w_k the weights of the Fourier grid of `fourier_grid`. What is a
+wave of frequency k on the mesh is also one of k + q M, by (k / (k + q M))^p of it. So a point's F_k is off by a factor
+1 + delta, |delta| <= A_k, and the kernel, a product over the dimensions, by at most
+
+    |error of k| <= prod_j (1 + e_j) - 1,
+    A_k = sum_(q != 0) |k / (k + q M)|^p <= 2 (k / (M - k))^p (1 + (M - k) / ((p - 1) M)),
+    e_j = images of `fourier_grid` + sum_(|k| < M/2) w_k ((1 + A_k)^2 - 1) + sum_(|k| >= M/2) w_k.
+
+The mesh knows the field of the points, too: f(x) = sum_i z_i k(x_i, x) and its gradient at every point, by the splines
+and their derivatives, from one transform back,
+
+    f(x) ~ sum_m u_m prod_j B(x_j / h - m_j),   u = the transform of F_k prod_j w_kj / b_kj^2
+    e'_j = images of k' + sum_(|k| < M/2) w_k (2 pi k / L) ((1 + A_k)(1 + A'_k) - 1) + sum_(|k| >= M/2) w_k 2 pi k / L
+
+in units of 1 / sigma, A' being A of p - 1, for a wave of k + q M is steeper than that of k. Where all e_j and e'_j are
+at most (1 + eps)^(1/d) - 1, k and sigma k' are off by at most eps.
+
+Nothing is estimated, all of it is float64. Cost of a point: p^d multiply-adds (p = 6 for 1e-5, where Gaussians take
+twelve cells) and its splines, which are found for 64 points at a time; and a transform of the mesh. (Particle-mesh
+Ewald sums: Essmann et al. 1995; Dutt, Rokhlin 1993.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.fft import fftn, irfftn, next_fast_len, rfft, rfftn
+
+from dkdist._numba.arrays import F64, I64
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.points import column_bounds
+from dkdist._numba.simd import full, fused, load, load_like, store
+from dkdist._numba.weighted_points import WeightedPoints, sorted_rows, tile_rows
+from dkdist.kernels._cells_numba import counting_sort
+
+LEAST_ERROR = 1e-11  # of k: nearer to rounding nothing is certified
+ORDERS = (4, 6, 8, 10, 12, 16)
+STEPS = np.geomspace(0.8, 0.12, 60)  # trial sides of a cell, in units of sigma
+MOST_CELLS = 2**16  # of a dimension
+CACHED = 2**16  # cells: of a larger mesh, points are put in the order of slabs, which stay in the cache
+AT_ONCE = 2**16  # numbers of lines that are transformed at once
+POINT_NS, ROW_NS, SPLINE_NS, TRANSFORM_NS = 50.0, 1.5, 0.15, 0.37  # of a core, as measured
+IMAGES = 0.1  # of the error, left to the images
+LANES = 8  # cells of a row at a time
+TWICE = 2 * LANES  # the longest row
+TILE = 64  # points whose splines are found at a time
+
+
+class Mesh(NamedTuple):
+    """Side of cells, their numbers in three dimensions (1: flat), order of the splines, certified error of k, time."""
+
+    side: float
+    shape: tuple[int, int, int]
+    order: int
+    error: float
+    nanoseconds: float
+
+    @property
+    def n_cells(self) -> int:
+        """Numbers to be kept for one channel, with those of the transform."""
+        return 2 * int(np.prod([float(n) for n in self.shape]))
+
+
+def kernel_mesh(
+    widths: F64, sigma: float, eps: float, n: int, *, slopes: bool = False, room: float = np.inf
+) -> Mesh | None:
+    """The fastest mesh whose error of k is at most ``eps``, for n points in a box with sides ``widths``.
+
+    Of at most ``room`` cells, if there is one. With ``slopes`` its derivatives, times sigma, have no larger error. None
+    if float64 cannot reach ``eps``, below 1e-11, if all points are one, or for more than 2^16 cells on a side.
+    """
+    wide = widths[widths > 0] / sigma
+    if eps < LEAST_ERROR or len(wide) == 0 or wide.max() > MOST_CELLS * STEPS[0]:
+        return None
+    share = float(np.expm1(np.log1p(eps) / len(wide)))
+    gap = float(np.sqrt(2 * np.log(4 / (IMAGES * share))))  # L - width over sigma, so that images add no more
+    gap += slopes  # images are steeper than they are high: r exp(-r^2 / 2)
+    meshes = []
+    for order in ORDERS:
+        mesh = _mesh(wide, sigma, share, order, gap, n, slopes)
+        if mesh is not None:
+            meshes.append(mesh)
+    fitting = [mesh for mesh in meshes if mesh.n_cells <= 2 * room]
+    return min(fitting or meshes, key=lambda mesh: mesh.nanoseconds, default=None)
+
+
+def _mesh(wide: F64, sigma: float, share: float, order: int, gap: float, n: int, slopes: bool) -> Mesh | None:
+    """The mesh with the largest cells that will do, for splines of one order; lengths ``wide`` in units of sigma."""
+    low, high, widest = 0, len(STEPS) - 1, wide[[wide.argmax()]]
+    while low < high:  # errors fall with the side
+        middle = (low + high) // 2
+        cells = _cells(widest, STEPS[middle], order, gap)
+        enough = _errors(widest, STEPS[middle], cells, order, slopes) <= share
+        low, high = (low, middle) if enough.all() else (middle + 1, high)
+    side = float(STEPS[low])
+    cells = _cells(wide, side, order, gap)
+    errors = _errors(wide, side, cells, order, slopes)
+    if errors.max() > share:
+        return None
+    d, total = len(wide), float(np.prod(cells.astype(np.float64)))
+    rows = order ** (d - 1) * _row(order) / LANES
+    point = POINT_NS + ROW_NS * rows + SPLINE_NS * d * order**2
+    shape = [1] * (3 - d) + cells.tolist()
+    error = float(np.expm1(np.log1p(errors).sum()))
+    time = n * point + TRANSFORM_NS * total * np.log2(total)
+    return Mesh(side * sigma, (shape[0], shape[1], shape[2]), order, error, float(time))
+
+
+def _row(order: int) -> int:
+    return order + -order % LANES
+
+
+def _cells(wide: F64, side: float, order: int, gap: float) -> I64:
+    """Even numbers of cells that a transform is fast for; the splines of no point go over the end."""
+    least = np.maximum(np.ceil((wide + gap) / side), np.floor(wide / side) + _row(order) + 1)
+    return np.array([2 * next_fast_len(int(m + 1) // 2, real=True) for m in least])
+
+
+def _errors(wide: F64, side: float, cells: I64, order: int, slopes: bool) -> F64:
+    """e_j of every dimension, or e'_j if that is larger and wanted; infinite for more cells than are searched."""
+    if cells.max() > MOST_CELLS:
+        return np.full(1, np.inf)
+    errors = np.empty(len(wide))
+    for j, (width, M) in enumerate(zip(wide.tolist(), cells.tolist(), strict=True)):
+        error = _error(width, side, M, order)
+        errors[j] = max(error, _slope_error(width, side, M, order)) if slopes else error
+    return errors
+
+
+@loop()
+def _error(width, side, M, order):  # type: ignore[no-untyped-def]
+    """e of one dimension, of which sigma is 1: it is looked at for dozens of meshes."""
+    L = M * side
+    images, aliases, tail = 0.0, 0.0, 0.0
+    for q in range(1, 64):
+        image = np.exp(-((q * L - width) ** 2) / 2)
+        images += image + np.exp(-((q * L) ** 2) / 2)
+        if image == 0.0:
+            break
+    for k in range(1, 4 * M):  # a wave that does not change is none of another
+        w = 2 * np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2)
+        if k >= M // 2:
+            tail += w
+        elif w > 0.0:
+            A = 2 * (k / (M - k)) ** order * (1 + (M - k) / ((order - 1) * M))
+            aliases += w * A * (2 + A)
+        if w == 0.0:
+            break
+    return images + aliases + tail
+
+
+def _slope_error(width: float, side: float, M: int, order: int) -> float:
+    """e' of one dimension, of which sigma is 1."""
+    L = M * side
+    near, far = (np.arange(1, 64) * L - x for x in (width, 0.0))
+    images = float((near * np.exp(-(near**2) / 2) + far * np.exp(-(far**2) / 2)).sum())
+    k, beyond = np.arange(M // 2), np.arange(M // 2, 4 * M)
+    A, steeper = _aliases(k, M, order), _aliases(k, M, order - 1)
+    aliases = 2 * float(
+        (2 * np.pi * k / L * _weights(k, L) * np.expm1(np.log1p(A) + np.log1p(steeper))).sum()
+    )
+    return images + aliases + 2 * float((2 * np.pi * beyond / L * _weights(beyond, L)).sum())
+
+
+def _aliases(k: I64, M: int, p: int) -> F64:
+    """A_k of splines of order p."""
+    return np.asarray(2 * (k / (M - k)) ** p * (1 + (M - k) / ((p - 1) * M)))
+
+
+def _weights(k: I64, L: float) -> F64:
+    return np.asarray(np.sqrt(2 * np.pi) / L * np.exp(-((2 * np.pi * k / L) ** 2) / 2))
+
+
+def mesh_energy(points: WeightedPoints, sigma: float, mesh: Mesh) -> float:
+    """E of points in the box that ``mesh`` was made for."""
+    low, high = points.bounds
+    axes, total = np.flatnonzero(high > low), 0.0
+    rows = tile_rows(points.d, len(points)) if _is_cached(mesh) else sorted_rows(len(points))
+    for channel in range(points.channels):
+        f = np.zeros((*mesh.shape[:2], mesh.shape[2] + 2))  # with room for its transform
+        for x, z in points.tiles(rows):
+            _add_to_mesh(_placed(x, low, axes, mesh), z[:, channel], mesh, f)
+        total += _energy(_transformed(f), sigma, mesh)
+    return total
+
+
+def spread_on_mesh(x: F64, z: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
+    """f of points (n, d) in a box with the corner ``low`` and the wide ``axes``; weights z (n,). It adds up."""
+    f = np.zeros(mesh.shape)
+    _add_to_mesh(_placed(x, low, axes, mesh), z, mesh, f)
+    return f
+
+
+def _add_to_mesh(places: F64, z: F64, mesh: Mesh, f: F64) -> None:
+    order = _order(places, mesh)
+    if order is not None:
+        places, z = places.take(order, axis=0), z.take(order)
+    spread(places, np.ascontiguousarray(z), mesh.order, f)
+
+
+def energy_on_mesh(f: F64, sigma: float, mesh: Mesh) -> float:
+    """E of all points that f was made of."""
+    return _energy(rfftn(f), sigma, mesh)
+
+
+def _energy(F: Any, sigma: float, mesh: Mesh) -> float:
+    factors = [_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape]
+    return float(_sum(F, *factors))
+
+
+def _transformed(f: F64) -> Any:
+    """The transform of a mesh, in its place: of all but the last two numbers of each line."""
+    lines = f.reshape(-1, f.shape[2])
+    F = lines.view(np.complex128)
+    step = max(1, AT_ONCE // f.shape[2])
+    for first in range(0, len(lines), step):
+        some = slice(first, first + step)
+        F[some] = rfft(lines[some, :-2])
+    return fftn(F.reshape(*f.shape[:2], -1), axes=(0, 1) if f.shape[0] > 1 else (1,), overwrite_x=True)
+
+
+def mesh_field(x: F64, z: F64, sigma: float, mesh: Mesh) -> tuple[F64, F64]:
+    """(f (n,), its gradients (n, d)) at points (n, d) in the box that ``mesh`` was made for; weights z (n,)."""
+    slopes, (low, high) = np.zeros(x.shape), column_bounds(x)
+    axes = np.flatnonzero(high > low)
+    places = _placed(x, low, axes, mesh)
+    order = _order(places, mesh)
+    places = places if order is None else places.take(order, axis=0)
+    u, out = np.zeros(mesh.shape), np.empty((len(x), 4))
+    spread(places, z if order is None else z.take(order), mesh.order, u)
+    first, second, third = (_factors(M, mesh.side / sigma, mesh.order) for M in mesh.shape)
+    F = rfftn(u)
+    F *= first[:, None, None] * (second[:, None] * third[: F.shape[2]])
+    gather(places, mesh.order, irfftn(F, mesh.shape, overwrite_x=True, norm="forward"), out)
+    found = np.empty_like(out)
+    found[slice(None) if order is None else order] = out
+    slopes[:, axes] = found[:, 1:][:, np.array(mesh.shape) > 1] / mesh.side
+    return found[:, 0].copy(), slopes
+
+
+def _placed(x: F64, low: F64, axes: I64, mesh: Mesh) -> F64:
+    """Places (n, 3) on the mesh, in cells, of points in a box with the corner ``low`` and the wide ``axes``."""
+    places = np.zeros((len(x), 3))
+    for j, axis in enumerate(axes, 3 - len(axes)):
+        np.subtract(x[:, axis], low[axis], out=places[:, j])
+        places[:, j] /= mesh.side
+    return places
+
+
+def _order(places: F64, mesh: Mesh) -> I64 | None:
+    """In which order places are best taken, if not their own."""
+    if _is_cached(mesh):
+        return None
+    first = int(np.argmax(np.array(mesh.shape) > 1))
+    order: I64 = counting_sort(places[:, first].astype(np.int64), mesh.shape[first])
+    return order
+
+
+def _is_cached(mesh: Mesh) -> bool:
+    return bool(np.prod(mesh.shape) <= CACHED)
+
+
+def _factors(M: int, side: float, p: int) -> F64:
+    """w_k / b_k^2 in the order of the transform; 0 at M / 2."""
+    if M == 1:
+        return np.ones(1)
+    k = np.arange(M // 2)
+    half = _weights(k, M * side) / np.sinc(k / M) ** (2 * p)
+    return np.concatenate([half, [0.0], half[:0:-1]])
+
+
+@loop(ELEMENTWISE)
+def _sum(F, first, second, third):  # type: ignore[no-untyped-def]
+    """sum_k |F_k|^2 of all frequencies, of which those with k_3 < 0 are left out by a real transform."""
+    total = 0.0
+    for a in range(F.shape[0]):
+        for b in range(F.shape[1]):
+            line = 0.0
+            for c in range(F.shape[2]):
+                v = F[a, b, c]
+                line += (2.0 if c > 0 else 1.0) * third[c] * (v.real * v.real + v.imag * v.imag)
+            total += first[a] * second[b] * line
+    return total
+
+
+@inlined(ELEMENTWISE)
+def _splines(u, p, B):  # type: ignore[no-untyped-def]
+    """B[a, i] = the B-spline of order p at u_i + p - 1 - a, for fractions u in [0, 1): what cell a of p takes."""
+    for i in range(TILE):
+        B[0, i] = 1.0
+    _raise_orders(u, 2, p, B)
+
+
+@inlined(ELEMENTWISE)
+def _raise_orders(u, first, p, B):  # type: ignore[no-untyped-def]
+    """B of order ``first`` - 1 becomes that of order p."""
+    for r in range(first, p + 1):
+        over = 1.0 / (r - 1)
+        for i in range(TILE):
+            B[r - 1, i] = B[r - 2, i] * u[i] * over
+        for a in range(r - 2, 0, -1):
+            for i in range(TILE):
+                B[a, i] = ((u[i] + (r - 1 - a)) * B[a - 1, i] + ((a + 1) - u[i]) * B[a, i]) * over
+        for i in range(TILE):
+            B[0, i] *= (1.0 - u[i]) * over
+
+
+@inlined(ELEMENTWISE)
+def _within_cells(places, first, m, j, u):  # type: ignore[no-untyped-def]
+    """u[i] = how far point ``first`` + i is within its cell, along axis j."""
+    for i in range(m):
+        place = places[first + i, j]
+        u[i] = place - np.floor(place)
+
+
+@inlined(ELEMENTWISE)
+def _corner(places, point, n1, n2):  # type: ignore[no-untyped-def]
+    """The first cell that a point's splines reach, counted along the mesh's memory."""
+    return (int(places[point, 0]) * n1 + int(places[point, 1])) * n2 + int(places[point, 2])
+
+
+@loop(ELEMENTWISE)
+def spread(places, z, p, f):  # type: ignore[no-untyped-def]
+    """f[cells] += z_i times the product of the splines of three dimensions; one cell: that of no width."""
+    n0, n1, n2 = f.shape
+    row = p + (-p) % LANES
+    g, u, line = np.zeros((3, TWICE, TILE)), np.zeros(TILE), np.zeros(TWICE)
+    g[0, 0], g[1, 0] = 1.0, 1.0
+    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
+    cells = f.reshape(-1)
+    for first in range(0, len(places), TILE):
+        m = min(TILE, len(places) - first)
+        for j in range(3):
+            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
+                _within_cells(places, first, m, j, u)
+                _splines(u, p, g[j])
+        for i in range(m):
+            point = first + i
+            corner = _corner(places, point, n1, n2)
+            for a in range(len(line)):
+                line[a] = g[2, a, i]
+            if row == LANES:
+                _add_rows(
+                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, LANES)
+                )
+            else:
+                _add_rows(
+                    cells, corner, n1, n2, z[point], g, n_first, n_second, i, load(line, 0, 0, 1, TWICE)
+                )
+
+
+@inlined(ELEMENTWISE)
+def _add_rows(cells, corner, n1, n2, z, g, n_first, n_second, i, row):  # type: ignore[no-untyped-def]
+    """The cells that point i of a tile reaches, row by row of the mesh."""
+    for a in range(n_first):
+        w = z * g[0, a, i]
+        for b in range(n_second):
+            at = corner + (a * n1 + b) * n2
+            store(fused(row, w * g[1, b, i], load_like(row, cells, at, 0)), cells, at, 0)
+
+
+@inlined(ELEMENTWISE)
+def _splines_and_slopes(u, p, B, S):  # type: ignore[no-untyped-def]
+    """B as `_splines`, and S[a, i] its derivative by u_i: B of order p - 1 there, less that one cell before."""
+    _splines(u, p - 1, B)
+    for i in range(TILE):
+        S[0, i] = -B[0, i]
+        S[p - 1, i] = B[p - 2, i]
+    for a in range(1, p - 1):
+        for i in range(TILE):
+            S[a, i] = B[a - 1, i] - B[a, i]
+    _raise_orders(u, p, p, B)
+
+
+@loop(ELEMENTWISE)
+def gather(places, p, f, out):  # type: ignore[no-untyped-def]
+    """out[i] <- the field at point i, and its derivatives by three places: sums over the cells that `spread` fills."""
+    n0, n1, n2 = f.shape
+    row = p + (-p) % LANES
+    g, s = np.zeros((3, TWICE, TILE)), np.zeros((3, TWICE, TILE))
+    u, sums = np.zeros(TILE), np.zeros((3, TWICE))
+    g[0, 0], g[1, 0] = 1.0, 1.0
+    n_first, n_second = (p if n0 > 1 else 1), (p if n1 > 1 else 1)
+    cells = f.reshape(-1)
+    for first in range(0, len(places), TILE):
+        m = min(TILE, len(places) - first)
+        for j in range(3):
+            if j == 2 or (n0 > 1 if j == 0 else n1 > 1):
+                _within_cells(places, first, m, j, u)
+                _splines_and_slopes(u, p, g[j], s[j])
+        for i in range(m):
+            corner = _corner(places, first + i, n1, n2)
+            if row == LANES:
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, LANES))
+            else:
+                _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, full(0.0, 1, TWICE))
+            value = by_first = by_second = by_third = 0.0
+            for n in range(p):
+                value += sums[0, n] * g[2, n, i]
+                by_first += sums[1, n] * g[2, n, i]
+                by_second += sums[2, n] * g[2, n, i]
+                by_third += sums[0, n] * s[2, n, i]
+            at = first + i
+            out[at, 0], out[at, 1], out[at, 2], out[at, 3] = value, by_first, by_second, by_third
+
+
+@inlined(ELEMENTWISE)
+def _sum_rows(cells, corner, n1, n2, g, s, n_first, n_second, i, sums, nothing):  # type: ignore[no-untyped-def]
+    """The rows of the mesh that point i of a tile reaches, added up: weighed by its splines, and by two slopes."""
+    value, by_first, by_second = nothing, nothing, nothing
+    for a in range(n_first):
+        for b in range(n_second):
+            at = corner + (a * n1 + b) * n2
+            part = load_like(nothing, cells, at, 0)
+            value = fused(part, g[0, a, i] * g[1, b, i], value)
+            by_first = fused(part, s[0, a, i] * g[1, b, i], by_first)
+            by_second = fused(part, g[0, a, i] * s[1, b, i], by_second)
+    store(value, sums, 0, 0)
+    store(by_first, sums, TWICE, 0)
+    store(by_second, sums, 2 * TWICE, 0)

@@ -1,0 +1,123 @@
+"""Forms of kernels in compiled code: distances, values and slopes of 64 pairs at a time.
+
+    form      value, points scaled by `Kernel.unit` / sigma, u = |x - y|, s = u^2, c = ln 2
+    EXP2      2^-s
+    MATERN    (1 + first c u + second c^2 u^2) 2^-u
+    COMPACT   max(0, 1 - s)
+    RATIONAL  1 / (1 + s)
+    DISTANCE  -u
+
+With ``city_block`` s is sum_j |x_j - y_j|, and the form is EXP2. The kernels themselves are records of
+`dkdist.kernels.registry`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.compilation import ELEMENTWISE, inlined
+
+LANES = 64
+
+f64, i64 = np.float64, np.int64
+_SHIFT = f64(1.5 * 2.0**52)  # added to a number, it leaves the nearest whole number in the last bits
+_LOWEST = f64(-1000.0)  # powers of two below are counted as this one
+_C = f64(np.log(2.0))
+_TINY = f64(1e-100)
+
+EXP2, MATERN, COMPACT, RATIONAL, DISTANCE = range(5)
+
+
+class Profile(NamedTuple):
+    """A form with its parameters; ``second_rest`` is what float64 leaves of the exact ``second``."""
+
+    form: int
+    city_block: bool = False
+    first: float = 0.0
+    second: float = 0.0
+    second_rest: float = 0.0
+
+
+GAUSSIAN = Profile(EXP2)
+GAUSSIAN_UNIT = float(np.sqrt(0.5 / np.log(2)))
+
+
+@inlined(ELEMENTWISE)
+def exp2(t):  # type: ignore[no-untyped-def]
+    """2^t for t <= 0: a polynomial on [-1/2, 1/2], 1 at 0, and the whole part added to the exponent."""
+    t = max(t, _LOWEST)
+    shifted = t + _SHIFT
+    r = t - (shifted - _SHIFT)
+    y = f64(7.070979066063798e-09) * r + f64(1.0205905466882686e-07)
+    y = y * r + f64(1.3215451627330855e-06)
+    y = y * r + f64(1.525267292460898e-05)
+    y = y * r + f64(0.00015403530424786164)
+    y = y * r + f64(0.0013333558200794916)
+    y = y * r + f64(0.00961812910761866)
+    y = y * r + f64(0.05550410866465167)
+    y = y * r + f64(0.24022650695910075)
+    y = y * r + f64(0.6931471805599462)
+    y = y * r + f64(1.0)
+    return i64(f64(y).view(i64) + (f64(shifted).view(i64) << i64(52))).view(f64)
+
+
+@inlined(ELEMENTWISE)
+def apart(x, i, y, kernel, s):  # type: ignore[no-untyped-def]
+    """s[n] = |x_i - y_n|^2, or sum_j |x_ij - y_nj| by city blocks; y is (d, LANES), d even."""
+    for j in range(0, x.shape[1], 2):
+        a, b, ya, yb = x[i, j], x[i, j + 1], y[j], y[j + 1]
+        if kernel.city_block:
+            for n in range(LANES):
+                before = s[n] if j else f64(0.0)
+                s[n] = before + abs(a - ya[n]) + abs(b - yb[n])
+        else:
+            for n in range(LANES):
+                before = s[n] if j else f64(0.0)
+                s[n] = before + (a - ya[n]) * (a - ya[n]) + (b - yb[n]) * (b - yb[n])
+
+
+@inlined(ELEMENTWISE)
+def profile(s, kernel, k):  # type: ignore[no-untyped-def]
+    """k[n] = the kernel at what is `apart`."""
+    if kernel.form == EXP2:
+        for n in range(LANES):
+            k[n] = exp2(-s[n])
+    elif kernel.form == COMPACT:
+        for n in range(LANES):
+            k[n] = max(f64(0.0), f64(1.0) - s[n])
+    elif kernel.form == RATIONAL:
+        for n in range(LANES):
+            k[n] = f64(1.0) / (f64(1.0) + s[n])
+    elif kernel.form == DISTANCE:
+        for n in range(LANES):
+            k[n] = -np.sqrt(s[n])
+    else:
+        first, second = _C * kernel.first, _C * _C * kernel.second
+        for n in range(LANES):
+            u = np.sqrt(s[n])
+            k[n] = (f64(1.0) + first * u + second * s[n]) * exp2(-u)
+
+
+@inlined(ELEMENTWISE)
+def slope(s, kernel, k, g):  # type: ignore[no-untyped-def]
+    """g[n], so that g (y - x) is the gradient of the kernel by y; k is its `profile`. Not by city blocks."""
+    if kernel.form == EXP2:
+        for n in range(LANES):
+            g[n] = f64(-2.0) * _C * k[n]
+    elif kernel.form == COMPACT:
+        for n in range(LANES):
+            g[n] = f64(-2.0) if k[n] > f64(0.0) else f64(0.0)
+    elif kernel.form == RATIONAL:
+        for n in range(LANES):
+            g[n] = f64(-2.0) * k[n] * k[n]
+    elif kernel.form == DISTANCE:
+        for n in range(LANES):
+            g[n] = f64(1.0) / min(k[n], -_TINY)
+    else:  # the derivative of the value by u, over u
+        over_u, constant = _C * (kernel.first - f64(1.0)), _C * _C * (f64(2.0) * kernel.second - kernel.first)
+        linear = -_C * _C * _C * kernel.second
+        for n in range(LANES):
+            u = np.sqrt(s[n])
+            g[n] = (over_u / max(u, _TINY) + constant + linear * u) * exp2(-u)

@@ -1,0 +1,166 @@
+"""Random Fourier features summed over points: kernel mean embeddings under given frequencies, and kernel energies.
+
+    row = 1/sqrt(F) sum_i w_i (sin pi V(x_i - c), cos pi V(x_i - c)),   V = (F, d) frequencies / pi,   sum_i w_i = 1
+    E(x, z) = E_w |sum_i z_i exp(i w . x_i)|^2,   w normal with standard deviation 1 / sigma,   z_i signed
+
+Projection, sine, cosine and weighted sum are one loop over 64 frequencies at a time: no array of n x F phases is ever
+made. The centre c is a phase common to all sets: it changes no distance, and keeps the digits of points far from the
+origin. Sums run over 256 points in float32 and on in float64. Cost of a point: about 20 + d flops a frequency, in
+vector registers; a set's row depends on that set alone.
+
+All points of an energy share the frequencies, so that equal points with opposite weights cancel: the error falls with E
+itself. (Rahimi, Recht 2007; Joshi et al. 2011, with the scale (2 / rho)^(1/2) of rho features, not 2 / rho.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64, I64
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.elementary import f32, sincospi
+from dkdist._numba.points import read_only, set_arrays, total_weight, weight_array
+from dkdist._numba.weighted_points import WeightedPoints
+
+TILE = 256  # points whose sums are taken in float32
+MOST_TURNS = 2.0**30  # half turns; points so far away that no digit of a phase is left count at this distance
+LANES = 64  # frequencies at a time: their sums stay in the first-level cache
+
+
+def half_turns(frequencies: F64) -> F32:
+    """Frequencies (F, d) as loops take them: half turns, (lanes, d or d + 1, 64), padded with zeros."""
+    F, d = frequencies.shape
+    V = np.zeros((F + -F % LANES, d + d % 2), np.float32)
+    np.divide(frequencies, np.pi, out=V[:F, :d], casting="same_kind")
+    return np.ascontiguousarray(V.reshape(-1, LANES, V.shape[1]).transpose(0, 2, 1))
+
+
+class Waves(NamedTuple):
+    """What points are projected on: `half_turns` of F frequencies, where phases are counted from, and how far."""
+
+    half_turns: F32
+    centre: F64
+    reach: float
+
+
+def waves_of(frequencies: F64, centre: F64) -> Waves:
+    """The waves with frequencies (F, d) and phases 0 at the ``centre`` (d,)."""
+    V = half_turns(frequencies)
+    return Waves(V, centre, float(MOST_TURNS / max(1e-30, V.shape[1] * np.abs(V).max())))
+
+
+def mean_features(points: F32, offsets: I64, weights: F32 | None, waves: Waves, out: F32) -> None:
+    """Fill ``out`` (n_sets, 2F) with sines, then cosines."""
+    _mean_features(*set_arrays(points, offsets, weights), waves, out)
+
+
+def add_mean_features(points: F32, weights: F32 | None, mean: float, waves: Waves, sums: F64) -> None:
+    """Add one set's sums over points to ``sums`` of sines and of cosines (2, lanes, 64); its mean weight is ``mean``.
+
+    Over pieces of whole tiles of 256 points, in order, the bits are those of all points together; what `mean_features`
+    gives is these sums times 1 / (sqrt(F) n) for n points.
+    """
+    _add_piece(read_only(points), *weight_array(weights), mean, waves, sums)
+
+
+@inlined(ELEMENTWISE)
+def add_features(x, w, V, base, S, C):  # type: ignore[no-untyped-def]
+    """Add one point's weighted sines and cosines; the last two columns are projected in the loop of the sines."""
+    d = len(x)
+    for j in range(0, d - 2, 2):
+        a, b, Va, Vb = x[j], x[j + 1], V[j], V[j + 1]
+        for r in range(LANES):
+            before = base[r] if j else f32(0.0)
+            base[r] = before + a * Va[r] + b * Vb[r]
+    a, b, Va, Vb = x[d - 2], x[d - 1], V[d - 2], V[d - 1]
+    for r in range(LANES):
+        s, c = sincospi(base[r] + a * Va[r] + b * Vb[r])
+        S[r] += w * s
+        C[r] += w * c
+
+
+@inlined(ELEMENTWISE)
+def _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums):  # type: ignore[no-untyped-def]
+    """Add the sums over the points from ``start`` to ``stop`` - 1."""
+    V, centre, reach = waves
+    x, share, base, S, C = room
+    for first in range(start, stop, TILE):
+        m = min(TILE, stop - first)
+        for i in range(m):
+            share[i] = f32(weights[first + i] / mean) if weighted else f32(1.0)
+            for j in range(points.shape[1]):
+                x[i, j] = f32(min(max(points[first + i, j] - centre[j], -reach), reach))
+        for q in range(len(V)):
+            S[:] = f32(0.0)
+            C[:] = f32(0.0)
+            for i in range(m):
+                add_features(x[i], share[i], V[q], base, S, C)
+            for r in range(LANES):
+                sums[0, q, r] += S[r]
+                sums[1, q, r] += C[r]
+
+
+@inlined()
+def _room(V):  # type: ignore[no-untyped-def]
+    """What is worked in: the points and shares of a tile, and three rows of lanes."""
+    x, share = np.zeros((TILE, V.shape[1]), f32), np.empty(TILE, f32)
+    return x, share, np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
+
+
+@loop(ELEMENTWISE)
+def _add_piece(points, weights, weighted, mean, waves, sums):  # type: ignore[no-untyped-def]
+    room = _room(waves.half_turns)
+    _add_tiles(points, 0, len(points), weights, weighted, mean, waves, room, sums)
+
+
+@loop(ELEMENTWISE)
+def _mean_features(points, offsets, weights, weighted, waves, out):  # type: ignore[no-untyped-def]
+    F, room, sums = out.shape[1] // 2, _room(waves.half_turns), np.empty((2, len(waves.half_turns), LANES))
+    for s in range(len(offsets) - 1):
+        start, stop = offsets[s], offsets[s + 1]
+        n = stop - start
+        mean = total_weight(weights, weighted, start, stop) / n  # shares near one add up with least rounding
+        scale = 1 / (np.sqrt(F) * n)
+        sums[:] = 0.0
+        _add_tiles(points, start, stop, weights, weighted, mean, waves, room, sums)
+        for r in range(F):
+            out[s, r] = f32(scale * sums[0, r // LANES, r % LANES])
+            out[s, F + r] = f32(scale * sums[1, r // LANES, r % LANES])
+
+
+def float32_error(widths: F64, sigma: float) -> float:
+    """What rounding to float32 may change the kernel of two points in a box with sides ``widths`` by."""
+    return float(np.exp(-0.5) * 2.0**-24 * np.sqrt(((widths / sigma) ** 2).sum()))
+
+
+def random_energies(points: WeightedPoints, frequencies: F64) -> F64:
+    """|sum_i z_i exp(i w_f . x_i)|^2, summed over channels, for each frequency (F, d): (F,).
+
+    Points are counted from their middle.
+    """
+    V, F = half_turns(frequencies), len(frequencies)
+    reach = MOST_TURNS / max(1e-30, V.shape[1] * max(float(V.max()), -float(V.min())))
+    sums = np.zeros((2, points.channels, len(V), LANES))
+    for x, z in points.tiles():
+        padded = np.zeros((len(x), V.shape[1]), np.float32)
+        np.clip(x, -reach, reach, out=padded[:, : x.shape[1]], casting="same_kind")
+        _add_waves(padded, (z / points.largest).astype(np.float32), V, sums)
+    return np.asarray((sums**2).sum(axis=(0, 1)).ravel()[:F] * points.largest**2)
+
+
+@loop(ELEMENTWISE)
+def _add_waves(x, z, V, sums):  # type: ignore[no-untyped-def]
+    """Add weighted sines and cosines of points to ``sums`` (2, C, lanes, 64)."""
+    base, S, C = np.zeros(LANES, f32), np.empty(LANES, f32), np.empty(LANES, f32)
+    for q in range(len(V)):
+        for c in range(z.shape[1]):
+            for first in range(0, len(x), TILE):
+                S[:] = f32(0.0)
+                C[:] = f32(0.0)
+                for i in range(first, min(first + TILE, len(x))):
+                    add_features(x[i], z[i, c], V[q], base, S, C)
+                for r in range(LANES):
+                    sums[0, c, q, r] += S[r]
+                    sums[1, c, q, r] += C[r]

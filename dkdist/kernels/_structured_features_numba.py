@@ -1,0 +1,151 @@
+"""Random Fourier features of rows: products with structured frequencies, sines and cosines.
+
+    out <- scale (sin, cos)(pi length H D_3 H D_2 H D_1 x)       Hadamard transforms, some rows side by side
+
+Each of them fills arrays from Python, or a tile of rows for steps of gradient descent, in one loop with these steps
+(`descent_loops.tile_steps`). A row's bits depend on no other row. What both consist of is optimised with each of them
+alone, which takes less time to compile. Arrays that a loop works in are its own: what a caller makes might be part
+of what it reads, which would be checked in every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F32, F64, I64, unowned
+from dkdist._numba.compilation import ELEMENTWISE, inlined, loop
+from dkdist._numba.elementary import f32, sincospi, smaller
+from dkdist._numba.hadamard import structured_products
+from dkdist._numba.points import read_only
+from dkdist._numba.sgd import tile_steps
+from dkdist._numba.simd import LANES, LINE, ROWS, crossed, load, rows_of, store, times, to_line, will_write
+
+AHEAD = 2 * LINE  # numbers of a row between one that is written and one whose line is asked for
+
+
+class Structured(NamedTuple):
+    """Signs (n_blocks, 3, L), lengths (n_sigmas, F) of the rows of W over L^(3/2) and over pi, since phases are in
+    half turns, and the length of a wave's feature; F <= n_blocks L."""
+
+    signs: F32
+    lengths: F32
+    scale: float
+
+
+def structured(signs: F32, lengths: F64, sigmas: Sequence[float]) -> Structured:
+    """``lengths`` (F,) are those of the rows of W over L^(3/2) for sigma = 1."""
+    each = (lengths / (np.pi * np.asarray(sigmas)[:, None])).astype(np.float32)
+    return Structured(read_only(signs), read_only(each), float(1 / np.sqrt(len(lengths))))
+
+
+def structured_features(X: F32, places: I64 | None, waves: Structured, outs: F32) -> None:
+    """Fill each of ``outs`` (n_sigmas, n, 2F) with the features of the rows ``places`` (n,) of X (., m), or of all.
+
+    X and outs are in C order.
+    """
+    if not (X.flags.c_contiguous and outs.flags.c_contiguous):
+        raise ValueError("rows and features must be in C order")
+    places = np.arange(len(X)) if places is None else places
+    _structured_rows(read_only(X), read_only(places), waves, outs)
+
+
+def structured_steps(X: F32, places: I64, waves: Structured, tile: int, *walk: Any) -> int:
+    """Take steps by the features of rows ``places`` of X, ``tile`` of them at a time; the terms of the average.
+
+    The ``walk`` is that of `MadeRows.descend`: steps, iterate, looks and the terms before.
+    """
+    return int(_structured_steps(read_only(X), read_only(places), waves, tile, *walk))
+
+
+@inlined(early=False)
+def _room(L):  # type: ignore[no-untyped-def]
+    """Of some rows: side by side, their products, and what fills no vector."""
+    sides, one = np.zeros(2 * ROWS * L + LINE, f32), ROWS * L
+    begin = to_line(sides)
+    return sides[begin:][:one], sides[begin + one :][:one], np.zeros(3 * ROWS * LANES, f32)
+
+
+@inlined(early=False)
+def _read(X, places, i, last, x, left):  # type: ignore[no-untyped-def]
+    """Some rows of X side by side."""
+    m = X.shape[1]
+    whole = m // LANES * LANES
+    for r in range(0, whole, LANES):
+        store(crossed(rows_of(X, places, i, last, r)), x, r * ROWS, LANES)
+    if whole < m:
+        for k in range(ROWS):
+            row = X[places[smaller(i + k, last)]]
+            for j in range(LANES):
+                left[k * LANES + j] = row[whole + j] if whole + j < m else f32(0)
+        store(crossed(load(left, 0, LANES, ROWS, LANES)), x, whole * ROWS, LANES)
+
+
+@inlined(ELEMENTWISE, early=False)
+def _waves(room, scale):  # type: ignore[no-untyped-def]
+    """Sines and cosines times ``scale`` of the first third of the room, to the second and the third."""
+    cells, length = ROWS * LANES, f32(scale)
+    for j in range(cells):
+        sine, cosine = sincospi(room[j])
+        room[cells + j] = length * sine
+        room[2 * cells + j] = length * cosine
+
+
+@inlined(early=False)
+def _fill_structured(X, places, first, n, waves, room, outs):  # type: ignore[no-untyped-def]
+    """The features of the rows places[first : first + n] of X, `ROWS` of them at once.
+
+    Where fewer are left, the last one stands for those that are not there. Waves of a block come right after its
+    products, which are still in the first level of the cache.
+    """
+    (x, v, left), (signs, lengths, scale), outs = unowned(room), unowned(waves), unowned(outs)
+    X, places, (n_blocks, _, L) = unowned(X), unowned(places), signs.shape
+    F, last, cells = lengths.shape[1], first + n - 1, ROWS * LANES
+    for i in range(0, n, ROWS):
+        _read(X, places, first + i, last, x, left)
+        for block in range(n_blocks):
+            structured_products(x, X.shape[1], signs[block], v)
+            start = block * L
+            stop = smaller(start + L, F)
+            whole = start + (stop - start) // LANES * LANES if i + ROWS <= n else start
+            for s in range(len(lengths)):
+                given, out = lengths[s], (s * outs.shape[1] + i) * 2 * F
+                for r in range(start, whole, LANES):
+                    will_write(outs, out + r + AHEAD, 2 * F, ROWS)
+                    will_write(outs, out + F + r + AHEAD, 2 * F, ROWS)
+                    phases = crossed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
+                    store(times(phases, load(given, r, 0, ROWS, LANES)), left, 0, LANES)
+                    _waves(left, scale)
+                    store(load(left, cells, LANES, ROWS, LANES), outs, out + r, 2 * F)
+                    store(load(left, 2 * cells, LANES, ROWS, LANES), outs, out + F + r, 2 * F)
+                for r in range(whole, stop, LANES):
+                    width = smaller(LANES, stop - r)
+                    for j in range(width):
+                        left[j] = given[r + j]
+                    phases = crossed(load(v, (r - start) * ROWS, LANES, ROWS, LANES))
+                    store(times(phases, load(left, 0, 0, ROWS, LANES)), left, 0, LANES)
+                    _waves(left, scale)
+                    for k in range(smaller(ROWS, n - i)):
+                        for j in range(width):
+                            outs[s, i + k, r + j] = left[cells + k * LANES + j]
+                            outs[s, i + k, F + r + j] = left[2 * cells + k * LANES + j]
+
+
+@loop(ELEMENTWISE)
+def _structured_rows(X, places, waves, outs):  # type: ignore[no-untyped-def]
+    room = _room(waves.signs.shape[2])
+    _fill_structured(X, places, 0, len(places), waves, room, outs)
+
+
+@loop(ELEMENTWISE)
+def _structured_steps(X, places, waves, tile, steps, iterate, looks, n_averaged):  # type: ignore[no-untyped-def]
+    room = _room(waves.signs.shape[2])
+    made = np.empty((1, tile, iterate.W.shape[1]), f32)
+    start, stop = 0, (len(places) - 1) % tile + 1  # the first tile is the short one: the last is whole
+    while start < len(places):
+        _fill_structured(X, places, start, stop - start, waves, room, made)
+        n_averaged = tile_steps(made[0], start, stop, steps, iterate, looks, n_averaged)
+        start, stop = stop, stop + tile
+    return n_averaged

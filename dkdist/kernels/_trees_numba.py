@@ -1,0 +1,217 @@
+"""Kernel energies from a tree of boxes: dual tree, with a guaranteed error, and well-separated pairs.
+
+    E(x, z) = sum_ij k(x_i, x_j) <z_i, z_j>,   Z_A = sum of z_i in the box A,   W = sum |z_i|
+
+*Dual tree*: a pair of boxes between whose points k varies by at most 2 eps / W^2 counts (k_min + k_max) / 2 <Z_A, Z_B>;
+others are split, and leaves are summed. It pays where the bandwidth is small and most pairs are far apart.
+
+*Well-separated pairs* (Callahan, Kosaraju 1995; Joshi et al. 2011): the diagonal, plus twice the unordered pairs of
+boxes with radii r_A + r_B <= delta |c_A - c_B|, each counted as k(|c_A - c_B|) <Z_A, Z_B>. Distances are then off by a
+factor within 1 +- delta, and as |r k'(r)| <= 2/e, k by at most -(2/e) ln(1 - delta): delta = 1 - exp(-e eps / 2 W^2).
+Boxes so far apart that k is at most 2 eps / W^2 count half of that, whatever their radii.
+
+Points are scaled, so that k = 2^(-r^2) (`exact_loops.scaled`). Both errors are at most eps, for any signed weights.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, I64
+from dkdist._numba.compilation import ELEMENTWISE, SUM, inlined, loop
+from dkdist.kernels._profiles_numba import exp2
+
+LEAF = 64
+
+
+class Tree(NamedTuple):
+    """Boxes over sorted points: columns (d, n), weights (n, C); of each node first and last point, the first child
+    (the second follows it; 0: a leaf), corners (n_nodes, d), and the sum of weights (n_nodes, C).
+    """
+
+    columns: F64
+    weights: F64
+    first: I64
+    last: I64
+    child: I64
+    low: F64
+    high: F64
+    sums: F64
+
+
+def box_tree(x: F64, z: F64, leaf: int) -> Tree:
+    """Halve the widest side of each tight box until it holds at most ``leaf`` points, or equal ones (fair split)."""
+    n, d = x.shape
+    order, most = np.arange(n), 2 * n - 1
+    first, last, child = (np.zeros(most, np.int64) for _ in range(3))
+    low, high = np.empty((most, d)), np.empty((most, d))
+    count = _build(x, order, leaf, first, last, child, low, high)
+    columns, weights = np.ascontiguousarray(x[order].T), np.ascontiguousarray(z[order])
+    totals = np.concatenate([np.zeros((1, z.shape[1])), np.cumsum(weights, axis=0)])
+    nodes = (first[:count], last[:count], child[:count], low[:count], high[:count])
+    return Tree(columns, weights, *nodes, totals[last[:count]] - totals[first[:count]])
+
+
+def tree_energy(tree: Tree, eps: float) -> float:
+    """E within eps W^2: the dual tree, where ``eps`` is the error of k."""
+    return float(_dual(tree, eps))
+
+
+def separated_energy(tree: Tree, eps: float) -> float:
+    """E within eps W^2 from the well-separated pairs of a tree with single points as leaves."""
+    delta = -np.expm1(-math.e * eps / 2)
+    return float(_separated(tree, delta, 2 * eps))
+
+
+@loop()
+def _build(x, order, leaf, first, last, child, low, high):  # type: ignore[no-untyped-def]
+    last[0], count, node = len(x), 1, 0
+    while node < count:
+        a, b = first[node], last[node]
+        low[node] = x[order[a]]
+        high[node] = x[order[a]]
+        for i in range(a + 1, b):
+            for j in range(x.shape[1]):
+                low[node, j] = min(low[node, j], x[order[i], j])
+                high[node, j] = max(high[node, j], x[order[i], j])
+        widest = np.argmax(high[node] - low[node])
+        middle = low[node, widest] + (high[node, widest] - low[node, widest]) / 2
+        if b - a > leaf and high[node, widest] > low[node, widest]:
+            i, j = a, b - 1
+            while i <= j:  # the lowest point is on the left, the highest on the right
+                if x[order[i], widest] <= middle and x[order[i], widest] < high[node, widest]:
+                    i += 1
+                else:
+                    order[i], order[j] = order[j], order[i]
+                    j -= 1
+            child[node] = count
+            first[count], last[count], first[count + 1], last[count + 1] = a, i, i, b
+            count += 2
+        node += 1
+    return count
+
+
+@loop()
+def _push(stack, top, a, b):  # type: ignore[no-untyped-def]
+    if top == len(stack):
+        stack = np.concatenate((stack, np.empty_like(stack)))
+    stack[top, 0], stack[top, 1] = a, b
+    return stack, top + 1
+
+
+@inlined()
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for c in range(len(a)):
+        total += a[c] * b[c]
+    return total
+
+
+@inlined()
+def _square_diagonal(low, high):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(len(low)):
+        total += (high[j] - low[j]) ** 2
+    return total
+
+
+@inlined()
+def _square_gap(low, high, other_low, other_high):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(len(low)):
+        total += max(0.0, low[j] - other_high[j], other_low[j] - high[j]) ** 2
+    return total
+
+
+@inlined(SUM)
+def _weighted(k, w, first, m):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for n in range(m):
+        total += k[n] * w[first + n]
+    return total
+
+
+@inlined(ELEMENTWISE)
+def _leaves(columns, weights, a, a_end, b, b_end, k):  # type: ignore[no-untyped-def]
+    """Sum over all pairs of two runs of points."""
+    total, m = 0.0, b_end - b
+    for i in range(a, a_end):
+        for n in range(m):
+            k[n] = 0.0
+        for j in range(len(columns)):
+            x, y = columns[j, i], columns[j, b:b_end]
+            for n in range(m):
+                k[n] -= (x - y[n]) ** 2
+        for n in range(m):
+            k[n] = exp2(k[n])
+        for c in range(weights.shape[1]):
+            total += weights[i, c] * _weighted(k, weights[:, c], b, m)
+    return total
+
+
+@loop()
+def _dual(tree, eps):  # type: ignore[no-untyped-def]
+    columns, weights, first, last, child, low, high, sums = tree
+    stack, top, total = np.zeros((1024, 2), np.int64), 1, 0.0
+    longest = 0
+    for node in range(len(child)):
+        if child[node] == 0:
+            longest = max(longest, last[node] - first[node])
+    k = np.empty(longest)
+    while top > 0:
+        top -= 1
+        A, B = stack[top, 0], stack[top, 1]
+        far = 0.0
+        for j in range(low.shape[1]):
+            far += max(high[A, j] - low[B, j], high[B, j] - low[A, j]) ** 2
+        most, least = exp2(-_square_gap(low[A], high[A], low[B], high[B])), exp2(-far)
+        factor = 1.0 if A == B else 2.0
+        if most - least <= 2 * eps:
+            total += factor * (most + least) / 2 * _dot(sums[A], sums[B])
+        elif child[A] == 0 and child[B] == 0:
+            total += factor * _leaves(columns, weights, first[A], last[A], first[B], last[B], k)
+        elif A == B:
+            left = child[A]
+            stack, top = _push(stack, top, left, left)
+            stack, top = _push(stack, top, left, left + 1)
+            stack, top = _push(stack, top, left + 1, left + 1)
+        else:
+            if child[A] == 0 or (
+                child[B] and _square_diagonal(low[B], high[B]) > _square_diagonal(low[A], high[A])
+            ):
+                A, B = B, A
+            stack, top = _push(stack, top, child[A], B)
+            stack, top = _push(stack, top, child[A] + 1, B)
+    return total
+
+
+@loop()
+def _separated(tree, delta, little):  # type: ignore[no-untyped-def]
+    child, low, high, sums = tree.child, tree.low, tree.high, tree.sums
+    total, radius, centre = 0.0, np.empty(len(child)), (low + high) / 2
+    for node in range(len(child)):
+        radius[node] = np.sqrt(_square_diagonal(low[node], high[node])) / 2
+    stack, top = np.empty((1024, 2), np.int64), 0
+    for node in range(len(child)):
+        if child[node]:
+            stack, top = _push(stack, top, child[node], child[node] + 1)
+        else:
+            total += _dot(sums[node], sums[node])  # the diagonal, and pairs of equal points
+    while top > 0:
+        top -= 1
+        A, B = stack[top, 0], stack[top, 1]
+        square = _square_diagonal(centre[A], centre[B])
+        if radius[A] + radius[B] <= delta * np.sqrt(square):
+            total += 2 * exp2(-square) * _dot(sums[A], sums[B])
+            continue
+        most = exp2(-_square_gap(low[A], high[A], low[B], high[B]))
+        if most <= little:
+            total += most * _dot(sums[A], sums[B])
+            continue
+        larger, smaller = (B, A) if radius[B] > radius[A] else (A, B)
+        stack, top = _push(stack, top, child[larger], smaller)
+        stack, top = _push(stack, top, child[larger] + 1, smaller)
+    return total

@@ -1,0 +1,135 @@
+"""A Gaussian kernel on a box as a finite Fourier series, with a certified error.
+
+    exp(-|t|^2 / (2 sigma^2)) ~ sum_k w_k cos(w_k . t),   w_k = 2 pi k_j / L_j,   |w_k| <= R,   |t_j| <= width_j
+
+is the trapezoidal rule of the spectral integral, w_k = prod_j sqrt(2 pi) sigma / L_j exp(-|w_k|^2 sigma^2 / 2), cut to
+a ball of frequencies. By Poisson's formula the whole series is the kernel plus its images at distances L_j, which are
+positive; so at every t in the box
+
+    |error| <= images + (mass of the weights that are left out),   images = prod_j (1 + a_j) - 1,
+    a_j = sum_(m >= 1) exp(-(m L_j - width_j)^2 / 2 sigma^2) + exp(-(m L_j)^2 / 2 sigma^2).
+
+Both are sums of a few terms: nothing is estimated. A longer period has smaller images and needs more frequencies; the
+best one is searched. (Joshi, Kommaraju, Phillips, Venkatasubramanian 2011 use random frequencies here.)
+"""
+
+from __future__ import annotations
+
+from math import gamma
+from typing import NamedTuple
+
+import numpy as np
+
+from dkdist._numba.arrays import F64, I64
+
+MOST_DIMS = 3
+PERIODS = 64  # trial periods
+APART = 1e-6  # shells of frequencies nearer than this, relatively, are one: it is taken whole or not at all
+
+
+class FourierGrid(NamedTuple):
+    """Periods L_j (0 where the box is flat), cut-off R, number of real features, and the certified sup-norm error."""
+
+    periods: tuple[float, ...]
+    cutoff: float
+    n_features: int
+    error: float
+
+
+def fourier_grid(widths: F64, sigma: float, eps: float, most: int) -> FourierGrid:
+    """The grid with the fewest features whose error is at most ``eps``; the least error if ``most`` do not reach it.
+
+    ``widths`` (d,) are the sides of the box that the points lie in, d <= 3.
+    """
+    longest = np.sqrt(2 * np.log(100 / eps)) * sigma
+    candidates: list[FourierGrid] = []
+    min_error = np.inf
+    for extra in np.linspace(longest, 0, PERIODS, endpoint=False):
+        L = np.array([float(f"{length:.7g}") for length in np.where(widths > 0, widths + extra, 0)])
+        images, total = _images(widths, L, sigma)
+        if images > max(eps, min_error):  # the images of shorter periods are larger still
+            break
+        candidates.append(_cut(L, images, total, sigma, eps, most))
+        min_error = min(min_error, candidates[-1].error)
+    candidates.reverse()
+    enough = [grid for grid in candidates if grid.error <= eps]
+    if enough:
+        return min(enough, key=lambda grid: (grid.n_features, grid.error))
+    return min(candidates, key=lambda grid: grid.error)
+
+
+def _cut(L: F64, images: float, total: float, sigma: float, eps: float, most: int) -> FourierGrid:
+    """The grid of given periods with the least cut-off that reaches ``eps``, or the largest with ``most`` features."""
+    radius, weight = _frequencies(L, sigma, eps, most)
+    ends = np.flatnonzero(np.append(np.diff(radius) > APART * radius[1:], len(radius) <= most)) + 1
+    ends = ends[ends <= most]
+    if len(ends) == 0:
+        return FourierGrid(tuple(L.tolist()), 0.0, 1, images + total - float(weight[0]))
+    errors = images + np.maximum(total - np.cumsum(weight)[ends - 1], 0)
+    good = np.flatnonzero(errors <= eps)
+    chosen = int(good[0]) if len(good) else len(ends) - 1
+    m = int(ends[chosen])
+    beyond = radius[m] if m < len(radius) else radius[m - 1] * 1.01 + 1 / sigma
+    cutoff = float((radius[m - 1] + beyond) / 2)
+    return FourierGrid(tuple(L.tolist()), cutoff, m, float(errors[chosen]))
+
+
+def _images(widths: F64, L: F64, sigma: float) -> tuple[float, float]:
+    """(bound of what the images add to the kernel on the box, sum of all weights)."""
+    m = np.arange(1, 64)[:, None]
+    wide = L > 0
+    own = np.exp(-((m * L[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)
+    moved = np.exp(-((m * L[wide] - widths[wide]) ** 2) / (2 * sigma**2)).sum(axis=0)
+    return float(np.prod(1 + own + moved) - 1), float(np.prod(1 + 2 * own))
+
+
+def _frequencies(L: F64, sigma: float, eps: float, most: int) -> tuple[F64, F64]:
+    """(|w_k|, weight of k) of the frequencies in rising order: at least ``most``, or all that weigh anything."""
+    step = 2 * np.pi / L[L > 0]
+    if len(step) == 0:
+        return np.zeros(1), np.ones(1)
+    reach = min(_reach(np.sort(step)[:d], most) for d in range(1, len(step) + 1))
+    reach = min(reach, np.sqrt(2 * np.log(1e4 / eps)) / sigma)
+    axes = [s * np.arange(-int(reach / s), int(reach / s) + 1) for s in step]
+    square = sum(np.meshgrid(*[a**2 for a in axes], indexing="ij", sparse=True), start=np.zeros(()))
+    radius = np.sqrt(np.sort(square[square <= reach**2]))
+    height = float(np.prod(np.sqrt(2 * np.pi) * sigma / L[L > 0]))
+    return radius, height * np.exp(-((radius * sigma) ** 2) / 2)
+
+
+def _reach(step: F64, most: int) -> float:
+    """A radius within which a lattice with these steps has at least ``most`` points.
+
+    The cells of the points within it cover a ball of the volume of ``most`` cells.
+    """
+    d = len(step)
+    ball = np.pi ** (d / 2) / gamma(d / 2 + 1)
+    return float((most * np.prod(step) / ball) ** (1 / d) + np.sqrt((step**2).sum()) / 2)
+
+
+class Layout(NamedTuple):
+    """Real features of a grid, as products of one function of each of three dimensions (d < 3: the first are 1).
+
+    The functions of a dimension are 1, cos t, sin t, cos 2t, sin 2t, ..; functions a and b of the first two
+    dimensions go with the first ``lengths[a, b]`` of the third. ``scales`` are the roots of the features' weights.
+    """
+
+    lengths: I64
+    scales: F64
+
+
+def grid_layout(periods: tuple[float, ...], cutoff: float, sigma: float) -> Layout:
+    """Which products a grid consists of, in order, and their scales."""
+    L = [0.0] * (3 - len(periods)) + list(periods)
+    axes = [
+        2 * np.pi / length * np.arange(int(cutoff * length / (2 * np.pi)) + 1) if length else np.zeros(1)
+        for length in L
+    ]
+    first, second, third = (axis[(np.arange(2 * len(axis) - 1) + 1) // 2] for axis in axes)
+    square = first[:, None, None] ** 2 + second[:, None] ** 2 + third**2
+    inside = square <= cutoff**2
+    height = float(np.prod([np.sqrt(2 * np.pi) * sigma / length for length in L if length]))
+    two = [np.where(axis > 0, 2.0, 1.0) for axis in (first, second, third)]  # k and -k
+    pairs = two[0][:, None, None] * two[1][:, None] * two[2]
+    weights = height * pairs * np.exp(-square * sigma**2 / 2)
+    return Layout(inside.sum(axis=2), np.sqrt(weights[inside]))

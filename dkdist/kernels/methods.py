@@ -1,0 +1,349 @@
+"""Kernel energies by less than all pairs: methods by name, what each of them refuses, and the choice of "auto".
+
+Fourier sums have a certified error:
+
+    |error of E| <= W^2 sup |error of k|,   W = sum_i |z_i|
+
+Sums of few frequencies run in float32 (`grid_sums_loops`), so that rounding takes its part of the error; on a mesh,
+with a fast transform (`mesh_loops`), and on cells, without one (`cells_loops`: few points, little memory), in float64.
+
+Kernels that are mixtures of Gaussian ones have the energy of each Gaussian by what is fast for it:
+
+    E = c S^2 + 2 q (S sum_i z_i |x_i|^2 - |sum_i z_i x_i|^2) + sum_m w_m E_m,   S = sum_i z_i
+
+of the mixture c + q r^2 + sum_m w_m exp(-r^2 / (2 s_m^2)). Errors add up: half of what is allowed is the mixture's, and
+each Gaussian has an equal part of the rest, so that narrow ones, which weigh little, may be far off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import gamma
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincc
+
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F64, I64
+from dkdist._numba.weighted_points import WeightedPoints
+from dkdist.kernels._cells_numba import block_energy, cell_energy, kernel_blocks, kernel_cells
+from dkdist.kernels._exact_numba import are_one_part, far_parts, mass, reach_of, spans_energy
+from dkdist.kernels._grid_sums_numba import Products, add_grid_sums
+from dkdist.kernels._mesh_numba import kernel_mesh, mesh_energy
+from dkdist.kernels._taylor_numba import n_terms, taylor_energy, taylor_order
+from dkdist.kernels._trees_numba import LEAF, Tree, box_tree, separated_energy, tree_energy
+from dkdist.kernels.fourier_grid import MOST_DIMS, FourierGrid, fourier_grid, grid_layout
+from dkdist.kernels.kernel_distance import SMALL, Task, all_pairs
+from dkdist.kernels.kernel_sums import scaled
+from dkdist.kernels.registry import GaussianMixture, get_kernel
+
+PAIR_NS = 1.0  # that one core takes for the kernel of a pair, as measured
+FIND_MESH_NS = 4e6  # to find the best mesh
+LOOK_NS = 2000.0  # for each point: a plan that takes less is followed without a search for far parts
+BLOCK_NS = 0.5  # for each cell of a block
+TREE_NS = 3000.0  # for each point of a tree whose boxes are far apart
+APART = 0.1  # the kernel of points of two parts is at most this share of the error that is allowed of it
+AT_ONCE = 2**16  # points of small parts
+MOST_TERMS = 20_000
+MOST_DELTA = 37.0  # bandwidths from the middle: exp(-delta^2 / 2), a factor of Taylor terms, is a float64
+REPLICATES = 16  # of the frequencies of "rff": their spread is its standard error
+MAX_RANDOM_FREQUENCIES = 2**18
+BESIDE = 32  # points of "rff" for each frequency that is kept beside them
+MOST_ROUNDING = 1e-4  # "rff" may have for the kernel of two points, for it averages out over all pairs
+MOST_NUMBERS = 2**26  # in memory
+ROUNDING = 1e-6  # of the kernel of two points from float32 sums: three times the largest seen
+CELL_NS, EMPTY_NS, FREQUENCY_NS = 0.5, 2.0, 0.05  # of a core with 512-bit vectors
+FIND_GRID_NS = 2e7  # to search for a grid of frequencies: for less it is not worth it
+MAX_GRID_FREQUENCIES = 8192
+FEW_BYTES = 1e7  # of points in float32: up to these a mesh may have any size
+MESH_SHARE = 0.43  # largest size of a mesh, as a fraction of the bytes of the points in float32
+HOPELESS = 10.0  # times the error: if so much is left out, no grid is looked for
+WORST = 0.1  # error of k, however large an eps is allowed
+PLAN_NS = 5e6  # to find the way for one Gaussian
+WIDE_NS, NARROW_NS = 200.0, 2500.0  # for a point of one Gaussian, as measured
+FEW_NUMBERS = 2**20  # of points: so many are copied
+WIDE = {1: 1e-5, 2: 1e-3, 3: 1e-2}  # of the width of the points, by dimension: those below are narrow
+
+
+class FourierPlan(NamedTuple):
+    """Certified error of the energy, nanoseconds of one channel, numbers in memory for each channel, and what sums:
+    ``energy`` of points in one to three dimensions, by frequencies, on a mesh or on cells.
+    """
+
+    energy: Callable[[WeightedPoints], float]
+    error: float
+    nanoseconds: float
+    n_modes: int
+
+
+def fourier_plan(widths: F64, sigma: float, eps: float, W: float, n: int) -> FourierPlan | None:
+    """The cheapest way to an error of at most ``eps``, for n points in a box with sides ``widths``; None if none is."""
+    share = min(eps / max(W**2, 1e-300), WORST)
+    cells, mesh = (
+        kernel_cells(widths, sigma, share),
+        kernel_mesh(widths, sigma, share, n, room=_room(n, len(widths))),
+    )
+    if cells is None:
+        return None
+    time = CELL_NS * n * cells.cost + EMPTY_NS * cells.n_cells
+    energy = partial(cell_energy, sigma=sigma, cells=cells)
+    best = FourierPlan(energy, W**2 * cells.error, time, cells.n_cells)
+    if mesh is not None and mesh.n_cells <= MOST_NUMBERS and mesh.nanoseconds < best.nanoseconds:
+        energy = partial(mesh_energy, sigma=sigma, mesh=mesh)
+        best = FourierPlan(energy, W**2 * mesh.error, mesh.nanoseconds, mesh.n_cells)
+    rounding = ROUNDING + np.exp(-0.5) * 2.0**-24 * float(np.sqrt((widths**2).sum())) / sigma
+    most = min(MAX_GRID_FREQUENCIES, int(best.nanoseconds / (FREQUENCY_NS * n)))
+    if (
+        rounding < share / 2
+        and best.nanoseconds > FIND_GRID_NS
+        and _left_out(widths, sigma, most) < HOPELESS * share
+    ):
+        grid = fourier_grid(widths, sigma, share - rounding, most)
+        if grid.error + rounding <= share:
+            energy = partial(frequency_energy, sigma=sigma, grid=grid)
+            time, error = FREQUENCY_NS * n * grid.n_features, W**2 * (grid.error + rounding)
+            return FourierPlan(energy, error, time, grid.n_features)
+    return best
+
+
+def _left_out(widths: F64, sigma: float, most: int) -> float:
+    """Weight of the frequencies beyond the ``most`` that weigh most, were they as dense as the box is wide."""
+    wide = widths[widths > 0]
+    d = len(wide)
+    if d == 0:
+        return 0.0
+    radius = 2 * np.pi * (most * gamma(d / 2 + 1) / np.pi ** (d / 2) / np.prod(wide)) ** (1 / d)
+    return float(gammaincc(d / 2, (radius * sigma) ** 2 / 2))
+
+
+def _room(n: int, d: int) -> float:
+    """Return the maximal number of cells of a mesh: `MESH_SHARE` of the points' bytes, no limit for few points."""
+    return MESH_SHARE * 4 * n * d / 8 if 4 * n * d > FEW_BYTES else np.inf
+
+
+def frequency_energy(points: WeightedPoints, sigma: float, grid: FourierGrid) -> float:
+    """E of points in the box that the ``grid`` was made for, by its frequencies."""
+    n, W, (low, high) = len(points), points.mass, points.bounds
+    if W == 0:
+        return 0.0
+    middle, half = (low + high) / 2, ((high - low) / 2).astype(np.float32)
+    layout = grid_layout(grid.periods, grid.cutoff, sigma)
+    products = Products(-half, half, np.array(grid.periods), layout.lengths)
+    S = np.zeros((points.channels, len(layout.scales)))
+    for x, z in points.tiles():  # weights near one add up with least rounding
+        add_grid_sums((x - middle).astype(np.float32), (z * (n / W)).astype(np.float32), W, products, S)
+    return float(((S / n * layout.scales) ** 2).sum())
+
+
+def _automatic(task: Task) -> float:
+    """The rule that `kernel_distance` documents, for more than a few points: never random, never more than eps off.
+
+    What would be dear as a whole is looked at for parts that are far from each other, and where its points are.
+    """
+    n, d = len(task.points), task.points.d
+    if d > MOST_DIMS:
+        return _taylor(task) if _has_few_terms(task) else _by_parts(task)
+    plan = _plan(task)
+    if plan is None:
+        return all_pairs(task)
+    if plan.n_modes * task.points.channels > MOST_NUMBERS or plan.nanoseconds > LOOK_NS * n:
+        return _by_parts(task)
+    cheap = FIND_MESH_NS + plan.nanoseconds < PAIR_NS * n**2 / 2
+    return plan.energy(task.points) if cheap else all_pairs(task)
+
+
+def _by_parts(task: Task) -> float:
+    """The sum over parts beyond the reach of each other: all pairs of small ones, the rest as `_whole` has it.
+
+    Errors of k are at most ``share`` within a part and between two of them: those of E at most ``share`` W^2.
+    """
+    points, reach = task.points, reach_of(task.sigma, APART * task.share)
+    if are_one_part(points, reach):
+        return _whole(task)
+    order, firsts = far_parts(points, reach)
+    if len(firsts) == 2:
+        return _whole(task)
+    total, spans = 0.0, np.stack([firsts[:-1], firsts[1:]], axis=1)
+    large = np.diff(spans)[:, 0] > SMALL
+    for some in _runs(spans[~large]):
+        rows = np.concatenate([order[first:end] for first, end in some])
+        ends = np.cumsum(np.diff(some)[:, 0])
+        x, z = points.at(rows)
+        x -= np.repeat(x[ends - np.diff(some)[:, 0]], np.diff(some)[:, 0], axis=0)
+        total += spans_energy(scaled(x, task.sigma), z, np.stack([ends - np.diff(some)[:, 0], ends], axis=1))
+    for first, end in spans[large]:
+        x, z = points.at(order[first:end])
+        W = mass(z)
+        if W > 0:
+            part = task._replace(points=WeightedPoints.of(x - x[0], z / W), eps=task.share)
+            total += W**2 * _whole(part)
+    return total
+
+
+def _runs(spans: I64) -> list[I64]:
+    """Runs of small parts that are summed at once."""
+    return np.array_split(spans, -(-int(np.diff(spans).sum()) // AT_ONCE)) if len(spans) else []
+
+
+def _whole(task: Task) -> float:
+    """What is foretold to take least: one mesh, cells where points are, a tree, Taylor terms (d > 3) or all pairs."""
+    n, d = len(task.points), task.points.d
+    ways = [(PAIR_NS * n**2 / 2, partial(all_pairs, task))]
+    if d > MOST_DIMS:
+        return _taylor(task) if _has_few_terms(task) else all_pairs(task)
+    plan = _plan(task)
+    cells = kernel_cells(task.points.widths, task.sigma, min(task.share, WORST))
+    if plan is None or cells is None:
+        return all_pairs(task)
+    if plan.n_modes * task.points.channels <= MOST_NUMBERS:
+        ways.append((FIND_MESH_NS + plan.nanoseconds, partial(plan.energy, task.points)))
+    least = min(time for time, _ in ways)
+    if least <= LOOK_NS * n:
+        return min(ways, key=lambda way: way[0])[1]()
+    x, z = task.points.arrays()
+    blocks = kernel_blocks(x, cells)
+    if blocks is not None:
+        near = float((np.diff(blocks.firsts).astype(float) ** 2).sum())
+        time = z.shape[1] * (CELL_NS * blocks.cost(cells.reach) + BLOCK_NS * blocks.n_cells)
+        ways.append((time, partial(block_energy, z, task.sigma, cells, blocks)))
+        ways.append((TREE_NS * n + PAIR_NS * near, partial(_tree, task)))
+    return min(ways, key=lambda way: way[0])[1]()
+
+
+def _has_few_terms(task: Task) -> bool:
+    n, d = len(task.points), task.points.d
+    order, error = taylor_order(_delta(task), task.share)
+    return error <= task.share and n_terms(d, order) <= min(MOST_TERMS, n / 4)
+
+
+def _plan(task: Task) -> FourierPlan | None:
+    return fourier_plan(task.points.widths, task.sigma, task.eps, task.points.mass, len(task.points))
+
+
+def _fourier(task: Task) -> float:
+    d, C = task.points.d, task.points.channels
+    if d > MOST_DIMS:
+        raise ValueError(
+            f"method='fourier' is for up to {MOST_DIMS} dimensions; found {d}: use 'exact', 'taylor' or 'rff'"
+        )
+    plan = _plan(task)
+    if plan is None:
+        raise ValueError(
+            f"method='fourier' cannot certify an error of {task.eps:.2g}, that is {task.share:.2g} of the square of "
+            "the total weight: use 'exact', or a larger eps"
+        )
+    if plan.n_modes * C > MOST_NUMBERS:
+        raise ValueError(
+            f"method='fourier' would need {plan.n_modes:.3g} modes, {plan.n_modes * C * 8 / 2**30:.3g} GiB, for this "
+            "bandwidth: use 'auto', which leaves out empty space, or a larger bandwidth"
+        )
+    return plan.energy(task.points)
+
+
+def _delta(task: Task) -> float:
+    """How many bandwidths the farthest point is from the middle."""
+    middle = task.middle
+    squares = ((((x - middle) / task.sigma) ** 2).sum(axis=1).max() for x, _ in task.points.tiles())
+    return float(np.sqrt(max(squares)))
+
+
+def _taylor(task: Task) -> float:
+    delta, d = _delta(task), task.points.d
+    order, error = taylor_order(delta, task.share)
+    if error > task.share or n_terms(d, order) > MOST_TERMS:
+        more = ">= " if error > task.share else ""
+        raise ValueError(
+            f"method='taylor' would need order {more}{order}, {more}{float(n_terms(d, order)):.3g} terms (at most "
+            f"{MOST_TERMS}), for eps={task.eps:.2g}: the bandwidth is too small for it. Use 'auto'"
+        )
+    if delta > MOST_DELTA:
+        raise ValueError(
+            f"method='taylor' is for points up to {MOST_DELTA:g} bandwidths from their middle, beyond which its terms "
+            f"have no floats; found {delta:.4g}: use 'auto', or a larger bandwidth"
+        )
+    return taylor_energy(task.points, task.middle, task.sigma, order)
+
+
+def _tree(task: Task) -> float:
+    return tree_energy(_boxes(task, LEAF), task.share)
+
+
+def _wspd(task: Task) -> float:
+    return separated_energy(_boxes(task, 1), task.share)
+
+
+def _boxes(task: Task, leaf: int) -> Tree:
+    x, z = task.points.arrays()
+    return box_tree(scaled(x, task.sigma), z, leaf)
+
+
+def _rff(task: Task) -> float:
+    """Replicates of as many frequencies as bring the standard error of their mean to eps."""
+    from dkdist.kernels._random_numba import float32_error, random_energies
+    from dkdist.kernels.registry import DRAWS, least_error  # for it alone
+
+    d, rounding = task.points.d, float32_error(task.points.widths, task.sigma)
+    if rounding > max(MOST_ROUNDING, task.share):
+        raise ValueError(
+            f"method='rff' has phases in float32, which for this bandwidth change the kernel by up to {rounding:.2g}: "
+            "use 'exact', or a larger bandwidth or eps"
+        )
+    draw = DRAWS[least_error(d)]
+    count, square = 64, task.points.mass**2
+    while REPLICATES * count <= MAX_RANDOM_FREQUENCIES:
+        rng = np.random.default_rng([task.seed, Role.ENERGY_FREQUENCIES, count])
+        together = min(REPLICATES, max(1, len(task.points) // (BESIDE * count)))
+        means = np.empty(REPLICATES)
+        for first in range(0, REPLICATES, together):
+            some = means[first : first + together]
+            W = np.concatenate([draw(rng, count, d) for _ in some])
+            W /= task.sigma
+            some[:] = random_energies(task.points, W).reshape(-1, count).mean(axis=1) / square
+        error = float(means.std(ddof=1)) / np.sqrt(REPLICATES)
+        if error <= task.share:
+            return float(means.mean()) * square
+        count *= 2
+    raise ValueError(
+        f"method='rff' has a standard error of {error * square:.2g} at {MAX_RANDOM_FREQUENCIES} frequencies, more than "
+        f"eps={task.eps:.2g}: give a larger eps, or use 'exact'"
+    )
+
+
+def mixed_energy(task: Task) -> float:
+    """By Gaussians where that is foretold to take less than all pairs."""
+    n, d = len(task.points), task.points.d
+    kernel = get_kernel(task.kernel)
+    if kernel.gaussian_mixture is None or d > MOST_DIMS or kernel.is_sorted(d):
+        return all_pairs(task)
+    R = float(np.sqrt((task.points.widths**2).sum())) / task.sigma
+    mixture = kernel.gaussian_mixture(R, task.share / 2)
+    if mixture is None:
+        return all_pairs(task)
+    points = np.where(mixture.sigmas > WIDE[d] * R, WIDE_NS, NARROW_NS)
+    if n * points.sum() + PLAN_NS * len(points) > PAIR_NS * n**2 / 2:
+        return all_pairs(task)
+    return _by_gaussians(task, mixture)
+
+
+def _by_gaussians(task: Task, mixture: GaussianMixture) -> float:
+    if len(task.points) * task.points.d <= FEW_NUMBERS:  # tiles for every Gaussian would be made again
+        task = task._replace(points=WeightedPoints.of(*task.points.arrays()))
+    S, d, C = task.points.total, task.points.d, task.points.channels
+    squares, firsts = np.zeros(C), np.zeros((d, C))
+    for x, z in task.points.tiles():
+        u = x / task.sigma
+        squares += (u**2).sum(axis=1) @ z
+        firsts += u.T @ z
+    line = S @ squares - np.square(firsts).sum()
+    total = mixture.constant * float(S @ S) + 2 * mixture.quadratic * float(line)
+    for s, w in zip(mixture.sigmas, mixture.weights, strict=True):
+        eps = task.eps / (2 * len(mixture.weights) * w)
+        total += w * _automatic(task._replace(sigma=task.sigma * s, kernel="gaussian", eps=eps))
+    return float(total)
+
+
+BY_NAME: dict[str, Callable[[Task], float]] = {
+    "auto": _automatic, "fourier": _fourier, "rff": _rff, "taylor": _taylor, "tree": _tree, "wspd": _wspd,
+}  # fmt: skip

@@ -1,0 +1,425 @@
+"""Kernels: one record each, and the registry by which everything else finds them.
+
+A record holds the value of a kernel in NumPy and whatever makes sums fast: a form in compiled code
+(`dkdist.kernels._profiles_numba`), random frequencies, a mixture of Gaussian kernels.
+
+    kernel              k(r), r = |x - y| / sigma                    frequencies w of E cos(w . (x - y) / sigma)
+    gaussian            exp(-r^2 / 2)                                g, standard normal
+    matern, nu          polynomial in t times exp(-t),               g (2 nu / c)^(1/2), c chi-square with 2 nu
+                        t = (2 nu)^(1/2) r                           degrees of freedom: a Student t vector
+    laplace             exp(-r), r by city blocks                    Cauchy numbers, tan(pi (Phi(g_j) - 1/2))
+    rational-quadratic  1 / (1 + r^2 / 2)                            g e^(1/2), e exponential
+    energy              -r, conditionally positive definite
+    epanechnikov        max(0, 1 - r^2), not positive definite
+
+The factors c and e of F frequencies are quantiles of F numbers, one at random in each F-th of (0, 1): stratified.
+
+Standard normal vectors for random frequencies: independent, orthogonal or quasi-random.
+
+Kernels as sums of a few Gaussian ones, with a certified error: so all that is fast for these is fast for those.
+
+    k(r) = int exp(-r^2 e^t) m(t) dt ~ c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)),   r in units of sigma, r <= R
+
+is the trapezoidal rule with step h. Three things are left out, and bounded without estimates:
+
+- *aliases.* m(t) exp(-r^2 e^t) is analytic for |Im t| < pi/2, so that the rule is off by at most
+  2 sum_j e^(-2 pi y j / h) cos(y)^(-p) for every y < pi/2 and all r (p = nu for Matern, 1 for the rational quadratic
+  kernel). For r itself the error is known: r times a sum of |Gamma(-1/2 + 2 pi i j / h)|.
+- *narrow Gaussians*, by the sum of their weights.
+- *wide ones*, by a line in r^2: exp(-a) is 1 - a but for a^2 / 2 at most.
+
+    matern, nu          m = (nu e^-t / 2)^nu exp(-nu e^-t / 2) / Gamma(nu)
+    rational-quadratic  m = 2 e^t exp(-2 e^t)
+    energy              -r = int (exp(-r^2 e^t) - 1) e^(-t/2) dt / (2 pi^(1/2))
+
+Narrow ones are the many: the rougher a kernel is, the more weight they have. For an error of 1e-5 it takes 12 Gaussians
+for Matern 5/2, 16 for 3/2 and 41 for 1/2. (Schoenberg 1938: kernels positive definite in all dimensions are mixtures.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from math import gamma
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from dkdist._base.parameter_checks import is_word
+from dkdist._numba.arrays import F64
+from dkdist._utils.validation import as_flag
+from dkdist.kernels import _profiles_numba as forms
+
+BITS = 30  # of a Sobol point
+SOBOL_DIMS = 16  # up to which quasi-random frequencies have the least error: 10 times less at d = 2
+
+
+def sobol_normals(rng: np.random.Generator, count: int, d: int) -> F64:
+    """(count, d) standard normal vectors: Sobol points under a random digital shift, through the normal quantiles.
+
+    The shift (one random word a dimension, added without carry) keeps the points evenly spread, and makes each of them
+    uniform: means over them are unbiased, and vary less than over independent ones.
+    """
+    log2 = int(np.ceil(np.log2(count)))
+    points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(log2)[:count]
+    words = (points * 2**BITS).astype(np.int64) ^ rng.integers(2**BITS, size=d)
+    return np.asarray(ndtri((words + 0.5) / 2**BITS))
+
+
+def orthogonal_frequencies(gaussian: F64, norms: F64) -> F64:
+    """Frequencies whose directions are orthogonal within each m rows: (F, m), for sigma = 1.
+
+    ``gaussian`` holds ceil(F/m) standard normal m x m matrices, ``norms`` the F row lengths, chi-distributed
+    with m degrees of freedom, so that each row alone is exactly standard normal.
+    """
+    blocks = []
+    for matrix in gaussian:
+        Q, R = np.linalg.qr(matrix)
+        blocks.append((Q * np.sign(np.diag(R))).T)  # the sign makes Q uniform on the orthogonal group
+    return np.concatenate(blocks)[: len(norms)] * norms[:, None]
+
+
+def _iid(rng: np.random.Generator, count: int, d: int) -> F64:
+    return rng.standard_normal((count, d))
+
+
+def _orthogonal(rng: np.random.Generator, count: int, d: int) -> F64:
+    gaussian = rng.standard_normal((-(-count // d), d, d))
+    return orthogonal_frequencies(gaussian, np.sqrt(rng.chisquare(d, count)))
+
+
+DRAWS: dict[str, Callable[[np.random.Generator, int, int], F64]] = {
+    "orthogonal": _orthogonal,
+    "sobol": sobol_normals,
+    "iid": _iid,
+}
+"""Standard normal frequencies (count, d) by method."""
+
+
+def least_error(d: int) -> str:
+    """The method whose frequencies of d dimensions have the least error."""
+    return "sobol" if d <= SOBOL_DIMS else "orthogonal"
+
+
+STEPS = np.geomspace(1.5, 0.15, 60)
+REACH = 80.0  # nodes from e^-80 to e^80: what is beyond weighs nothing that could be asked for
+LEAST = 1e-10  # error that is certified; below, nodes would be too many
+ROUNDING = 1e-15  # of all that is added
+SLOPES = np.linspace(0.05, 1.565, 200)  # y
+
+
+class GaussianMixture(NamedTuple):
+    """A kernel as c + q r^2 + sum_i w_i exp(-r^2 / (2 s_i^2)): widths s_i and weights w_i (n,), and an error bound.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> two = dk.GaussianMixture(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+    >>> two.constant, two.quadratic, two.error
+    (0.0, 0.0, 0.0)
+    """
+
+    sigmas: F64
+    weights: F64
+    constant: float = 0.0
+    quadratic: float = 0.0
+    error: float = 0.0
+
+
+class Measure(NamedTuple):
+    """The density m(t), p of its aliases (None: those of r), and whether 1 is taken from each exponential."""
+
+    density: Callable[[F64], F64]
+    power: float | None
+    less_one: bool = False
+
+
+def matern_measure(nu: float) -> Measure:
+    """Of the Matern kernel of smoothness nu."""
+    return Measure(lambda t: (nu / 2 * np.exp(-t)) ** nu * np.exp(-nu / 2 * np.exp(-t)) / gamma(nu), nu)
+
+
+DISTANCE_MEASURE = Measure(lambda t: np.exp(-t / 2) / (2 * np.sqrt(np.pi)), None, less_one=True)
+"""Of -r."""
+
+
+def mixture(measure: Measure, R: float, error: float) -> GaussianMixture | None:
+    """The mixture of fewest Gaussians found that is within ``error`` of the kernel for r <= R; None if none is."""
+    steps = [h for h in STEPS if _aliases(measure, h, R) <= error / 4]
+    if not steps or error < LEAST:
+        return None
+    h = steps[0]
+    t = h * np.arange(-int(REACH / h), int(REACH / h) + 1)
+    weights, a = h * measure.density(t), R**2 * np.exp(t)
+    flat = a <= 1  # nearly a line in r^2; others are left out
+    least = weights * np.where(flat, a**2 / 2, 1.0)
+    narrow = np.cumsum(weights[::-1])[::-1] <= error / 4
+    wide = (np.cumsum(least) <= error / 4) & ~narrow
+    kept, line = ~narrow & ~wide, wide & flat
+    whole = float(weights[line].sum())
+    constant = -float(weights[kept].sum()) if measure.less_one else whole
+    quadratic = -float((weights[line] * np.exp(t[line])).sum())
+    lost = _aliases(measure, h, R) + float(weights[narrow].sum() + least[wide].sum())
+    lost += ROUNDING * float(weights[kept].sum() + abs(constant) + R**2 * abs(quadratic))
+    if not lost <= error:
+        return None
+    return GaussianMixture(np.sqrt(0.5) * np.exp(-t[kept] / 2), weights[kept], constant, quadratic, lost)
+
+
+def _aliases(measure: Measure, h: float, R: float) -> float:
+    """What the trapezoidal rule with step h adds, for r <= R."""
+    j = np.arange(1, 6)
+    if measure.power is None:
+        w = 2 * np.pi * j / h
+        sizes = np.sqrt(np.pi / (np.cosh(np.minimum(np.pi * w, 700)) * (0.25 + w**2)))
+        return float(R / np.sqrt(np.pi) * sizes.sum()) * 1.01
+    each = 2 / np.expm1(2 * np.pi * SLOPES / h) * np.cos(SLOPES) ** -measure.power
+    return float(each.min())
+
+
+MAX_FREQUENCY = 1e4  # longer ones are shortened: float32 has no more digits, and k changes by less than 7e-5
+_LN2 = float(np.log(2))
+
+Values = Callable[[F64], Any]
+Frequencies = Callable[[np.random.Generator, F64], Any]
+Mixture = Callable[[float, float], GaussianMixture | None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel k(r) of the distance r = |x - y| / sigma, for `register_kernel`.
+
+    Parameters
+    ----------
+    name : str
+        The name that functions and estimators take as ``kernel``.
+    value : callable
+        k at an array of distances r >= 0, of the same shape: NumPy, or a function that Numba compiled for arrays.
+    dvalue : callable or None, default=None
+        The derivative dk/dr. `kernel_distance` needs it for ``gradient=True``.
+    sample_frequencies : callable or None, default=None
+        ``sample_frequencies(rng, normals)`` returns frequencies (F, d) of the kernel with sigma = 1 from standard
+        normal ones (F, d). Unless ``metric`` is "cityblock", each row must be the given one times a factor. Needed by
+        `RandomFourierFeatures`, `MeanEmbedding` and coresets.
+    gaussian_mixture : callable or None, default=None
+        ``gaussian_mixture(R, error)`` returns a `GaussianMixture` that differs from k by at most ``error`` for r <= R,
+        or None. `kernel_distance` then takes near-linear time in up to three dimensions.
+    positive_definite : bool or "equal totals", default=True
+        Whether D^2 >= 0: always, not always, or for weights of P and Q with equal sums.
+    metric : {"euclidean", "cityblock"}, default="euclidean"
+        The distance r.
+    profile, unit
+        The form in compiled code; kernels of the package have one.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> from dkdist import Kernel, register_kernel
+    >>> register_kernel(Kernel("sech", lambda r: 1 / np.cosh(r)))
+    >>> x, y = np.zeros((1, 2)), np.array([[3.0, 4.0]])
+    >>> round(dk.kernel_distance(x, y, sigma=5.0, kernel="sech", squared=True), 4)  # 2 - 2 / cosh(1)
+    0.7039
+    """
+
+    name: str
+    value: Values
+    dvalue: Values | None = None
+    sample_frequencies: Frequencies | None = None
+    gaussian_mixture: Mixture | None = None
+    positive_definite: bool | str = True
+    metric: str = "euclidean"
+    profile: forms.Profile | None = None
+    unit: float = 1.0
+
+    @property
+    def line(self) -> tuple[float, tuple[float, float, float]] | None:
+        """(decay, polynomial) of scaled distances, for sums by sorting on a line (`sorted_loops`)."""
+        p = self.profile
+        if p is not None and p.form == forms.MATERN:
+            return _LN2, (1.0, _LN2 * p.first, _LN2**2 * p.second)
+        if p is not None and p.form == forms.DISTANCE:
+            return 0.0, (0.0, -1.0, 0.0)
+        return (_LN2, (1.0, 0.0, 0.0)) if p is not None and p.city_block else None
+
+    def is_sorted(self, d: int) -> bool:
+        """Whether sums in d dimensions take n log n, by sorting."""
+        return (d == 1 and self.line is not None) or (
+            d == 2 and self.profile is not None and self.profile.city_block
+        )
+
+    def frequencies(self, rng: np.random.Generator, normals: F64) -> F64:
+        """Frequencies (F, d) for sigma = 1, from standard normal ones; also their lengths (F, 1)."""
+        if self.sample_frequencies is None:
+            raise ValueError(f"kernel={self.name!r} has no random frequencies")
+        w = np.asarray(self.sample_frequencies(rng, normals), np.float64)
+        if self.metric == "cityblock":
+            return np.clip(w, -MAX_FREQUENCY, MAX_FREQUENCY)
+        length = np.sqrt((w**2).sum(axis=1, keepdims=True))
+        return np.asarray(w * np.minimum(1, MAX_FREQUENCY / np.maximum(length, 1.0)))
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def register_kernel(kernel: Kernel) -> None:
+    """Make a kernel known by its name to all functions and estimators that take ``kernel``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The record. Its name must be new, or that of a kernel that was registered before with the same record.
+
+    Raises
+    ------
+    ValueError
+        For a name in use, a ``value`` or ``dvalue`` that does not return finite numbers of the shape of its argument,
+        or frequencies of another shape.
+
+    Notes
+    -----
+    Worker processes know a kernel only if they register it too: put the call into a module that workers import.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> cauchy = dk.Kernel(
+    ...     "cauchy", lambda r: 1 / (1 + r**2),
+    ...     sample_frequencies=lambda rng, g: g * np.sqrt(2 * rng.exponential(size=(len(g), 1))),
+    ... )
+    >>> dk.register_kernel(cauchy)
+    >>> x = np.random.default_rng(0).standard_normal((2, 3)).astype("f4")
+    >>> z = dk.RandomFourierFeatures(20_000, sigma=2.0, kernel="cauchy", random_state=0).fit_transform(x)
+    >>> bool(abs(z[0] @ z[1] - 1 / (1 + ((x[0] - x[1]) ** 2).sum() / 4)) < 0.02)
+    True
+    """
+    if not isinstance(kernel, Kernel) or not isinstance(kernel.name, str) or not callable(kernel.value):
+        raise ValueError(f"kernel must be a Kernel with a name and a function value; got {kernel!r:.200}")
+    if KERNELS.get(kernel.name, kernel) != kernel:
+        raise ValueError(f"name must be new; got {kernel.name!r}, which is registered. Choose another name")
+    if kernel.metric not in ("euclidean", "cityblock"):
+        raise ValueError(f"metric must be 'euclidean' or 'cityblock'; got {kernel.metric!r}")
+    if not is_word(kernel.positive_definite, "equal totals"):
+        as_flag("positive_definite", kernel.positive_definite)
+    r = np.array([[0.0, 0.5], [1.0, 3.0]])
+    for field in ("value", "dvalue"):
+        function = getattr(kernel, field)
+        if function is not None and not (np.shape(k := function(r)) == r.shape and np.isfinite(k).all()):
+            raise ValueError(
+                f"{field} of kernel {kernel.name!r} must return finite numbers, one for each distance"
+            )
+    if kernel.sample_frequencies is not None and kernel.profile is None:
+        shape = np.shape(kernel.frequencies(np.random.default_rng(0), np.ones((4, 2))))
+        if shape != (4, 2):
+            raise ValueError(
+                f"sample_frequencies of kernel {kernel.name!r} must keep the shape (F, d); got {shape} for (4, 2)"
+            )
+    KERNELS[kernel.name] = kernel
+
+
+def get_kernel(name: str) -> Kernel:
+    """The record of a kernel."""
+    if name not in KERNELS:
+        raise ValueError(
+            f"kernel must be one of {', '.join(map(repr, KERNELS))}; found {name!r}. Register other kernels by "
+            "register_kernel, in every process"
+        )
+    return KERNELS[name]
+
+
+def names_with(field: str) -> tuple[str, ...]:
+    """Names of the kernels that have a field of the record."""
+    return tuple(name for name, kernel in KERNELS.items() if getattr(kernel, field) is not None)
+
+
+def _quantiles(rng: np.random.Generator, count: int) -> F64:
+    return np.asarray((rng.permutation(count) + 1 - rng.random(count)) / count)
+
+
+def _cauchy(rng: np.random.Generator, g: F64) -> F64:
+    from scipy.special import ndtr  # loaded by features alone
+
+    return np.asarray(np.sign(g) / np.tan(np.pi * np.maximum(ndtr(-np.abs(g)), 1e-30)))
+
+
+def _student(nu: float, rng: np.random.Generator, g: F64) -> F64:
+    from scipy.special import gammaincinv
+
+    chi2 = 2 * gammaincinv(nu, _quantiles(rng, len(g)))
+    return np.asarray(g * np.sqrt(2 * nu / np.maximum(chi2, 1e-30))[:, None])
+
+
+def _matern(name: str, nu: float, first: int = 0, second: Fraction = Fraction(0)) -> Kernel:
+    """k = (1 + first t + second t^2) exp(-t), t = (2 nu)^(1/2) r."""
+    rate, a, b = (2 * nu) ** 0.5, first, float(second)
+
+    def value(r: F64) -> F64:
+        t = rate * r
+        return np.asarray((1 + a * t + b * t**2) * np.exp(-t))
+
+    def dvalue(r: F64) -> F64:
+        t = rate * r
+        return np.asarray(rate * (a - 1 + (2 * b - a) * t - b * t**2) * np.exp(-t))
+
+    return Kernel(
+        name,
+        value,
+        dvalue,
+        sample_frequencies=partial(_student, nu),
+        gaussian_mixture=partial(mixture, matern_measure(nu)),
+        profile=forms.Profile(forms.MATERN, first=a, second=b, second_rest=float(second - Fraction(b))),
+        unit=rate / _LN2,
+    )
+
+
+for _kernel in (
+    Kernel(
+        "gaussian",
+        lambda r: np.exp(-(r**2) / 2),
+        lambda r: -r * np.exp(-(r**2) / 2),
+        sample_frequencies=lambda rng, g: g,
+        profile=forms.GAUSSIAN,
+        unit=forms.GAUSSIAN_UNIT,
+    ),
+    Kernel(
+        "laplace",
+        lambda r: np.exp(-r),
+        lambda r: -np.exp(-r),
+        sample_frequencies=_cauchy,
+        metric="cityblock",
+        profile=forms.Profile(forms.EXP2, city_block=True),
+        unit=1 / _LN2,
+    ),
+    _matern("matern12", 0.5),
+    _matern("matern32", 1.5, 1),
+    _matern("matern52", 2.5, 1, Fraction(1, 3)),
+    Kernel(
+        "rational-quadratic",
+        lambda r: 1 / (1 + r**2 / 2),
+        lambda r: -r / (1 + r**2 / 2) ** 2,
+        sample_frequencies=lambda rng, g: g * np.sqrt(-np.log(_quantiles(rng, len(g))))[:, None],
+        gaussian_mixture=partial(mixture, Measure(lambda t: 2 * np.exp(t) * np.exp(-2 * np.exp(t)), 1.0)),
+        profile=forms.Profile(forms.RATIONAL),
+        unit=0.5**0.5,
+    ),
+    Kernel(
+        "energy",
+        np.negative,
+        lambda r: np.full(np.shape(r), -1.0),
+        gaussian_mixture=partial(mixture, DISTANCE_MEASURE),
+        positive_definite="equal totals",
+        profile=forms.Profile(forms.DISTANCE),
+    ),
+    Kernel(
+        "epanechnikov",
+        lambda r: np.maximum(0, 1 - r**2),
+        lambda r: np.where(r < 1, -2 * r, 0.0),
+        positive_definite=False,
+        profile=forms.Profile(forms.COMPACT),
+    ),
+    replace(_matern("laplacian", 0.5), sample_frequencies=None),  # an older name of "matern12"
+):
+    register_kernel(_kernel)

@@ -1,0 +1,204 @@
+"""Shapes as fewer points, with what is lost: gridded, drawn at random, and refined until a tolerance holds."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dkdist._base.parameter_checks import draw_seed, positive, whole
+from dkdist._base.random_streams import Role
+from dkdist._numba.arrays import F64
+from dkdist.kernels._shapes_numba import merge_cells
+from dkdist.kernels.inputs import read_pair
+from dkdist.kernels.shapes import MOST_PIECES, Curve, Shape, Surface
+
+C = TypeVar("C", Curve, Surface)
+
+MOST_CELLS = 2.0**52  # along a side: more have no numbers
+ROUNDING = 1e-12  # of lengths: the bound is then kept with its last digit
+
+
+class ShapePoints(Shape):
+    """Points that stand for a curve or a surface: from `gridded_shape` or `sampled_shape`, for `kernel_distance`.
+
+    Attributes
+    ----------
+    points : (n, d) float64 array
+    channels : (n, C) float64 array
+        Signed vectors as those of the shape.
+    moved : float
+        The sum over the shape's pieces of |channel| times how far it was moved; 0 for samples.
+
+    Examples
+    --------
+    >>> import dkdist as dk, numpy as np
+    >>> square = dk.Curve([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], closed=True)
+    >>> points = dk.sampled_shape(square, 8, random_state=0)
+    >>> points.points.shape, points.channels.shape, points.moved
+    ((8, 2), (8, 2), 0.0)
+    """
+
+    def __init__(self, kind: str, varifold: bool, points: F64, channels: F64, moved: float) -> None:
+        self.kind, self.varifold = kind, varifold
+        self.points, self.channels, self.moved = points, channels, moved
+
+
+def gridded_shape(shape: Curve | Surface, side: float) -> ShapePoints:
+    """A shape whose segments or triangles within a cell of a grid are one point with the sum of their vectors.
+
+    Parameters
+    ----------
+    shape : Curve or Surface
+    side : float
+        Of a cell.
+
+    Returns
+    -------
+    ShapePoints
+        At most one point for each cell that the shape runs through.
+
+    Notes
+    -----
+    A point that is moved by r changes a Gaussian kernel by at most e^(-1/2) r / sigma, so D^2 of shapes of total length
+    or area W changes by at most 2 e^(-1/2) W ``moved`` / sigma, and ``moved`` <= W side d^(1/2). Cost: n log n.
+
+    Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), section 6: curves and surfaces by grids.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> t = np.linspace(0, 2 * np.pi, 10_001)
+    >>> circle = dk.Curve(np.stack([np.cos(t), np.sin(t)], axis=1))
+    >>> few = dk.gridded_shape(circle, 0.05)
+    >>> len(few.points) < 250, dk.kernel_distance(circle, few, sigma=0.5) < 0.05
+    (True, True)
+    """
+    shape = _shape("shape", shape)
+    side, width = positive("side", side), float(np.ptp(shape.points, axis=0).max())
+    if width >= MOST_CELLS * side:
+        raise ValueError(
+            f"side={side:.3g} is too small for a shape {width:.3g} wide: give at least {width / MOST_CELLS:.3g}"
+        )
+    points, channels, moved = merge_cells(shape.points, shape.channels, side)
+    made = ShapePoints(shape.kind, shape.varifold, points, channels, float((shape.sizes * moved).sum()))
+    return made.with_names_of(shape)
+
+
+def sampled_shape(shape: Curve | Surface, size: int, random_state: Any = None) -> ShapePoints:
+    """A shape as random points of it, uniform by length or area, each with its direction times W / size.
+
+    Parameters
+    ----------
+    shape : Curve or Surface
+        With total length or area W.
+    size : int
+        Number of points.
+    random_state : int, Generator or None
+        Seed.
+
+    Returns
+    -------
+    ShapePoints
+
+    Notes
+    -----
+    Points lie on the shape, not at middles: sums over them have the integral over the shape as their mean, and the
+    squared kernel distance between the shape and its points has the mean (W^2 - kappa) / size, where kappa <= W^2 is
+    the energy of the shape. `coreset_size` gives the size for a distance of eps W.
+
+    Joshi, Kommaraju, Phillips, Venkatasubramanian (2011), sections 4 and 6.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> line = dk.Curve([[0.0, 0.0], [1.0, 1.0]])
+    >>> few = dk.sampled_shape(line, 1000, random_state=0)
+    >>> few.points.shape, dk.kernel_distance(line.refined(0.01), few, sigma=0.3) < 0.05
+    ((1000, 2), True)
+    """
+    shape, size = _shape("shape", shape), whole("size", size)
+    rng = np.random.default_rng([draw_seed(random_state), Role.SHAPE_POINTS])
+    lengths = shape.sizes
+    which = rng.choice(len(lengths), size, p=lengths / lengths.sum())
+    points = shape.points_of(which, rng)
+    channels = shape.channels[which] / lengths[which, None] * (lengths.sum() / size)
+    return ShapePoints(shape.kind, shape.varifold, points, channels, 0.0).with_names_of(shape)
+
+
+def shape_error_bound(P: Curve | Surface, Q: Curve | Surface, *, sigma: float) -> float:
+    """How far D^2 of two shapes may be from that of the integrals over them, for segments and triangles as they are.
+
+        |error of D^2| <= (W_P + W_Q) (M_P + M_Q) / sigma^2,   M = sum over pieces of int |x - m|^2
+
+    W are lengths or areas, m the middle of a piece: M = l^3 / 12 of a segment, area (a^2 + b^2 + c^2) / 36 of a
+    triangle with edges a, b, c. For no slope of the kernel counts at a centre of mass, and no second derivative of
+    exp(-r^2 / (2 sigma^2)) is above 1 / sigma^2. Pieces no longer than L: at most (W L / sigma)^2 / 12. ValueError for
+    shapes that have no kernel distance: of different kinds or dimensions.
+
+    Examples
+    --------
+    >>> import dkdist as dk
+    >>> P, Q = dk.Curve([[0.0, 0.0], [1.0, 0.0]]), dk.Curve([[0.0, 1.0], [1.0, 1.0]])
+    >>> round(dk.shape_error_bound(P.refined(0.1), Q.refined(0.1), sigma=1.0), 6)
+    0.003333
+    """
+    P, Q, sigma = _shape("P", P), _shape("Q", Q), positive("sigma", sigma)
+    read_pair(P, Q, None)
+    with np.errstate(over="ignore"):
+        bound = float((P.sizes.sum() + Q.sizes.sum()) / sigma * ((P.moment() + Q.moment()) / sigma))
+    if not np.isfinite(bound):
+        raise ValueError(
+            f"sigma={sigma:.3g} is so small for these shapes that their error has no bound: raise it"
+        )
+    return bound
+
+
+def refine_shapes(P: C, Q: C, *, sigma: float, eps: float = 1e-4) -> tuple[C, C]:
+    """Two shapes cut finely enough for D^2 between them to be within eps of that of the integrals over them.
+
+    Parameters
+    ----------
+    P, Q : two Curve or two Surface
+    sigma : float
+        Standard deviation of the Gaussian kernel.
+    eps : float, default=1e-4
+        Error allowed of D^2, which is up to (W_P + W_Q)^2 for shapes of lengths or areas W.
+
+    Returns
+    -------
+    P, Q : the same shapes, with segments or triangles no longer than sigma (12 eps)^(1/2) / (W_P + W_Q), and
+        `shape_error_bound` at most eps; as they were given if they are that fine
+
+    Raises
+    ------
+    ValueError
+        For shapes of different kinds or dimensions, and eps that would take more than 2^24 pieces, with their number.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
+    >>> P, Q = dk.Curve(square, closed=True), dk.Curve(1.1 * square, closed=True)
+    >>> coarse = dk.kernel_distance(P, Q, sigma=0.3, squared=True)
+    >>> P, Q = dk.refine_shapes(P, Q, sigma=0.3, eps=1e-2)
+    >>> len(P.points), dk.shape_error_bound(P, Q, sigma=0.3) <= 1e-2
+    (324, True)
+    """
+    eps = positive("eps", eps)
+    if shape_error_bound(P, Q, sigma=sigma) <= eps:
+        return P, Q
+    longest = float(sigma * np.sqrt(12 * eps) / (P.sizes.sum() + Q.sizes.sum())) * (1 - ROUNDING)
+    pieces = sum(shape.n_refined(longest) for shape in (P, Q))
+    if pieces > MOST_PIECES:
+        raise ValueError(
+            f"eps={eps:.3g} would take some {pieces:.3g} pieces no longer than {longest:.3g}, more than {MOST_PIECES}: "
+            "give a larger eps (D^2 is up to the square of all lengths or areas), or use sampled_shape"
+        )
+    return P.refined(longest), Q.refined(longest)
+
+
+def _shape(name: str, shape: Any) -> Any:
+    if not isinstance(shape, (Curve, Surface)):
+        raise ValueError(f"{name} must be a Curve or a Surface; found {type(shape).__name__}")
+    return shape

@@ -1,0 +1,79 @@
+"""`witness`: where two point sets differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dkdist._base.parameter_checks import one_of
+from dkdist._numba.arrays import F64
+from dkdist._utils.validation import require_same_names
+from dkdist.kernels.inputs import points_of, read_points, read_scales
+from dkdist.kernels.kernel_sums import scaled, sums
+from dkdist.kernels.registry import KERNELS
+
+
+def witness(
+    P: Any,
+    Q: Any,
+    queries: ArrayLike,
+    *,
+    sigma: float | str | Sequence[float] | NDArray[Any] | None = None,
+    h: float | None = None,
+    gamma: float | None = None,
+    weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
+    kernel: str = "gaussian",
+) -> F64:
+    """Where P outweighs Q: the function whose norm in the space of the kernel is the kernel distance.
+
+        f(u) = sum_i p_i k(x_i, u) - sum_j q_j k(y_j, u),   D^2 = sum_i p_i f(x_i) - sum_j q_j f(y_j)
+
+    Parameters
+    ----------
+    P, Q : (n, d) and (m, d) arrays
+        Points; bandwidths (of several, the functions are added), ``weights`` and ``kernel`` as in `kernel_distance`.
+    queries : (N, d) array
+        Points u.
+
+    Returns
+    -------
+    (N,) float64 ndarray
+        f(u), exact but for rounding: positive where P is denser, negative where Q is.
+
+    Raises
+    ------
+    ValueError
+        As `kernel_distance`; for shapes, and for queries of another dimension.
+
+    Notes
+    -----
+    Cost: N (n + m) pairs, 1e9 of them a second on one core, in O(N + n + m) memory.
+
+    References
+    ----------
+    Gretton et al.: A kernel two-sample test (2012), section 2.3.
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> rng = np.random.default_rng(0)
+    >>> P, Q = rng.normal(-1, 1, (2000, 1)), rng.normal(1, 1, (2000, 1))
+    >>> dk.witness(P, Q, [[-2.0], [2.0]], sigma=0.5).round(1)
+    array([ 0.3, -0.3])
+    """
+    one_of("kernel", kernel, tuple(KERNELS))
+    require_same_names(P=P, Q=Q, queries=queries)
+    pair = read_points(P, Q, weights)
+    scales = read_scales(pair, sigma, h, gamma, kernel)
+    u = points_of("queries", queries)
+    if u.shape[1] != pair.points.d:
+        raise ValueError(
+            f"queries have {u.shape[1]} dimensions and P has {pair.points.d}: both must have the same"
+        )
+    u = scales.pair.points.moved(u)
+    x, z = scales.pair.points.arrays()
+    each = [sums(scaled(u, width, kernel), scaled(x, width, kernel), z, kernel) for width in scales.widths]
+    return np.asarray(np.sum(each, axis=0)[:, 0])

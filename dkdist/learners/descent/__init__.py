@@ -1,1 +1,0 @@
-"""Stochastic gradient descent: losses, loops over rows, steps of batches."""

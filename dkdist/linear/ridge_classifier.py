@@ -1,0 +1,212 @@
+"""Classification by ridge regression in one pass over blocks of features, with calibrated probabilities."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from dkdist._base.row_ids import in_row_order
+from dkdist._numba.arrays import F64, I64
+from dkdist.linear.calibration import calibrated, label_probabilities, probabilities_of
+from dkdist.linear.prediction import LinearClassifier
+from dkdist.linear.problems import (
+    CLASS_WEIGHTS,
+    as_classes,
+    as_problem,
+    as_weights,
+    classes_of_stream,
+    feature_dtype,
+    index_among,
+    weights_of,
+)
+from dkdist.linear.ridge_fitting import ALPHAS, Found, RidgeLearner, RidgeTargets
+from dkdist.linear.sgd_steps import signs
+
+
+class IncrementalRidgeClassifier(LinearClassifier, RidgeLearner):
+    """Ridge regression on targets -1 and +1, one function for each class if there are more than two.
+
+    As scikit-learn's ``RidgeClassifier``, from one pass over the data.
+
+    Parameters
+    ----------
+    alphas, fit_intercept, selection, validation_fraction, random_state, verbose, on_error
+        As in `IncrementalRidge`. Decision values of rows that are not finite are NaN, and ``predict`` refuses them by
+        name.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of classes, which multiply those of rows: "balanced" gives all classes the same weight together. For
+        labels that do not exclude each other there are none: give weights of rows.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        In the dtype of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+        For several labels a row, their numbers.
+    multilabel_ : bool
+        Whether y had a column of 0 and 1 for every label.
+    calibration_ : ndarray of shape (2,), or (n_classes, 2) for several labels a row
+        Power and rounding of ``predict_proba``.
+    alpha_, alpha_errors_, skipped_, n_samples_seen_, n_features_in_
+        As in `IncrementalRidge`; errors are squared errors of the targets -1 and +1.
+
+    Raises
+    ------
+    ValueError
+        As `IncrementalRidge`, and for a single class, or a ``class_weight`` that names none of the classes.
+
+    Notes
+    -----
+    Cost and memory as in `IncrementalRidge`, whatever the number of classes.
+
+    Least squares estimates 2 p - 1. Probabilities are its estimates p, rounded off at 0 and raised to a power; both are
+    fitted on leave-one-out decision values: of all rows where there are at most as many as features, else of 1,024
+    random rows, which travel with the sums (4 KB each at D = 1000); no further pass. ``predict`` names the most
+    probable class. With weights of classes they are probabilities among rows that are weighted so.
+
+    References
+    ----------
+    Platt (1999), Probabilistic outputs for support vector machines and comparisons to regularized likelihood methods.
+    Guo, Pleiss, Sun & Weinberger (2017), On calibration of modern neural networks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dkdist import IncrementalRidgeClassifier
+    >>> X = np.random.default_rng(0).standard_normal((500, 3)).astype("f4")
+    >>> y = np.where(X[:, 0] > 0, "right", "left")
+    >>> IncrementalRidgeClassifier(random_state=0).fit(X, y).score(X, y) > 0.97
+    True
+    """
+
+    calibrates = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "class_weight": CLASS_WEIGHTS,
+        **RidgeLearner._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        alphas: ArrayLike = ALPHAS,
+        *,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        selection: str = "auto",
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
+        verbose: bool = False,
+        on_error: str = "raise",
+    ) -> None:
+        super().__init__(
+            alphas, fit_intercept=fit_intercept, selection=selection, validation_fraction=validation_fraction,
+            random_state=random_state, verbose=verbose, on_error=on_error,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> IncrementalRidgeClassifier:
+        """Fit from scratch; returns itself.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+        y : array-like or dask collection of shape (n,), or (n, n_labels) of 0 and 1 for labels that do not exclude
+            each other
+        sample_weight : array-like of shape (n,) or None
+        """
+        self._validate_params()
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y = as_problem(self, X, y, numeric=False, multi_output=True)
+        self.multilabel_ = y.ndim == 2
+        if self.multilabel_:
+            weights = as_weights(sample_weight, len(y))
+            self.classes_, values = _labels(y, self.class_weight)
+            self._predict_by(self._solve(X, RidgeTargets(values, None, weights)), X)
+            return self
+        self.classes_, index = as_classes(y)
+        weights = weights_of(sample_weight, self.class_weight, self.classes_, index)
+        self._predict_by(self._solve(X, self._coded(index, weights)), X)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> IncrementalRidgeClassifier:
+        """Add some more rows to those of earlier calls, and solve for all of them, as `IncrementalRidge.partial_fit`.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+        y : array-like or dask collection of shape (n,)
+        classes : array-like, optional
+            All classes there will ever be; needed in the first call.
+        sample_weight : array-like of shape (n,) or None
+        """
+        self._validate_params()
+        reset = self._require_stream()
+        X, y, sample_weight = in_row_order(X, y=y, sample_weight=sample_weight)
+        X, y = as_problem(self, X, y, reset=reset, numeric=False)
+        before = None if reset and classes is not None else getattr(self, "classes_", None)
+        settled = classes_of_stream(classes, before)
+        index = index_among(settled, y)
+        weights = weights_of(sample_weight, self.class_weight, settled, index, stream=True)
+        self.classes_, self.multilabel_ = settled, False
+        self._predict_by(self._solve_more(X, self._coded(index, weights)), X)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Class probabilities (n, n_classes), columns as ``classes_``; NaN for rows that are skipped.
+
+        Rows sum to one, but for labels that do not exclude each other.
+
+        Parameters
+        ----------
+        X : ndarray or dask array of shape (n, n_features)
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "calibration_"):
+            raise ValueError(
+                "this model was saved by a version of dkdist whose ridge had no probabilities: fit it again"
+            )
+        values = self.decision_function(X)
+        return (label_probabilities if self.multilabel_ else probabilities_of)(values, self.calibration_)
+
+    def _coded(self, index: I64, weights: F64 | None) -> RidgeTargets:
+        """Classes as -1 and +1."""
+        return RidgeTargets(index, signs(np.arange(len(self.classes_)), len(self.classes_)), weights)
+
+    def _predict_by(self, found: Found, X: Any) -> None:
+        """Predict with what was found, in the dtype of the features."""
+        self.coef_ = found.coef.T.astype(feature_dtype(X), order="C")
+        self.intercept_ = found.intercept.astype(self.coef_.dtype)
+        if self.multilabel_:
+            each = zip(found.unseen.T, found.targets.T > 0, strict=True)
+            rows = [calibrated(v[:, None], t.astype(np.int64), 2, found.weights) for v, t in each]
+            self.calibration_ = np.array(rows)
+            return
+        codes = found.targets
+        index = codes.argmax(axis=1) if codes.shape[1] > 1 else (codes[:, 0] > 0).astype(np.int64)
+        self.calibration_ = calibrated(found.unseen, index, len(self.classes_), found.weights)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _labels(y: NDArray[Any], class_weight: Any) -> tuple[NDArray[Any], F64]:
+    """The numbers of the labels, and targets -1 and +1 (n, n_labels) for y of 0 and 1."""
+    kind = type_of_target(y, input_name="y")
+    if kind != "multilabel-indicator":
+        raise ValueError(
+            f"y of shape {y.shape} is {kind}: a row has one class, y (n,), or labels of 0 and 1, y (n, n_labels)"
+        )
+    if class_weight is not None:
+        raise ValueError(
+            f"class_weight={class_weight!r} is for one class a row, and y has {y.shape[1]} labels: give sample_weight"
+        )
+    return np.arange(y.shape[1]), np.where(y > 0, 1.0, -1.0)

@@ -1,1 +1,0 @@
-"""`OnePassSearch`: many candidates learned from the same pass over the data."""

@@ -1,1 +1,0 @@
-"""Stochastic gradient descent over blocks: parameters, epochs, their order and their end."""

@@ -1,1 +1,0 @@
-"""What all compiled loops share: how they are compiled, elementary functions, products, neighbours."""

@@ -1,1 +1,0 @@
-"""Memory that loops work in, kept between them."""

@@ -1,0 +1,340 @@
+"""What the parts of a loaded model may be: checked before any of them is used, so that a file cannot be half a model.
+
+A record's fields are what its annotations say; a fitted attribute is what its name says, here; and what one part says
+of the size of another must be true. Numbers are finite, but for losses that were never measured.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from dkdist._utils.serialization import KEPT, field_names
+from dkdist.linear.sgd_steps import Objective, State
+from dkdist.sets import SampleSets
+
+MOST_SIZE = 2**24  # of anything that is counted in a record: components, nodes, degrees
+WIDTHS = ("sigma", "sigmas", "bandwidth", "scale", "eta0")  # what is divided by
+WIDEST = 1e40
+SEEDS = ("seed",)
+NO_LEAF = -1
+PLACES = {"memory": None, "checkpoint": None, "cache": "auto"}
+"""Parameters that may name a place on a disk: neither saved nor restored, for fitting reads and writes there."""
+
+
+class KindError(ValueError):
+    """A part of a model file is not of the kind that belongs there."""
+
+
+def require_record(record: Any) -> None:
+    """Refuse a record whose fields are not what its class says."""
+    hints, name = get_type_hints(type(record)), type(record).__name__
+    for field in field_names(record):
+        value = getattr(record, field)
+        expected = _in_words(hints[field]) if not _is(value, hints[field]) else _lacking(name, field, value)
+        if expected:
+            raise KindError(f"{name}.{field} is {_told(value)}, expected {expected}")
+    _require_lengths(name, record)
+    if hasattr(record, "check_loaded"):
+        record.check_loaded()
+    if name == "Omegas":
+        SampleSets(record.points, record.offsets, record.weights)
+
+
+def _lacking(record: str, field: str, value: Any) -> str | None:
+    """What a field's number, or each of its numbers, should be, if it is not."""
+    if type(value) is int and field in SEEDS:
+        return "a number >= 0" if value < 0 else None
+    least = NO_LEAF if field == "leaf" else int(record.endswith("Spec"))
+    if type(value) is int and not least <= value <= MOST_SIZE:
+        return f"{least} to {MOST_SIZE}"
+    divisors: list[Any] = list(np.ravel(value)) if field in WIDTHS and value is not None else []
+    if record == "L2Spec":  # whose bandwidth may be 0: a series without smoothing
+        divisors = [v for v in divisors if v != 0]
+    return None if all(1 / WIDEST <= v <= WIDEST for v in divisors) else "positive numbers"
+
+
+def _require_lengths(name: str, record: Any) -> None:
+    """Refuse a record whose sequences do not go together."""
+    for first, second in (
+        ("frequencies", "masses"),
+        ("low", "high"),
+        ("centre", "scale"),
+        ("centre", "inverse"),
+    ):
+        pair: tuple[Any, Any] = getattr(record, first, None), getattr(record, second, None)
+        if all(isinstance(one, tuple) for one in pair) and not 0 < len(pair[0]) == len(pair[1]):
+            raise KindError(
+                f"{name} has {len(pair[0])} {first} and {len(pair[1])} {second}: expected as many"
+            )
+    domain, widths = getattr(record, "domain", None), getattr(record, "bandwidth", None)
+    if domain is not None and widths is not None and (not widths or len(widths) % len(domain.low)):
+        raise KindError(f"{name} has {len(widths)} bandwidths for a domain of {len(domain.low)} dimensions")
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says, as far as records have annotations."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_is(value, part) for part in parts)
+    if origin is tuple:
+        each = parts[:1] * len(value) if isinstance(value, tuple) and parts[-1] is Ellipsis else parts
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(each)
+            and all(_is(v, p) for v, p in zip(value, each, strict=True))
+        )
+    if origin is Callable:
+        return callable(value)
+    if origin in (np.ndarray, NDArray):  # an alias by itself from NumPy 2.5 and Python 3.12 on
+        kinds = _KINDS.get(get_args(parts[-1])[0] if origin is np.ndarray else parts[0], "iuf")
+        return isinstance(value, np.ndarray) and value.dtype.kind in kinds and _finite(value)
+    if origin in (list, dict) or hint in (list, dict):
+        return _is_collection(value, origin or hint, parts)
+    if hint is float:
+        return type(value) in (int, float) and value == value  # not NaN; an order may be infinite
+    if hint in (int, bool, str, type(None), None):
+        return type(value) is (type(None) if hint is None else hint)
+    if is_dataclass(hint) or hasattr(hint, "_fields") or hint is SampleSets or hint in KEPT.values():
+        return type(value) is hint
+    if isinstance(hint, type) and issubclass(hint, BaseEstimator):
+        return isinstance(value, hint)
+    return value is None or is_dataclass(value)  # Any and protocols: a record, or none
+
+
+_KINDS: dict[Any, str] = {np.generic: "biufUSO", np.bool_: "b"}
+"""Kinds of dtypes by the scalar type of an annotation; numbers for all others."""
+
+
+def _is_collection(value: Any, kind: Any, parts: tuple[Any, ...]) -> bool:
+    """Whether a value is a list, or a dict with names, of what the annotation says; without parts of anything."""
+    if type(value) is not kind or (kind is dict and any(type(key) is not str for key in value)):
+        return False
+    items: Any = value.values() if isinstance(value, dict) else value
+    return not parts or all(_is(item, parts[-1]) for item in items)
+
+
+def _in_words(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _finite(value: NDArray[Any]) -> bool:
+    return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+
+
+def _told(value: Any) -> str:
+    """A value in a few words."""
+    if isinstance(value, np.ndarray):
+        bad = "" if value.dtype.kind != "f" or _finite(value) else " that is not finite"
+        return f"an array of {value.dtype} {value.shape}{bad}"
+    return f"{value!r:.80}"
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**64
+
+
+def _real(value: Any) -> bool:
+    """A finite number, or finite numbers in an array or a sequence."""
+    if isinstance(value, (tuple, list)):
+        return all(_real(item) for item in value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "iuf" and _finite(np.asarray(value))
+    return type(value) in (int, float) and abs(value) < np.inf
+
+
+def _measured(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim <= 2
+
+
+def _line(kinds: str) -> Callable[[Any], bool]:
+    """An array of one dimension, with a dtype of these kinds."""
+    return lambda value: isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
+
+
+def _or_none(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or kind(value)
+
+
+def _stream(value: Any) -> bool:
+    """(seed, objective, state, calls) of SGD, with a state whose arrays have one size."""
+    if not (isinstance(value, tuple) and len(value) == 4 and _count(value[0]) and _count(value[3])):
+        return False
+    _, objective, state, _ = value
+    if type(objective) is not Objective or type(state) is not State or state.coef.ndim != 2:
+        return False
+    K, D = state.coef.shape
+    found = {name: array.shape for name, array in state.arrays().items()}
+    return objective.n_outputs == K and found == {
+        "coef": (K, D), "mean_coef": (K, D), "intercept": (K,), "mean_intercept": (K,), "n_averaged": (), "sums": (4,)
+    }  # fmt: skip
+
+
+def _groups(value: Any) -> bool:
+    """Groups of dimensions."""
+    return isinstance(value, tuple) and all(isinstance(g, tuple) and all(map(_count, g)) for g in value)
+
+
+FITTED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("n_features_in_", "n_samples_fit_", "n_iter_", "n_epochs_", "n_symmetries_"), _count),
+    **dict.fromkeys(("n_basis_", "n_pairs_found_", "_seed"), _count),
+    **dict.fromkeys(("eta0_", "alpha_", "_centre", "_scale", "bandwidth_", "centre_"), _real),
+    **dict.fromkeys(("coef_", "intercept_", "calibration_", "_fit_X", "n_samples_seen_"), _real),
+    **dict.fromkeys(("explained_variance_", "explained_variance_ratio_"), _real),
+    **dict.fromkeys(("means_", "eigenvalues_", "components_", "signature_", "outside_share_"), _real),
+    **dict.fromkeys(("mean_", "var_", "scale_", "error_bound_"), _or_none(_real)),
+    **dict.fromkeys(("alpha_errors_", "loss_curve_", "validation_loss_curve_"), _measured),
+    **dict.fromkeys(("classes_", "feature_names_in_"), _line("biufUSO")),
+    "sigma_": lambda value: (
+        _real(value) and all(v == 0 or 1 / WIDEST <= v <= WIDEST for v in np.ravel(value))
+    ),
+    **dict.fromkeys(("resolved_", "multilabel_", "numeric_"), lambda value: type(value) is bool),
+    "structure_": lambda value: value in ("joint", "marginal", "pairs"),
+    "pairs_": _groups,
+    "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
+    "skipped_": _line("iu"),
+    "spec_": lambda value: type(value).__name__.endswith(("Spec", "Params")),
+    **dict.fromkeys(("_index", "recall_"), lambda value: value is None),
+    "_stream": _stream,
+    "embedding_": lambda value: hasattr(value, "spec_"),
+    "features_": _or_none(lambda value: hasattr(value, "spec_")),
+}
+NEEDED = {
+    "CoresetThinning": ("sigma_", "_seed"),
+    "NearestSets": ("n_features_in_", "_fit_X", "_index", "n_samples_fit_"),
+    "PseudoEuclideanEmbedding": ("n_features_in_", "means_", "eigenvalues_", "components_"),
+    "SetColumns": ("n_features_in_", "feature_names_in_", "numeric_"),
+    "StandardScaler": ("n_features_in_", "mean_", "scale_"),
+    **dict.fromkeys(("IncrementalRidge", "IncrementalSGDRegressor"), ("coef_", "intercept_")),
+    **dict.fromkeys(("IncrementalRidgeClassifier", "IncrementalSGDClassifier"), ("classes_", "coef_", "intercept_")),
+}  # fmt: skip
+
+
+def require_fitted_kinds(kind: type, fitted: dict[str, Any]) -> None:
+    """Refuse fitted attributes of an estimator that are unknown, of another kind, missing, or of sizes that differ.
+
+    A class may list its own: ``saved_attributes``, annotations by name. Those that may be None may be missing too.
+    """
+    name = kind.__name__
+    if hasattr(kind, "saved_attributes"):
+        _require_listed(name, kind.saved_attributes, fitted)
+        return
+    for key, value in fitted.items():
+        if name == "Pipeline" or key not in FITTED:
+            raise KindError(f"{name} has no attribute {key!r:.80}")
+        if not FITTED[key](value):
+            raise KindError(f"{name}.{key} is {_told(value)}, which does not belong there")
+    needed = NEEDED.get(name, () if name == "Pipeline" else ("spec_", "n_features_in_"))
+    # an estimator that is a parameter need not be fitted
+    missing = [key for key in needed if fitted and key not in fitted]
+    if missing:
+        raise KindError(f"{name} lacks {', '.join(missing)}")
+    n = fitted.get("n_features_in_")
+    domain = getattr(fitted.get("spec_"), "domain", None)
+    if domain is not None and len(domain.low) != n:
+        raise KindError(f"{name} has a domain of {len(domain.low)} dimensions and takes points of {n}")
+    named: dict[str, list[Any]] = {"feature_names_in_": [(n,)]}
+    for key, shape in (named | _shapes(fitted, n)).items():
+        if key in fitted and fitted[key] is not None and np.shape(fitted[key]) not in shape:
+            raise KindError(f"{name}.{key} has shape {np.shape(fitted[key])}, expected {shape[0]}")
+
+
+def _require_listed(name: str, hints: dict[str, Any], fitted: dict[str, Any]) -> None:
+    """Refuse attributes that are not in a list of annotations, of another kind, or missing."""
+    for key, value in fitted.items():
+        if key not in hints:
+            raise KindError(f"{name} has no attribute {key!r:.80}")
+        if not _is(value, hints[key]):
+            raise KindError(f"{name}.{key} is {_told(value)}, expected {_in_words(hints[key])}")
+    missing = [key for key, hint in hints.items() if fitted and key not in fitted and not _is(None, hint)]
+    if missing:
+        raise KindError(f"{name} lacks {', '.join(missing)}")
+
+
+def _shapes(fitted: dict[str, Any], n: Any) -> dict[str, list[tuple[int, ...]]]:
+    """The shapes that attributes may have, seen from the others."""
+    coef = fitted.get("coef_")
+    if "classes_" in fitted:
+        k = len(fitted["classes_"])
+        labels = fitted.get("multilabel_", False)
+        outputs = 1 if k == 2 and not labels else k
+        calibration = (k, 2) if labels else (2,)
+        return {"coef_": [(outputs, n)], "intercept_": [(outputs,)], "calibration_": [calibration]}
+    if coef is not None:
+        outputs = len(coef) if np.ndim(coef) == 2 else 1
+        return {
+            "coef_": [(n,), (outputs, n)],
+            "intercept_": [(outputs,)] if np.ndim(coef) == 2 else [(), (1,)],
+        }
+    if "_fit_X" in fitted:
+        return {"_fit_X": [(fitted["n_samples_fit_"], n)]}
+    if "means_" in fitted:
+        m, k = np.size(fitted["means_"]), np.size(fitted["eigenvalues_"])
+        return {"means_": [(m,)], "eigenvalues_": [(k,)], "components_": [(m, k)], "signature_": [(k,)]}
+    return {key: [(n,)] for key in ("mean_", "var_", "scale_", "centre_", "origin_")}
+
+
+def require_steps(steps: Any) -> None:
+    """Refuse the steps of a pipeline that are no named estimators, or whose features do not fit the next one."""
+    kinds = isinstance(steps, list) and len(steps) > 0 and all(_is_step(step) for step in steps)
+    if not kinds or len({name for name, _ in steps}) < len(steps):
+        raise KindError(f"the steps of a Pipeline are {steps!r:.80}, expected a list of (name, estimator)")
+    before: int | None = None
+    for i, (name, step) in enumerate(steps):
+        if step is None or step == "passthrough":
+            continue
+        if i < len(steps) - 1 and not hasattr(step, "transform"):
+            raise KindError(f"step {name!r} is a {type(step).__name__}, which transforms nothing")
+        asked = getattr(step, "n_features_in_", None)
+        if before is not None and asked is not None and asked != before:
+            raise KindError(f"step {name!r} takes {asked} features, but the one before it makes {before}")
+        before = _n_out(step, asked)
+
+
+def _n_out(step: Any, asked: int | None) -> int | None:
+    """The number of features that a step makes, where it is known."""
+    if hasattr(step, "spec_"):
+        return int(step.spec_.n_features)
+    return asked if type(step).__name__ == "StandardScaler" else None
+
+
+def _is_step(step: Any) -> bool:
+    return (
+        isinstance(step, tuple)
+        and len(step) == 2
+        and type(step[0]) is str
+        and (isinstance(step[1], BaseEstimator) or step[1] in (None, "passthrough"))
+    )
+
+
+ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSearch": ("estimator",)}
+
+
+def require_params(name: str, params: dict[str, Any]) -> None:
+    """Refuse parameters that are estimators or functions where none belongs."""
+    for key, value in params.items():
+        is_function = callable(value) and type(value) not in KEPT.values()  # distances can be called, too
+        if is_function != (name == "FunctionEmbedding" and key == "function"):
+            raise KindError(f"{name}.{key} is {value!r:.80}, which does not belong there")
+        if isinstance(value, BaseEstimator) and key not in ESTIMATOR_PARAMS.get(name, ()):
+            raise KindError(f"{name}.{key} is a {type(value).__name__}: no estimator belongs there")
+    if name == "Pipeline":
+        require_steps(params.get("steps"))
+    require_no_places(name, params)
+
+
+def require_no_places(name: str, params: dict[str, Any]) -> None:
+    """Refuse a grid of parameters with places on a disk, which fitting would read and write."""
+    grid = params.get("param_grid", ())
+    for key in {key for some in ([grid] if isinstance(grid, dict) else grid) for key in some}:
+        if str(key).rpartition("__")[2] in PLACES:
+            raise KindError(
+                f"{name}.param_grid has {key!r:.80}, a place on a disk, which a model file does not hold: leave it "
+                "out of the grid"
+            )

@@ -1,0 +1,1 @@
+"""Matrices of all pairs: distances and divergences, nearest sets, projections to kernels."""

@@ -1,0 +1,30 @@
+"""Divergences of two densities that are given at the nodes of a quadrature rule: sums of v_k kappa(p_k, q_k)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dkdist._numba.arrays import F64
+
+Integrand = Callable[[F64, F64], F64]
+
+
+def kullback_leibler(p: F64, q: F64) -> F64:
+    """p log(p / q) - p + q, never negative; integrates to KL(p || q) for densities, which both integrate to one."""
+    return np.asarray(p * np.log(p / q) - p + q)
+
+
+def integral(kappa: Integrand, p: F64, q: F64, weights: F64) -> float:
+    """sum_k v_k kappa(p_k, q_k)."""
+    return float(np.sum(weights * kappa(p, q)))
+
+
+def renyi(p: F64, q: F64, weights: F64, alpha: float) -> float:
+    """log(int p^alpha q^(1 - alpha)) / (alpha - 1) in nats, of p and q that are made to integrate to one."""
+    exponent = alpha * np.log(p) + (1 - alpha) * np.log(q)
+    largest = exponent.max()
+    log_integral = largest + np.log(np.sum(weights * np.exp(exponent - largest)))
+    masses = alpha * np.log(np.sum(weights * p)) + (1 - alpha) * np.log(np.sum(weights * q))
+    return float((log_integral - masses) / (alpha - 1))

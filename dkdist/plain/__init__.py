@@ -1,1 +1,0 @@
-"""What users and disks give, made plain and checked: files, archives, JSON, arrays of real numbers, switches."""

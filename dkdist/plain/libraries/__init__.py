@@ -1,1 +1,0 @@
-"""Faults of other libraries, made into ordinary errors."""

@@ -1,0 +1,185 @@
+"""Colours of targets: one for each class, or a scale for numbers; with the key that tells which is which.
+
+What all pictures share: axes that are given or made, plain labels, and colours that everybody can tell apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, to_hex
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from dkdist._base.row_ids import in_row_order
+from dkdist._numba.arrays import F64, I64
+from dkdist.sets.indexing import aligned, has_default_index, has_index
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7B4FA3", "#5C5C5C")
+"""Okabe and Ito (2008), but for yellow and black: also for eyes that do not tell red from green."""
+
+MARKERS = "os^Dvp"  # where there are more groups than colours
+INK, FAINT, LINES = "#1d2733", "#6b7683", "#e6eaee"
+SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
+SIZE, PAD = (6.4, 4.4), 0.08  # inches: of a picture, and around each of its panels
+MOST_CHARACTERS = 72  # of a name
+
+
+def axes_for(ax: Any, size: tuple[float, float] = SIZE) -> Axes:
+    """The axes that were given, or new ones in a figure of their own."""
+    if ax is None:
+        return plt.subplots(figsize=size, layout="constrained")[1]
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be matplotlib Axes; found {type(ax).__name__}: give one of plt.subplots()")
+    return ax
+
+
+def panels_for(ax: Any, n: int) -> list[Axes]:
+    """One panel for each of n pictures: those that were given, or new ones side by side, three in a row."""
+    if ax is None:
+        columns = min(n, 3)
+        rows = -(-n // columns)
+        size = (3.6 * columns, 3.3 * rows) if n > 1 else SIZE
+        layout = ConstrainedLayoutEngine(h_pad=PAD, w_pad=PAD)
+        figure, made = plt.subplots(rows, columns, figsize=size, layout=layout, squeeze=False)
+        for empty in made.flat[n:]:
+            figure.delaxes(empty)
+        return list(made.flat[:n])
+    several = list(ax.flat) if isinstance(ax, np.ndarray) else ax if isinstance(ax, (list, tuple)) else [ax]
+    given = [axes_for(panel) for panel in several if panel is not None]
+    if len(given) != n:
+        raise ValueError(
+            f"ax must be one Axes for each of the {n} sets; found {len(given)}: give as many, or none"
+        )
+    return given
+
+
+def dressed(ax: Axes, title: str = "", x: str = "", y: str = "") -> Axes:
+    """Axes with a title to the left, names of both directions, and nothing that is no data."""
+    ax.set_title(title, loc="left", fontsize=11, color=INK)
+    ax.set_xlabel(x, color=INK)
+    ax.set_ylabel(y, color=INK)
+    ax.tick_params(colors=FAINT, labelcolor=INK)
+    for name, side in ax.spines.items():
+        side.set_visible(name in ("left", "bottom"))
+        side.set_color(FAINT)
+    return ax
+
+
+def gridded(ax: Axes, axis: Any = "both") -> None:
+    """Faint lines behind the data."""
+    ax.grid(visible=True, axis=axis, color=LINES, linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def colour_bar(ax: Axes, mappable: Any, label: str, **options: Any) -> None:
+    """The scale of the colours, beside the axes."""
+    bar = ax.figure.colorbar(mappable, ax=ax, label=label, **options)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=FAINT, labelcolor=INK)
+
+
+def legend(ax: Axes, **options: Any) -> None:
+    """What the labels of the lines and points say, without a box unless one is asked for."""
+    ax.legend(**{"frameon": False, "labelcolor": INK, **options})
+
+
+def plain(name: object) -> str:
+    """A name as it is: not as a formula, not so long that nothing else is seen, never hidden from a legend."""
+    text = " ".join(str(name).split())
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[: MOST_CHARACTERS - 3]}..."
+    text = "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+MOST_CLASSES = len(PALETTE) * len(MARKERS)
+MOST_NUMBERS = 12  # different whole numbers that are classes; of more they are numbers
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """The colour and marker of each of n sets; ``names`` of classes with their ``index``, or ``values`` of numbers.
+
+    ``label`` says what they are.
+    """
+
+    colours: list[str]
+    markers: list[str]
+    names: list[str]
+    index: I64
+    values: F64 | None = None
+    label: str = "y"
+
+    def told(self, i: int) -> str:
+        """The target of set i."""
+        return f"{self.values[i]:.4g}" if self.values is not None else self.names[self.index[i]]
+
+
+def colouring(y: Any, of: Any) -> Colouring | None:
+    """How n sets, or the rows (n, ...) that were made of them, are coloured by their targets; None without targets.
+
+    A Series is joined by its index to what has ids: sets, rows and matrices that were made of them, and frames.
+    """
+    if y is None:
+        return None
+    n = len(of)
+    if has_index(of) and not has_default_index(of):
+        y = aligned(y, of.index.to_numpy())
+    else:
+        _, y = in_row_order(of, y=y)
+    values = np.asarray(y)
+    if values.shape != (n,):
+        raise ValueError(f"y must be one target for each of the {n} sets; found shape {values.shape}")
+    if values.dtype.kind not in "biufUSO":
+        raise ValueError(
+            f"y must hold numbers, booleans or names; found dtype {values.dtype}: convert it first"
+        )
+    if values.dtype.kind == "O":
+        values = values.astype(str)
+    numbers = values.dtype.kind == "f" or (
+        values.dtype.kind in "iu" and len(np.unique(values)) > MOST_NUMBERS
+    )
+    made = _of_numbers(values.astype(np.float64)) if numbers else _of_classes(values)
+    name = getattr(y, "name", None)  # of a column of a data frame
+    return replace(made, label=plain(name)) if isinstance(name, str) else made
+
+
+def _of_numbers(values: F64) -> Colouring:
+    if not np.isfinite(values).all():
+        i = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"target {i} of y is {values[i]}: leave out the sets that have no target")
+    scaled = Normalize(values.min(), values.max())(values)
+    colours = [to_hex(c) for c in colormaps[SEQUENTIAL](np.ma.filled(scaled, 0.5))]
+    return Colouring(colours, ["o"] * len(values), [], np.zeros(len(values), np.int64), values)
+
+
+def _of_classes(values: Any) -> Colouring:
+    names, index = np.unique(values, return_inverse=True)
+    if len(names) > MOST_CLASSES:
+        raise ValueError(
+            f"y holds {len(names)} classes, and no more than {MOST_CLASSES} can be told apart: give larger groups, or "
+            "floats for what is a number"
+        )
+    colours = [PALETTE[k % len(PALETTE)] for k in index]
+    markers = [MARKERS[k // len(PALETTE)] for k in index]
+    return Colouring(colours, markers, [plain(name) for name in names], index.astype(np.int64))
+
+
+def draw_key(ax: Axes, colours: Colouring) -> None:
+    """A legend of the classes, or a bar of the numbers."""
+    if colours.values is not None:
+        scale = ScalarMappable(Normalize(colours.values.min(), colours.values.max()), SEQUENTIAL)
+        colour_bar(ax, scale, colours.label)
+        return
+    for k, name in enumerate(colours.names):
+        own = PALETTE[k % len(PALETTE)], MARKERS[k // len(PALETTE)]
+        ax.plot([], [], color=own[0], marker=own[1], linestyle="", label=name)
+    legend(
+        ax, title=colours.label, loc="upper left", bbox_to_anchor=(1, 1)
+    )  # beside the data, never over them

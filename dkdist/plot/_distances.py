@@ -1,0 +1,131 @@
+"""`plot.distances`: a matrix of distances as a picture, its sets in an order in which likes stand together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from dkdist._base.parameter_checks import real_matrix
+from dkdist._numba.arrays import F64, I64
+from dkdist.plot._canvas import SEQUENTIAL, Colouring, axes_for, colour_bar, colouring, dressed
+
+MOST_SETS = 5000
+WELL_ORDERED = 300  # sets whose leaves are ordered as well as they can be, n^3 steps
+MOST_LABELS = 40  # sets that are named along the sides
+
+
+def distances(matrix: Any, y: Any = None, *, ax: Any = None) -> Axes:
+    """Draw a matrix of distances between sets: dark where they are near.
+
+    With targets the sets stand in their order, classes apart; without, in that of the leaves of a hierarchical
+    clustering, so that groups are squares along the diagonal.
+
+    Parameters
+    ----------
+    matrix : (n, n) array
+        Distances or divergences between all sets, as `distance_matrix` gives; one that is not symmetric is ordered by
+        the mean of both directions.
+    y : (n,) array, optional
+        Targets; a Series is joined to ids by its index.
+    ax : Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    Axes
+        Its image holds the matrix in the order that is drawn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a matrix that is not square, not finite, or larger than 5,000 sets; for targets and axes that do not fit.
+
+    Notes
+    -----
+    Average linkage; up to 300 sets neighbours in the order are as near as the tree allows. Cost: n^2, or n^3 with
+    that.
+
+    References
+    ----------
+    Bar-Joseph, Gifford, Jaakkola: Fast optimal leaf ordering for hierarchical clustering (2001).
+
+    Examples
+    --------
+    >>> import numpy as np, dkdist as dk
+    >>> rng = np.random.default_rng(0)
+    >>> bags = [rng.normal(3 * (i % 2), 1, (50, 2)) for i in range(8)]
+    >>> ax = dk.plot.distances(dk.distance_matrix(bags, distance="energy"))
+    >>> len({int(label.get_text()) % 2 for label in ax.get_yticklabels()[:4]})  # the first four are of one kind
+    1
+    """
+    values = _square(matrix)
+    colours = colouring(y, matrix)
+    order = _leaves(values) if colours is None else _by_targets(values, colours)
+    axes = axes_for(ax, (6.4, 5.4))
+    image = axes.imshow(
+        values[np.ix_(order, order)], cmap=SEQUENTIAL, interpolation="nearest", aspect="equal"
+    )
+    colour_bar(axes, image, "distance", shrink=0.85)
+    how = "by a clustering" if colours is None else f"by {colours.label}"
+    dressed(axes, f"{len(values):,} sets, ordered {how}")
+    _name_sides(axes, order, colours)
+    return axes
+
+
+def _square(matrix: Any) -> F64:
+    values = real_matrix("matrix", matrix)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        raise ValueError(f"matrix must be (n, n), of two sets or more; found shape {values.shape}")
+    if len(values) > MOST_SETS:
+        raise ValueError(
+            f"matrix is of {len(values):,} sets: more than {MOST_SETS:,} cannot be seen. Choose some"
+        )
+    if not np.isfinite(values).all():
+        i, j = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(f"matrix must be finite; found {values[i, j]} at ({i}, {j}): leave these sets out")
+    return values
+
+
+def _leaves(values: F64) -> I64:
+    """The order of the leaves of a hierarchical clustering."""
+    if len(values) < 3:
+        return np.arange(len(values))
+    both = (values + values.T) / 2
+    apart = squareform(both - np.diag(np.diag(both)), checks=False)
+    tree = linkage(np.maximum(apart, 0), "average", optimal_ordering=len(values) <= WELL_ORDERED)
+    return np.asarray(leaves_list(tree), np.int64)
+
+
+def _by_targets(values: F64, colours: Colouring) -> I64:
+    """By numbers; or class after class, within each by clusters."""
+    if colours.values is not None:
+        return np.argsort(colours.values, kind="stable")
+    parts = [np.flatnonzero(colours.index == k) for k in range(len(colours.names))]
+    return np.concatenate([own[_leaves(values[np.ix_(own, own)])] for own in parts])
+
+
+def _name_sides(ax: Axes, order: I64, colours: Colouring | None) -> None:
+    ax.tick_params(length=0)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    if colours is not None and colours.values is None:
+        sizes = np.bincount(colours.index, minlength=len(colours.names))
+        ends = np.cumsum(sizes)
+        for end in ends[:-1]:
+            ax.axhline(end - 0.5, color="white", linewidth=1.5)
+            ax.axvline(end - 0.5, color="white", linewidth=1.5)
+        middles = ends - sizes / 2 - 0.5
+        ax.set_xticks(middles, colours.names, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(middles, colours.names)
+    elif len(order) <= MOST_LABELS:
+        small = float(np.clip(300 / len(order), 5, 10))
+        ax.set_xticks(range(len(order)), [str(i) for i in order], fontsize=small, rotation=90)
+        ax.set_yticks(range(len(order)), [str(i) for i in order], fontsize=small)
+    else:
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.set_xlabel("sets" if colours is None else f"sets, by {colours.label}")

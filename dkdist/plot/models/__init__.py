@@ -1,1 +1,0 @@
-"""Pictures of models: how they learn, what they score, how sure they are."""

@@ -1,1 +1,0 @@
-"""Sets that come in pieces: rows are kept as they pass, and what they came in is forgotten."""

@@ -1,1 +1,0 @@
-"""Sources that stores are imported from: NumPy files, tables, functions."""

@@ -1,1 +1,0 @@
-"""Where stores live: disks, zip files, object stores, web servers; retries and secrets."""

@@ -1,1 +1,0 @@
-"""Reading a committed store: its arrays, rows and targets, and whether all of it is sound."""

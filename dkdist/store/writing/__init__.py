@@ -1,1 +1,0 @@
-"""Writing a store: who may, arrays that grow, planned stores that many tasks write."""
