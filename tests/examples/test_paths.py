@@ -20,10 +20,10 @@ FOLDERS = (".", "dkdist", "docs", "deploy")  # what paths are counted from
 FOLDER = r"\b(?:dkdist|tests|docs|benchmarks|examples|deploy|changes)/[\w./-]*"
 FILE = r"[\w./-]*\w\.(?:pyi?|md|png|sh|toml|yaml)\b"
 MADE_UP = {
-    "dkdist/moments/extremes.py",  # what the page on adding an embedding adds
+    "dkdist/embeddings/extremes.py",  # what the page on adding an embedding adds
     "dkdist/numba",  # in ~/.cache
     "train.py",  # what the recipes for clusters run
-    *("x.py", "x_spec.py", "x_loops.py"),  # the three files of any subject
+    *("x.py", "x_params.py", "_x_numba.py"),  # the three files of any subject
 }
 
 
@@ -34,11 +34,11 @@ def test_paths_are_there(page):
     assert not [path for path in named if not any((ROOT / folder / path).exists() for folder in FOLDERS)]
 
 
-def test_rooms_of_the_architecture_are_there():
+def test_packages_of_the_architecture_are_there():
     text = (ROOT / "docs/architecture.md").read_text()
-    rooms = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
+    packages = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
     folders = {path.parent.name for path in (ROOT / "dkdist").glob("*/__init__.py")}
-    assert sorted(rooms) == sorted(folders)
+    assert sorted(packages) == sorted(folders)
 
 
 def test_changes_are_named_as_they_are_collected():
