@@ -25,13 +25,13 @@ import numpy as np
 
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import are_long, count_outside, run_length, weight_totals
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
 LEAST_WIDTH, MOST_WIDTH = 1e-37, 1e37  # of a dimension: 1 / width is a float32, unless it is flat
 
 
-@kept
+@serializable("Domain")
 @dataclass(frozen=True)
 class Domain:
     """A box; ``fixed`` ones refuse points outside, others (chosen from the data) clip them to the wall.

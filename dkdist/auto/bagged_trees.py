@@ -15,7 +15,7 @@ from sklearn.tree import ExtraTreeRegressor
 
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.points import read_only
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.auto._bagged_trees_numba import add_jumps, add_values
 
 DEFAULT_N_TREES = (
@@ -23,7 +23,7 @@ DEFAULT_N_TREES = (
 )
 
 
-@kept
+@serializable("BaggedTrees")
 @dataclass(frozen=True, eq=False)
 class BaggedTrees:
     """The mean of regression trees, as the nodes of all trees one after the other.

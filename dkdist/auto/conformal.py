@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dkdist._numba.arrays import F64, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag, real_array
 
 MOST_KEPT = 10_000  # scores: a ten-thousandth of the coverage
@@ -55,7 +55,7 @@ SETTLED = 1e-9  # of the variances: when they no longer change
 LEAST = 1e-6  # of the mean squared residual: what no variance is below
 
 
-@kept
+@serializable("ConformalScores")
 @dataclass(frozen=True)
 class ConformalScores:
     """Sorted scores of held-out rows at even ranks, of ``n_rows`` rows or of as many groups of equal weight."""
@@ -130,7 +130,7 @@ def finite_rows(name: str, values: Any, n_dims: int, n_rows: int | None = None) 
     return array
 
 
-@kept
+@serializable("PredictionSets")
 @dataclass(frozen=True)
 class PredictionSets:
     """Conformal scores of held-out rows, one less the probability of their class: of all, and of every class."""
@@ -183,7 +183,7 @@ def _scores_of(scores: F64, groups: Any, rows: NDArray[np.bool_]) -> ConformalSc
     return conformal_scores(scores[rows], None if groups is None else np.asarray(groups)[rows])
 
 
-@kept
+@serializable("PredictionIntervals")
 @dataclass(frozen=True)
 class PredictionIntervals:
     """Variance ``of_model`` + ``of_size`` / size of a residual, at least ``least``, and conformal scores."""

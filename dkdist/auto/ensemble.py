@@ -12,7 +12,7 @@ import numpy as np
 from dkdist._base.inputs import Sets
 from dkdist._numba.arrays import F32, F64, Array
 from dkdist._runtime.map_reduce import collect
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees
 from dkdist.auto.representation_rows import RowKernel
 from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
@@ -22,7 +22,7 @@ from dkdist.models.model_text import require_working
 ROWS_AT_A_TIME = 1024
 
 
-@kept
+@serializable("KernelMachine")
 @dataclass(frozen=True)
 class KernelMachine:
     """f(x) = share sum_j (k(x, a_j) + c) dual_j, on the rows a (n, m) that it learned from, and their images."""
@@ -58,7 +58,7 @@ class KernelMachine:
         return self.share * self.kernel.gradient(x.astype(np.float64), self.rows, self.duals, self.centre)
 
 
-@kept
+@serializable("LinearMachine")
 @dataclass(frozen=True)
 class LinearMachine:
     """f(x) = share (W x + b), on rows of random features."""
@@ -77,7 +77,7 @@ class LinearMachine:
         return np.asarray(self.share * self.W.T, np.float64)
 
 
-@kept
+@serializable("TreeMember")
 @dataclass(frozen=True)
 class TreeMember:
     """f(x) = share times the mean of trees, on rows of summaries."""
@@ -98,7 +98,7 @@ class TreeMember:
 Member = KernelMachine | LinearMachine | TreeMember
 
 
-@kept
+@serializable("Machine")
 @dataclass(frozen=True)
 class Machine:
     """Functions of rows, on the leaves of trees that make these rows of sets; their sum is the prediction (n, t)."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dkdist._numba.arrays import F64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.text import grid_table
 from dkdist.auto._tuning import EQUIVALENCE_MARGIN, SIGNIFICANCE_Z
 from dkdist.auto.outer_predictions import CONSTANT, OuterPredictions, standard_error
@@ -27,7 +27,7 @@ BASELINE_TEXTS = {
 }
 
 
-@kept
+@serializable("Leaderboard")
 class Leaderboard(list[dict[str, Any]]):
     """Entries, best first: those scored on outer folds, then those with selection scores. Notebooks show a table."""
 
@@ -107,7 +107,7 @@ def _selection_score(values: F64, evaluation: EvaluationSet, score: Score) -> tu
     return whole, float(np.sqrt(np.mean(errors)))
 
 
-@kept
+@serializable("Evidence")
 @dataclass(frozen=True)
 class Evidence:
     """What verdicts rest on besides the leads: the p-value, the equivalence margin and the fallback of the model."""

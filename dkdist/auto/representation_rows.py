@@ -17,7 +17,7 @@ from dkdist._base.inputs import Sets
 from dkdist._base.params import AroundEmbedding, Domain, Tables
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._runtime.map_reduce import collect
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.auto.representations import Representation, fitted_spec
 from dkdist.embeddings.set_pca import SetPCA
 from dkdist.linear.feature_trees import FeatureTrees, Node, SearchData
@@ -28,7 +28,7 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0)  # of Gaussians, times the median distance of row
 EQUAL = 1e-6  # of the squared lengths of two rows: a squared distance that is rounding of float32
 
 
-@kept
+@serializable("View")
 @dataclass(frozen=True)
 class View:
     """A representation that was fitted: its specification, the leaf it stands on, and the columns of its images."""
@@ -146,7 +146,7 @@ def _rows_by_leaf(features: Any, block: Any, first: int) -> dict[int, F32]:
     return dict(features(block, first, None))
 
 
-@kept
+@serializable("StandardisedSpec")
 @dataclass(frozen=True)
 class StandardisedSpec(AroundEmbedding["StandardisedParameters"]):
     """An embedding whose columns have ``centre`` subtracted and are multiplied by ``inverse`` scales."""
@@ -198,7 +198,7 @@ class StandardisedParameters(Tables[StandardisedSpec]):
         return influences(self._embedding, one, self._inverse[:, None] * gradient, elsewhere)
 
 
-@kept
+@serializable("RowKernel")
 @dataclass(frozen=True)
 class RowKernel:
     """k(x, y) = exp(-|x - y|^2 / (2 sigma^2)), or (x - c).(y - c) / scale where sigma is None."""

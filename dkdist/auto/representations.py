@@ -15,7 +15,7 @@ from sklearn.base import clone
 from dkdist._base.embedding import SetEmbedding
 from dkdist._base.params import Specification
 from dkdist._numba.arrays import F32, F64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.distances.distance_embedding import DistanceEmbedding
 from dkdist.distances.dtw import DynamicTimeWarping
 from dkdist.distances.sliced_wasserstein_embedding import SlicedWassersteinEmbedding
@@ -32,7 +32,7 @@ from dkdist.kernels.mean_embedding import MeanEmbedding
 from dkdist.sets import SampleSets
 
 
-@kept
+@serializable("SizesSpec")
 @dataclass(frozen=True)
 class SizesSpec(Specification[Any]):
     """The logarithm of the number of points, for sets of ``n_dims`` dimensions."""
@@ -62,7 +62,7 @@ MAX_TREE_DIMS = 256  # dimensions up to which trees on nine summaries of each ar
 OBJECTS, STRINGS = 512, 1024  # that distances are measured to
 
 
-@kept
+@serializable("Representation")
 @dataclass(frozen=True)
 class Representation:
     """One way to see a set as a row: an embedding not fitted yet, and what becomes of its rows.

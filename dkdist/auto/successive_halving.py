@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dkdist._numba.arrays import F32, F64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.auto.bagged_trees import BaggedTrees, fit_bagged_trees
 from dkdist.auto.budgets import Budget
 from dkdist.auto.representation_rows import ComparedRows, RowKernel, View
@@ -30,7 +30,7 @@ MOST_STEPS, LEAST_GAIN = 10, 1e-3  # of averaging: candidates, and what one must
 BESIDE = (0.5**0.5, 2**0.5)  # times the width of a kernel: half way to those that were tried
 
 
-@kept
+@serializable("Trial")
 @dataclass(frozen=True)
 class Trial:
     """A representation with a kernel and a penalty, and what it predicted for rows left out: (n_repeats, n, t).

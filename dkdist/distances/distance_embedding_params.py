@@ -18,7 +18,7 @@ from dkdist._base.params import Specification, Tables
 from dkdist._base.random_streams import Role
 from dkdist._numba.arrays import F32, F64, I64, Array
 from dkdist._numba.products import steady_factor
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.distances._distance_embedding_numba import fill_features, standardise
 from dkdist.distances.base import Comparing, Distance, points_for, require_squares, traits
 from dkdist.distances.dtw import DynamicTimeWarping
@@ -80,7 +80,7 @@ class ByContent:
         return tuple(None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays)
 
 
-@kept
+@serializable("Omegas")
 @dataclass(frozen=True, eq=False)
 class Omegas(ByContent):
     """The random objects, as plain arrays."""
@@ -105,7 +105,7 @@ class Omegas(ByContent):
         return len(self.offsets) - 1
 
 
-@kept
+@serializable("Mixing")
 @dataclass(frozen=True, eq=False)
 class Mixing(ByContent):
     """The matrix (R, R) by which rows of features are multiplied."""
@@ -113,7 +113,7 @@ class Mixing(ByContent):
     matrix: F32
 
 
-@kept
+@serializable("DistanceSpec")
 @dataclass(frozen=True)
 class DistanceSpec(Specification["DistanceParameters"]):
     """What defines a distance embedding: the distance, the random objects, and what becomes of their distances.

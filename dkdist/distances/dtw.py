@@ -24,7 +24,7 @@ import numpy as np
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.compilation import FUSED, loop
 from dkdist._numba.points import cache_lines, read_only
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.distances._series_numba import WARP, fill_diagonals
 from dkdist.distances.base import Distance, Grain
@@ -98,7 +98,7 @@ f32 = np.float32
 INF = f32(np.inf)
 
 
-@kept
+@serializable("DynamicTimeWarping")
 @dataclass(frozen=True)
 class DynamicTimeWarping(Distance):
     """Dynamic time warping of multivariate series.

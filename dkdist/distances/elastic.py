@@ -13,7 +13,7 @@ import numpy as np
 from dkdist._base.parameter_checks import within_float32
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.points import read_only
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.distances._series_numba import GAPS, MOVES, SOFT, STAMPS, WHOLE, fill_diagonals
 from dkdist.distances.base import Distance, Grain
@@ -62,7 +62,7 @@ class _Elastic(Distance):
         fill_diagonals(*options, *(read_only(array) for array in arrays), out)
 
 
-@kept
+@serializable("ERP")
 @dataclass(frozen=True)
 class ERP(_Elastic):
     """Edit distance with real penalty: a metric that compares points that are left out with ``gap`` (Chen and Ng 2004).
@@ -97,7 +97,7 @@ class ERP(_Elastic):
         return np.ascontiguousarray(points - self.gap, np.float32)
 
 
-@kept
+@serializable("TWED")
 @dataclass(frozen=True)
 class TWED(_Elastic):
     """Time warp edit distance: a metric for ``nu`` > 0, the stiffness of time (Marteau 2009).
@@ -127,7 +127,7 @@ class TWED(_Elastic):
         return STAMPS, self.nu, self.nu + self.penalty
 
 
-@kept
+@serializable("MSM")
 @dataclass(frozen=True)
 class MSM(_Elastic):
     """Move-split-merge: a metric in which a point may move, split and merge (Stefan, Athitsos and Das 2013).
@@ -173,7 +173,7 @@ class MSM(_Elastic):
             out += of_one
 
 
-@kept
+@serializable("SoftDTW")
 @dataclass(frozen=True)
 class SoftDTW(_Elastic):
     """Soft dynamic time warping, with a soft minimum of width ``gamma``; no metric (Cuturi and Blondel 2017).

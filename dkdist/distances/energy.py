@@ -18,7 +18,7 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FUSED, inlined, loop
 from dkdist._numba.elementary import LANES, TILE, Lanes, f32, load_tile, pack, squared_distances
 from dkdist._numba.points import set_arrays, total_weight
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.distances.base import Distance, Grain
 from dkdist.distances.wasserstein import Line, on_line
@@ -31,7 +31,7 @@ class Spread(Lanes):
     own: F64
 
 
-@kept
+@serializable("Energy")
 @dataclass(frozen=True)
 class Energy(Distance):
     """Energy distance of sets, as the metric D; D^2 with ``squared=True`` (Szekely and Rizzo 2013).

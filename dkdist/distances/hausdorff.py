@@ -29,7 +29,7 @@ from dkdist._numba.elementary import (
     without_zero_weights,
 )
 from dkdist._numba.points import read_only, set_arrays, total_weight
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.distances.base import Distance
 
@@ -44,7 +44,7 @@ class _OfMeans(Distance):
         return pack(points, offsets, weights)
 
 
-@kept
+@serializable("ModifiedHausdorff")
 @dataclass(frozen=True)
 class ModifiedHausdorff(_OfMeans):
     """max(h(X, Y), h(Y, X)), the larger of both mean distances to the nearest point (Dubuisson and Jain 1994).
@@ -64,7 +64,7 @@ class ModifiedHausdorff(_OfMeans):
         np.maximum(out, back, out=out)
 
 
-@kept
+@serializable("DirectedModifiedHausdorff")
 @dataclass(frozen=True)
 class DirectedModifiedHausdorff(_OfMeans):
     """h(X, Y) and h(Y, X) as two features: mean distances from the set to omega, and from omega to the set.
@@ -86,7 +86,7 @@ class DirectedModifiedHausdorff(_OfMeans):
         _fill_means(packed, points, offsets, weights, False, out[:, :R], out[:, R:])
 
 
-@kept
+@serializable("Chamfer")
 @dataclass(frozen=True)
 class Chamfer(_OfMeans):
     """The sum of both mean squared distances to the nearest point, or of mean distances with ``squared=False``.
@@ -114,7 +114,7 @@ class Chamfer(_OfMeans):
         out += back
 
 
-@kept
+@serializable("Hausdorff")
 @dataclass(frozen=True)
 class Hausdorff(Distance):
     """max(max_x min_y |x - y|, max_y min_x |x - y|): the farthest that a point is from the other set.

@@ -18,7 +18,7 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import FUSED, loop
 from dkdist._numba.elementary import Frozen, Runs, f32
 from dkdist._numba.points import set_arrays, total_weight
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.distances.base import Distance, Grain
 
 LENGTH_ERROR = 1e-5  # of unit vectors, which may have been float32
@@ -33,7 +33,7 @@ class Sorted(Runs, Frozen):
     offsets: I64
 
 
-@kept
+@serializable("SlicedWasserstein")
 @dataclass(frozen=True, eq=False)
 class SlicedWasserstein(Distance):
     """Sliced Wasserstein distance of order p = 1 or 2 over the given directions (L, d), unit vectors in float64.

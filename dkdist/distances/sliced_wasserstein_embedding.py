@@ -28,7 +28,7 @@ from dkdist._base.parameter_checks import draw_seed, one_of, settled, whole
 from dkdist._base.params import Specification, Tables
 from dkdist._base.random_streams import Role
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.distances._sliced_wasserstein_numba import projected_quantiles
 from dkdist.sets import SampleSets
 
@@ -63,7 +63,7 @@ def _reached(cumulated: F64, levels: F64) -> I64:
     return np.minimum(np.searchsorted(cumulated, levels * (1 - 1e-12)), len(cumulated) - 1)
 
 
-@kept
+@serializable("SlicedWassersteinSpec")
 @dataclass(frozen=True)
 class SlicedWassersteinSpec(Specification["SlicedWassersteinParameters"]):
     """What defines a sliced Wasserstein embedding, in plain numbers; points are counted from ``centre``."""

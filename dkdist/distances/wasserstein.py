@@ -29,7 +29,7 @@ from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.compilation import loop
 from dkdist._numba.elementary import Frozen, Runs
 from dkdist._numba.points import read_only, set_arrays, total_weight
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.distances.base import Distance, Grain
 
 
@@ -92,7 +92,7 @@ class Measures(Runs, Frozen):
         return self.points[rows], self.masses[rows]
 
 
-@kept
+@serializable("Wasserstein")
 @dataclass(frozen=True)
 class Wasserstein(Distance):
     """Exact Wasserstein distance of order p = 1 or 2 with Euclidean ground distance; slow in more than one dimension.

@@ -32,7 +32,7 @@ from dkdist._base.random_streams import Role
 from dkdist._numba.arrays import F32, F64, I64
 from dkdist._numba.points import read_only
 from dkdist._numba.products import steady_factor
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.embeddings._density_numba import (
     FLOOR,
     TAIL,
@@ -58,7 +58,7 @@ STRAIGHT_AT_ONCE = (
 MOST_STRAIGHT = 8192  # points of a set whose densities come straight from them: for more a grid is cheaper
 
 
-@kept
+@serializable("DivergenceSpec")
 @dataclass(frozen=True)
 class DivergenceSpec(Specification["DivergenceParameters"]):
     """What defines a divergence embedding, in plain numbers; ``draw()`` makes the tables.
@@ -369,7 +369,7 @@ def finest_bandwidth(d: int) -> float:
 MOST_NUMBERS = 2**27  # of a table of terms at nodes: half a GiB
 
 
-@kept
+@serializable("UniformNodesSpec")
 @dataclass(frozen=True)
 class UniformNodesSpec(DivergenceSpec):
     """A `DivergenceSpec` whose densities are seen at ``n_uniform`` random nodes, drawn from ``seed``.

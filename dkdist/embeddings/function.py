@@ -15,7 +15,7 @@ from dkdist._base.inputs import Sets, Survey
 from dkdist._base.invalid_sets import Positions, RowError, attempt, naming_random, skips
 from dkdist._base.params import Specification
 from dkdist._numba.arrays import F32
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSetError, SampleSets
 
 
@@ -38,7 +38,7 @@ class NamedFunction:
         return f"{module}:{path}" if target is self.function else ""
 
 
-@kept
+@serializable("FunctionParams")
 @dataclass(frozen=True)
 class FunctionParams(Specification[Any]):
     """A function of the points of one set, and the length of its vectors."""

@@ -30,7 +30,7 @@ from dkdist._base.params import (
     spans_of,
 )
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.embeddings._density_numba import amplitude_slopes, homogeneous_features, n_parts
 from dkdist.embeddings._histogram_numba import histograms
 from dkdist.embeddings.density_choices import StructuredEmbedding, asked_structure, chosen_frequencies
@@ -41,7 +41,7 @@ from dkdist.sets import SampleSets
 CELLS_AT_ONCE = 2**18  # of several sets: they stay in the second-level cache
 
 
-@kept
+@serializable("HistogramSpec")
 @dataclass(frozen=True)
 class HistogramSpec(Specification["HistogramParameters"]):
     """What defines a histogram embedding, in plain numbers; ``draw()`` makes the tables.

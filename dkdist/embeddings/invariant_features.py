@@ -29,7 +29,7 @@ from dkdist._base.inputs import check_sets, remembered_surveys
 from dkdist._base.parameter_checks import median_seed, one_of
 from dkdist._base.params import Domain, Specification, Tables
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.kernels.random_fourier_features import RandomFourierFeatures, median_rows
 from dkdist.sets import SampleSets
 
@@ -88,7 +88,7 @@ def moved(points: F32, element: Element, low: F32, high: F32) -> F32:
     return out
 
 
-@kept
+@serializable("InvariantSpec")
 @dataclass(frozen=True)
 class InvariantSpec(Specification["InvariantParameters"]):
     """An embedding, features of its rows (None: the rows themselves), and the group that they are averaged over.

@@ -24,7 +24,7 @@ from dkdist._base.influence import LinearInfluence
 from dkdist._base.inputs import check_sets
 from dkdist._base.params import Domain, Specification
 from dkdist._numba.arrays import F32, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, OfCoefficients
 from dkdist.embeddings.density_choices import (
     RESOLVED_SERIES,
@@ -45,7 +45,7 @@ from dkdist.embeddings.structure import Columns
 MOST_TERMS = 4096  # of a joint basis in four or more dimensions
 
 
-@kept
+@serializable("L2Spec")
 @dataclass(frozen=True)
 class L2Spec(Specification["L2Parameters"]):
     """What defines an L2 embedding, in plain numbers; ``draw()`` makes the tables.

@@ -8,11 +8,11 @@ from typing import Any
 from dkdist._base.influence import each_alone, influences
 from dkdist._base.params import AroundEmbedding, Specification, Tables
 from dkdist._numba.arrays import F32, F64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
 
-@kept
+@serializable("MappedEmbeddingSpec")
 @dataclass(frozen=True)
 class MappedEmbeddingSpec(AroundEmbedding["MappedEmbedding"]):
     """An embedding after maps of sets to sets, such as `ScalerSpec` and `ComponentsSpec`, one after the other."""

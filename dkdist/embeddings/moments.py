@@ -19,12 +19,12 @@ from dkdist._base.parameter_checks import one_of
 from dkdist._base.params import RowOfRuns, Specification, runs_of, spans_of
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import are_long
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.embeddings._moments_numba import moments
 from dkdist.sets import SampleSets
 
 
-@kept
+@serializable("MomentSpec")
 @dataclass(frozen=True)
 class MomentSpec(Specification[Any]):
     """What defines a moment embedding, in plain numbers: moments up to ``degree`` of (x - centre) / scale."""

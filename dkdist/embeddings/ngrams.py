@@ -22,7 +22,7 @@ from dkdist._base.invalid_sets import attempt, skips
 from dkdist._base.parameter_checks import whole
 from dkdist._base.params import Specification, Tables
 from dkdist._numba.arrays import F32, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.sets import SampleSetError, SampleSets
 from dkdist.sets.strings import code_points
@@ -33,7 +33,7 @@ MARK = 0x110000  # the first number that is no code point: the symbol before and
 MULTIPLIERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of SplitMix64
 
 
-@kept
+@serializable("NGramParams")
 @dataclass(frozen=True)
 class NGramParams(Specification["NGramTables"]):
     """The buckets that are columns (ascending), and their inverse document frequencies."""

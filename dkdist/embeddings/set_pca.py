@@ -27,7 +27,7 @@ from dkdist._numba.arrays import F64
 from dkdist._numba.points import not_finite
 from dkdist._numba.products import Factor, steady_factor
 from dkdist._runtime.process import one_blas_thread
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.io import SetStore
 from dkdist.sets import SampleSetError, SampleSets
@@ -62,7 +62,7 @@ class SetMapSpec:
         return self
 
 
-@kept
+@serializable("ComponentsSpec")
 @dataclass(frozen=True)
 class ComponentsSpec(SetMapSpec):
     """What defines `SetPCA`: ``axes`` (k, d) of points counted from ``origin``, and ``deviations`` (k,)."""

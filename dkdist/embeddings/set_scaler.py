@@ -26,7 +26,7 @@ from dkdist._base.sampling import SEED, PooledSample, sample_size
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import drawn_points, read_only, set_arrays, weight_array
 from dkdist._numba.ranks import column_knots, ranked_column, ranked_sets
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.embeddings._set_scaler_numba import LARGEST, means, middles, moved
 from dkdist.embeddings.set_pca import SetMapSpec
@@ -40,7 +40,7 @@ Numbers = tuple[float, ...]
 STATISTICS: dict[str, Callable[..., Any]] = {"robust": middles, "standard": means}
 
 
-@kept
+@serializable("Knots")
 @dataclass(frozen=True)
 class Knots:
     """Values of a column in rising order, with the share of all weight below and up to each."""
@@ -58,7 +58,7 @@ class Knots:
             raise ValueError("knots must be rising float32 values with shares of weight from 0 to 1")
 
 
-@kept
+@serializable("ScalerSpec")
 @dataclass(frozen=True)
 class ScalerSpec(SetMapSpec):
     """What defines a scaler: columns counted from ``origin``, or with ``per_set`` each set by its own statistics."""

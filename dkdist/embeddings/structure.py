@@ -15,13 +15,13 @@ from dkdist._base.influence import influences
 from dkdist._base.inputs import Sets
 from dkdist._base.params import Domain, RowSum, Specification, Tables
 from dkdist._numba.arrays import F32, F64, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
 Dims = tuple[int, ...]
 
 
-@kept
+@serializable("Part")
 @dataclass(frozen=True)
 class Part:
     """The embedding ``spec`` of the dimensions ``dims`` alone; its squared distances count ``weight`` times."""
@@ -46,7 +46,7 @@ class Part:
         return columns_of(sets, self.dims)
 
 
-@kept
+@serializable("SideBySideSpec")
 @dataclass(frozen=True)
 class SideBySideSpec(Specification["SideBySide"]):
     """What defines rows side by side on a box, in plain numbers; ``draw()`` makes the tables of each part."""

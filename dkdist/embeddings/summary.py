@@ -13,7 +13,7 @@ from dkdist._base.influence import shares
 from dkdist._base.inputs import Sets, Survey, common_units
 from dkdist._base.params import Specification
 from dkdist._numba.arrays import F32, F64, Array
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.sets import SampleSets
 
 LEVELS = np.array([0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])  # 0 and 1 are the minimum and the maximum
@@ -25,7 +25,7 @@ MAX_COLUMN_VALUES = (
 )  # larger sets are processed a few dimensions at a time, to bound the memory of copies
 
 
-@kept
+@serializable("SummarySpec")
 @dataclass(frozen=True)
 class SummarySpec(Specification[Any]):
     """Parameters of a summary embedding: the units (x - centre) / scale of each dimension."""

@@ -29,7 +29,7 @@ from dkdist._base.sampling import median_distance
 from dkdist._numba.arrays import F32, F64
 from dkdist._numba.points import TILE
 from dkdist._runtime.process import one_blas_thread
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import user_level
 from dkdist.kernels._grid_sums_numba import Products, add_grid_sums, grid_sums, grid_values, shares
 from dkdist.kernels._random_numba import LANES, add_mean_features, float32_error, mean_features, waves_of
@@ -41,7 +41,7 @@ SETS_AT_ONCE = 64  # float64 sums of so many sets stay in the second-level cache
 MOST_OF_BOX = 16  # times the functions of a ball: as many as the box around it has, at most
 
 
-@kept
+@serializable("RandomMeanSpec")
 @dataclass(frozen=True)
 class RandomMeanSpec(Specification["RandomMeanParameters"]):
     """A mean embedding by random frequencies; ``centre`` is where phases are counted from, and changes no distance."""
@@ -101,7 +101,7 @@ class RandomMeanParameters(LinearInfluence, Tables[RandomMeanSpec]):
         return self.embed(SampleSets(points, np.arange(len(points) + 1)))
 
 
-@kept
+@serializable("GridMeanSpec")
 @dataclass(frozen=True)
 class GridMeanSpec(Specification["GridMeanParameters"]):
     """A mean embedding by one Fourier grid for each bandwidth: its periods and its cut-off.

@@ -58,7 +58,7 @@ from dkdist._numba.points import largest, not_finite
 from dkdist._runtime.arrays import cut, fill_in_memory, lazy_from_rows, take_rows
 from dkdist._runtime.blocks import is_lazy
 from dkdist._runtime.process import drawn, one_blas_thread
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import user_level
 from dkdist.kernels._random_numba import float32_error
 from dkdist.kernels.registry import DRAWS, get_kernel, names_with
@@ -108,7 +108,7 @@ TILE_BYTES, TILE_ROWS = 2**20, (32, 512)
 STEP_BYTES, STEP_ROWS = 2**18, (16, 512)
 
 
-@kept
+@serializable("FourierSpec")
 @dataclass(frozen=True)
 class FourierSpec(Specification["FourierParameters"]):
     """What defines a set of random Fourier features, in plain numbers; ``draw()`` makes the frequencies."""

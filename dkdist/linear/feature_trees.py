@@ -28,7 +28,7 @@ from dkdist._base.invalid_sets import attempt, naming_random
 from dkdist._base.params import Domain, Specification, Tables
 from dkdist._runtime.blocks import BLOCK_BYTES, BLOCK_SETS, Blocks, is_lazy, local_blocks, row_blocks
 from dkdist._runtime.process import drawn
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.embeddings.coefficients import CoefficientSpec, widest
 from dkdist.io import SetStore
 from dkdist.kernels.random_fourier_features import FourierSpec
@@ -39,7 +39,7 @@ TILE = 128
 Leaves = Iterator[tuple[int, NDArray[Any]]]
 
 
-@kept
+@serializable("Node")
 @dataclass(frozen=True)
 class Node:
     """One map: ``spec`` of an embedding or of features of rows, what is made of its rows, and its own leaf (-1: none).
@@ -59,7 +59,7 @@ class Node:
             yield from child.leaves()
 
 
-@kept
+@serializable("FeatureTrees")
 @dataclass(frozen=True)
 class FeatureTrees(Specification["DrawnTrees"]):
     """Trees whose roots all take the same sets, or the same rows."""

@@ -39,7 +39,7 @@ from dkdist._numba.sgd import (
     descend,
     fill_scores,
 )
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.linear.rows import F, Known, MadeRows, Rows, checked_rows, no_rows, tiles, without
 
 AVERAGE_ROWS = 256  # rows between two terms of the averaged weights
@@ -100,7 +100,7 @@ def probabilities(loss: str, scores: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.where(none, 1.0 / p.shape[1], p / np.where(none, 1.0, total)))
 
 
-@kept
+@serializable("Objective")
 @dataclass(frozen=True)
 class Objective:
     """What is minimised, mean of l(w.x + b, y) + alpha/2 |w|^2, and the step eta it is minimised with.
@@ -122,7 +122,7 @@ class Objective:
         return self.n_classes if self.n_classes > 2 else 1
 
 
-@kept
+@serializable("State")
 @dataclass(frozen=True)
 class State:
     """A model on its way: last iterate, averaged iterate, and the losses measured in this epoch.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dkdist._utils.serialization import KEPT, field_names
+from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.linear.sgd_steps import Objective, State
 from dkdist.sets import SampleSets
 
@@ -34,7 +34,7 @@ class KindError(ValueError):
 
 def require_record(record: Any) -> None:
     """Refuse a record whose fields are not what its class says."""
-    hints, name = get_type_hints(type(record)), type(record).__name__
+    hints, name = get_type_hints(type(record)), registered_name(type(record))
     for field in field_names(record):
         value = getattr(record, field)
         expected = _in_words(hints[field]) if not _is(value, hints[field]) else _lacking(name, field, value)
@@ -101,7 +101,7 @@ def _is(value: Any, hint: Any) -> bool:
         return type(value) in (int, float) and value == value  # not NaN; an order may be infinite
     if hint in (int, bool, str, type(None), None):
         return type(value) is (type(None) if hint is None else hint)
-    if is_dataclass(hint) or hasattr(hint, "_fields") or hint is SampleSets or hint in KEPT.values():
+    if is_dataclass(hint) or hasattr(hint, "_fields") or hint is SampleSets or hint in REGISTRY.values():
         return type(value) is hint
     if isinstance(hint, type) and issubclass(hint, BaseEstimator):
         return isinstance(value, hint)
@@ -199,7 +199,7 @@ FITTED: dict[str, Callable[[Any], bool]] = {
     "pairs_": _groups,
     "origin_": lambda value: _line("f")(value) and value.dtype == np.float64 and _finite(value),
     "skipped_": _line("iu"),
-    "spec_": lambda value: type(value).__name__.endswith(("Spec", "Params")),
+    "spec_": lambda value: registered_name(type(value)).endswith(("Spec", "Params")),
     **dict.fromkeys(("_index", "recall_"), lambda value: value is None),
     "_stream": _stream,
     "embedding_": lambda value: hasattr(value, "spec_"),
@@ -319,7 +319,7 @@ ESTIMATOR_PARAMS = {"InvariantFeatures": ("embedding", "features"), "OnePassSear
 def require_params(name: str, params: dict[str, Any]) -> None:
     """Refuse parameters that are estimators or functions where none belongs."""
     for key, value in params.items():
-        is_function = callable(value) and type(value) not in KEPT.values()  # distances can be called, too
+        is_function = callable(value) and type(value) not in REGISTRY.values()  # distances can be called, too
         if is_function != (name == "FunctionEmbedding" and key == "function"):
             raise KindError(f"{name}.{key} is {value!r:.80}, which does not belong there")
         if isinstance(value, BaseEstimator) and key not in ESTIMATOR_PARAMS.get(name, ()):

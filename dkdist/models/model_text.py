@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import dkdist
 from dkdist._utils.memory_budget import require_memory
-from dkdist._utils.serialization import KEPT, field_names
+from dkdist._utils.serialization import REGISTRY, field_names, registered_name
 from dkdist.distances.distance_embedding_params import DistanceSpec
 from dkdist.embeddings.function import FunctionParams, NamedFunction
 from dkdist.embeddings.set_pca import ComponentsSpec
@@ -186,7 +186,7 @@ def record_named(name: str) -> Any:
     """The record of a name: of a module that was imported with its estimator, or a public one; None for others."""
     if name in PUBLIC:
         getattr(dkdist, name)  # imports it
-    return KEPT.get(name)
+    return REGISTRY.get(name)
 
 
 def require_fitted(model: Any) -> None:
@@ -211,11 +211,11 @@ def describe(value: Any, where: str, arrays: Arrays) -> Any:
 
 
 def _is_kept(value: Any) -> bool:
-    return KEPT.get(type(value).__name__) is type(value)
+    return type(value) in REGISTRY.values()
 
 
 def _describe_record(value: Any, where: str, arrays: Arrays) -> dict[str, Any]:
-    name = type(value).__name__
+    name = registered_name(type(value))
     if isinstance(value, list):
         return {"record": name, "items": _describe_items(value, where, arrays)}
     fields = {field: getattr(value, field) for field in field_names(value)}

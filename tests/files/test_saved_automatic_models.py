@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import dkdist as dk
 from dkdist._utils import text as json_text
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.auto import selection as choosing
 from dkdist.auto.leaderboard import Leaderboard
 from dkdist.models.model_file import _sha256
@@ -338,7 +338,7 @@ def test_flipped_bytes_are_refused_or_change_nothing(
     assert n_refused > 75
 
 
-@kept
+@serializable("Verdict")
 class Verdict(NamedTuple):
     """A record as an automatic model may hold some."""
 
@@ -346,7 +346,7 @@ class Verdict(NamedTuple):
     figures: tuple[float, ...]
 
 
-@kept
+@serializable("Tree")
 @dataclass(frozen=True)
 class Tree:
     """Arrays of numbers and of truth values, and records in lists."""

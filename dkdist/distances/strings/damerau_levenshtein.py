@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkdist._base.parameter_checks import whole
 from dkdist._numba.arrays import F32, I64
 from dkdist._numba.points import read_only
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.distances.base import Distance, Grain
 from dkdist.distances.strings._damerau_numba import NARROW, WIDE, fill_lanes
@@ -42,7 +42,7 @@ class PackedDamerau(NamedTuple):
     tiles: tuple[Tile, ...]
 
 
-@kept
+@serializable("DamerauLevenshtein")
 @dataclass(frozen=True)
 class DamerauLevenshtein(Distance):
     """The least insertions, deletions, substitutions and swaps of neighbours that turn one string into another.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkdist._numba.arrays import F32, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist.distances.base import Distance, Grain
 from dkdist.distances.strings._banded_numba import SHORT
 from dkdist.distances.strings._jaro_winkler_numba import fill_places, fill_words
@@ -17,7 +17,7 @@ from dkdist.distances.strings.tiles import BITS, Codes, PackedStrings, codes_of,
 MOST_WEIGHT = 0.25  # of a symbol: four of them make strings equal
 
 
-@kept
+@serializable("JaroWinkler")
 @dataclass(frozen=True)
 class JaroWinkler(Distance):
     """The distance of Jaro and Winkler, 0 for equal strings to 1 for strings without a common symbol: for names.

@@ -18,7 +18,7 @@ import numpy as np
 
 from dkdist._base.parameter_checks import whole
 from dkdist._numba.arrays import F32, I64
-from dkdist._utils.serialization import kept
+from dkdist._utils.serialization import serializable
 from dkdist._utils.validation import as_flag
 from dkdist.distances.base import Distance, Grain
 from dkdist.distances.strings._banded_numba import COMMON, EDITS, LONG, SHORT
@@ -47,7 +47,7 @@ LIKE: dict[tuple[float | None, ...], str] = {
 """Costs of insertion, deletion, substitution and transposition whose distances have a name."""
 
 
-@kept
+@serializable("Levenshtein")
 @dataclass(frozen=True)
 class Levenshtein(Distance):
     """The edit distance: the least that edits cost which turn one string into the other; all cost 1 by default.
