@@ -45,7 +45,6 @@ from distributed.threadpoolexecutor import rejoin
 from distributed.versions import get_versions
 from distributed.worker import secede, thread_state  # type: ignore[attr-defined]
 
-from dkdist._runtime import cluster as failures
 from dkdist._runtime.blocks import Recipes, Together
 from dkdist._runtime.dashboard import stage
 from dkdist._runtime.process import (
@@ -197,7 +196,7 @@ class Watch:
         if has_workers:
             self._had_workers = self._checked
         elif self._checked - self._had_workers >= patience():
-            raise failures.no_workers(self.client.scheduler.address, patience())
+            raise no_workers(self.client.scheduler.address, patience())
         elif not self._logged:
             self._logged = True
             log_wait(self.client)
@@ -252,7 +251,7 @@ def _wait_for_worker(client: Any) -> None:
     try:
         wait_for_futures(client.submit(int, key=f"dkdist_wait-{uuid.uuid4().hex}"), patience())
     except TimeoutError as error:
-        raise failures.no_workers(client.scheduler.address, patience()) from error
+        raise no_workers(client.scheduler.address, patience()) from error
 
 
 def _accept_new_workers(client: Any, timeout: float = ANSWER_SECONDS) -> dict[str, int]:
@@ -266,7 +265,7 @@ def _accept_new_workers(client: Any, timeout: float = ANSWER_SECONDS) -> dict[st
         return {}
     answers = client.sync(_inspect, client, new, timeout)
     if not answers and not accepted:
-        raise failures.no_workers(client.scheduler.address, timeout)
+        raise no_workers(client.scheduler.address, timeout)
     versions = {worker: _compared(packages) for worker, (packages, _, _) in answers.items()}
     if not accepted:
         scheduler = client.sync(client.scheduler.versions, packages=PACKAGES, callback_timeout=timeout)
@@ -321,16 +320,16 @@ def work_on(
     require_whole_process()
     with beside_the_pool(), one_blas_thread():
         address = client.scheduler.address
-        for _ in range(1 + failures.MAX_RECONNECTIONS):
+        for _ in range(1 + MAX_RECONNECTIONS):
             try:
                 with checked_workers(client), stage(client, name, blocks_a_task, progress):
                     return go_on()
             except (CancelledError, CommClosedError) as lost:
-                if not failures.lost_connection(client, lost):
+                if not lost_connection(client, lost):
                     raise
-                if not failures.wait_for_scheduler(client):
-                    raise failures.lost_scheduler(address) from lost
-        raise failures.lost_scheduler(address)
+                if not wait_for_scheduler(client):
+                    raise lost_scheduler(address) from lost
+        raise lost_scheduler(address)
 
 
 def get(
@@ -358,7 +357,7 @@ def get(
                         progress.advance(left.pop(future.key, 0))
                     future.release()
         except KilledWorker as killed:
-            raise failures.killed_worker(killed, graph) from None
+            raise killed_worker(killed, graph) from None
         return [results[key] for key in keys]
 
     return list(work_on(client, go_on, name=name, blocks_a_task=blocks, progress=progress))

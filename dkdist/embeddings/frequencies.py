@@ -41,7 +41,6 @@ from scipy.optimize import least_squares, nnls
 
 from dkdist._numba.arrays import F64
 from dkdist._utils.validation import user_level
-from dkdist.embeddings import frequencies as quadrature
 from dkdist.embeddings.divergences import Divergence
 
 # The share of mu left out at its far end. The Gauss rule of the whole mu spends frequencies there: it needs
@@ -357,7 +356,7 @@ def _deterministic(divergence: Divergence, rule: str, n: int, ratio: float) -> R
         )
     if rule == "fitted":
         return fit(divergence, n, ratio)
-    quadrature_rule = quadrature.gauss if rule == "gauss" else quadrature.stratified
+    quadrature_rule = gauss if rule == "gauss" else stratified
     if divergence.atom == 0:
         return quadrature_rule(divergence, n)
     lam, w = quadrature_rule(divergence, n - 1)

@@ -32,7 +32,6 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from dkdist._utils.files import CAREFUL, CREATE, flush_folder, write_all
-from dkdist.io._zarr.location import exchange
 from dkdist.io.errors import StoreFormatError
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None  # Windows has none
@@ -259,7 +258,7 @@ class HiddenFolder:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)  # a link goes on leading to its store
-        self._folder = f"{exchange.hidden_prefix(self.path)}{uuid.uuid4().hex}"
+        self._folder = f"{hidden_prefix(self.path)}{uuid.uuid4().hex}"
         self._owner: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -268,7 +267,7 @@ class HiddenFolder:
     @property
     def store(self) -> str:
         """Where the new store grows."""
-        return os.path.join(self._folder, exchange.STORE)
+        return os.path.join(self._folder, STORE)
 
     def make(self) -> None:
         """Remove what dead writers left, and make the folder; or raise and leave nothing."""
@@ -284,12 +283,12 @@ class HiddenFolder:
 
     def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        for folder in exchange.folders_beside(self.path):
+        for folder in folders_beside(self.path):
             _clear(folder)
         self._own()
         assert self._owner is not None
-        exchange.lock(self._owner, wait=False)
-        write_all(self._owner, exchange.host())
+        lock(self._owner, wait=False)
+        write_all(self._owner, host())
         os.mkdir(self.store)
 
     def _own(self) -> None:
@@ -297,14 +296,14 @@ class HiddenFolder:
         for _ in range(MAKING):
             with contextlib.suppress(FileNotFoundError):
                 os.mkdir(self._folder)
-                self._owner = os.open(os.path.join(self._folder, exchange.OWNER), CREATE | CAREFUL, 0o666)
+                self._owner = os.open(os.path.join(self._folder, OWNER), CREATE | CAREFUL, 0o666)
                 return
         raise FileNotFoundError(errno.ENOENT, f"others keep removing {self._folder}")
 
     def publish(self) -> None:
         """Let the new store take the path's place, in one step; or raise and change nothing."""
         try:
-            exchange.put_in_place(self._folder, self.path)
+            put_in_place(self._folder, self.path)
         except OSError as error:
             if error.errno in TAKEN:
                 raise StoreFormatError(
@@ -341,18 +340,18 @@ def _clear(folder: str) -> None:
 
 
 def _is_dead(folder: str) -> bool:
-    if exchange.is_free(folder):
+    if is_free(folder):
         return True
     with contextlib.suppress(OSError):
         old = time.time() - os.lstat(folder).st_mtime > NAMELESS_SECONDS
-        return old and not exchange.is_named(folder)
+        return old and not is_named(folder)
     return False
 
 
 def _removed(folder: str) -> None:
     """Remove a folder, the owner's file last, so that what a kill leaves of it can still be told to be dead."""
-    for name in (exchange.OLD, exchange.STORE):
+    for name in (OLD, STORE):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     with contextlib.suppress(OSError):
-        if set(os.listdir(folder)) <= {exchange.OWNER}:
+        if set(os.listdir(folder)) <= {OWNER}:
             shutil.rmtree(folder)

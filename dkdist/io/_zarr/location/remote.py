@@ -1,7 +1,7 @@
 """A Zarr store that is not in this process or on its disks: tried again where that may help, named where not.
 
-Reads, and writes of whole objects, which may be repeated, are tried up to `retry.TRIES` times within
-`retry.TOTAL_SECONDS`; a storage that has never answered is given up after `retry.FIRST_CONTACT_SECONDS`. What
+Reads, and writes of whole objects, which may be repeated, are tried up to `TRIES` times within
+`TOTAL_SECONDS`; a storage that has never answered is given up after `FIRST_CONTACT_SECONDS`. What
 cannot be helped becomes an `OSError` that names the store and the object, without secrets.
 
 A Zarr store around another one, through whose `get` and `set` everything goes.
@@ -40,7 +40,6 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import WrapperStore
 
 from dkdist._utils.rust_panics import RustPanicError, panics_as_errors
-from dkdist.io._zarr.location import remote as retry
 from dkdist.io._zarr.location.web import (
     MAX_BODY_BYTES,
     BodyTooLargeError,
@@ -317,20 +316,20 @@ class RemoteStore(Wrapped):
         reason: Exception | None = None
         while True:
             tries += 1
-            patience = retry.TOTAL_SECONDS if self.label in _answered else retry.FIRST_CONTACT_SECONDS
-            left = min(retry.TRY_SECONDS, begun + patience - clock()) if whole else None
+            patience = TOTAL_SECONDS if self.label in _answered else FIRST_CONTACT_SECONDS
+            left = min(TRY_SECONDS, begun + patience - clock()) if whole else None
             try:
                 async with self._places, asyncio.timeout(left):
                     with panics_as_errors():
                         result = await call()
             except Exception as error:
-                if retry.status_of(error) is not None:
+                if status_of(error) is not None:
                     _answered.add(self.label)
                 if reason is None or not isinstance(error, TimeoutError):
                     reason = error  # what was said is told, and not the silence after it
-                wait, waited = retry.pause(tries), clock() - begun
-                too_late = tries >= retry.TRIES or waited + wait >= patience
-                if too_late or retry.is_refusal(error) or not retry.is_passing(error):
+                wait, waited = pause(tries), clock() - begun
+                too_late = tries >= TRIES or waited + wait >= patience
+                if too_late or is_refusal(error) or not is_passing(error):
                     raise self._named(reason, doing, tries, waited) from None
                 await asyncio.sleep(wait)
             else:
@@ -344,14 +343,14 @@ class RemoteStore(Wrapped):
         what = f"cannot {doing} {self.label} ({type(error).__name__}: {text})"
         if isinstance(error, MemoryError):
             return MemoryError(what)
-        if retry.is_refusal(error):
+        if is_refusal(error):
             return PermissionError(
                 f"{what}: the credentials are missing, wrong, or do not allow it. Set them in the "
                 "environment, or give a Zarr store object that has them"
             )
-        if isinstance(error, FileNotFoundError) or retry.status_of(error) == 404:
+        if isinstance(error, FileNotFoundError) or status_of(error) == 404:
             return FileNotFoundError(f"{what}: create the bucket or folder first, or check the address")
-        if retry.is_passing(error):
+        if is_passing(error):
             advice = (
                 "Run it again later" if self.label in _answered else "Check the address, endpoint and network"
             )
@@ -360,8 +359,8 @@ class RemoteStore(Wrapped):
             return io.UnsupportedOperation(f"{what}: this kind of storage cannot do that")
         if isinstance(error, OSError):
             return OSError(*([error.errno] if error.errno else []), f"{what}. Check the storage")
-        is_of_a_client = retry.is_of_a_client(error) or isinstance(error, RustPanicError)
-        return OSError(f"{what}. Check the storage") if is_of_a_client else error
+        from_client = is_of_a_client(error) or isinstance(error, RustPanicError)
+        return OSError(f"{what}. Check the storage") if from_client else error
 
 
 def _asked(part: ByteRequest | None) -> float:
